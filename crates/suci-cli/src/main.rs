@@ -1,0 +1,2 @@
+//! The `suci` command.
+fn main() {}

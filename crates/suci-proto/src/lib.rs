@@ -1,0 +1,2 @@
+//! The protocol.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The `suci-sim` command.
+fn main() {}
