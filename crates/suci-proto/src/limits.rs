@@ -1,0 +1,72 @@
+//! Every bound of the protocol, with its reason, in one place.
+//!
+//! Relations between them are asserted at compile time at the end of the file.
+
+use crate::time::Duration;
+
+/// Protocol version in the upper half of byte 0.
+pub const VERSION: u8 = 1;
+
+/// Longest message: lengths and offsets fit 48 bits.
+pub const MAX_MESSAGE: u64 = (1 << 48) - 1;
+
+/// Longest user header of a message, in bytes: its length is one byte on the wire.
+pub const MAX_USER_HEADER: usize = 255;
+
+/// Largest UDP payload: 65,535 less IPv4 and UDP headers. Also the largest train that one
+/// segmented send may carry.
+pub const MAX_DATAGRAM: usize = 65_507;
+
+/// Segments of one train: the kernel's UDP_MAX_SEGMENTS before 6.9 (64).
+pub const MAX_SEGMENTS: usize = 64;
+
+/// UDP payload that every path must carry: RFC 9000 section 14 gives the same floor.
+pub const MIN_MTU: usize = 1_200;
+
+/// UDP payload over Ethernet with IPv4: 1,500 - 20 - 8.
+pub const ETHERNET_MTU: usize = 1_472;
+
+/// What one full packet is charged in the receiver's socket buffer at MTU 1500 (true size).
+pub const DATA_CHARGE: u64 = 2_304;
+
+/// What a control packet of at most [`CONTROL_PACKET`] bytes is charged there.
+pub const CONTROL_CHARGE: u64 = 832;
+
+/// Longest packet that may go beyond the data limit: the kernel's smallest charge class.
+pub const CONTROL_PACKET: usize = 128;
+
+/// Ack ranges of one ACK frame.
+pub const MAX_ACK_RANGES: usize = 32;
+
+/// Received ranges remembered for acknowledging; beyond it the lowest gaps are forgotten,
+/// which costs the sender a retransmission, never correctness.
+pub const MAX_TRACKED_RANGES: usize = 256;
+
+/// Packets whose numbers are told apart from duplicates once reordering is seen.
+pub const DEDUP_WINDOW: u64 = 8_192;
+
+/// One packet number in about this many is skipped, to catch acks of packets never sent.
+pub const SKIP_INTERVAL: u64 = 4_096;
+
+/// What a message counts beside its bytes, so that empty ones are not free.
+pub const MESSAGE_CHARGE: u64 = 64;
+
+/// Channels that one peer may have open towards us in one session.
+pub const MAX_CHANNELS: usize = 1_024;
+
+/// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.
+pub const CREDIT_LAPSE: Duration = Duration::from_secs(10);
+
+/// How long a cookie is good for.
+pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
+
+/// Incarnations of one node that stay refused after their sessions ended.
+pub const MAX_RETIRED: usize = 8;
+
+const _: () = {
+    assert!(MIN_MTU <= ETHERNET_MTU && ETHERNET_MTU <= MAX_DATAGRAM);
+    assert!(MAX_SEGMENTS * 1_000 <= MAX_DATAGRAM, "a train of usual packets fits one send");
+    assert!(DEDUP_WINDOW >= 8_192, "the published window");
+    assert!(MAX_ACK_RANGES <= MAX_TRACKED_RANGES);
+    assert!(CONTROL_PACKET < MIN_MTU);
+};

@@ -1,0 +1,93 @@
+//! The words of the protocol as types: who, which session, which message.
+
+use core::fmt;
+
+/// A process of the cluster, named once in the address book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One start of a process: 128 random bits, so that a restarted node is told from its past self.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Incarnation(pub u128);
+
+/// How many sessions between one pair of incarnations ended before this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+/// An ordered sequence of messages between two nodes. The top byte names the layer
+/// (0: messages). Channels never block one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(pub u32);
+
+/// The place of a message in its channel, from 0.
+pub type MessageNumber = u64;
+
+/// What a packet is called on one connection: never reused, never truncated, never wrapping.
+pub type PacketNumber = u64;
+
+/// What a message means to the program. 0..=127 belong to the library, 128.. to users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kind(pub u8);
+
+impl Kind {
+    /// The kind of a message for which the program named none.
+    pub const USER: Self = Self(128);
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self::USER
+    }
+}
+
+/// The congestion mark of a datagram (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// The sender does not take part.
+    #[default]
+    NotEct,
+    /// Capable; what Suci sends.
+    Ect0,
+    /// Capable, the other code point.
+    Ect1,
+    /// A queue on the way was congested.
+    Ce,
+}
+
+/// A message or its packet cannot be told from one that breaks the rules: whoever sent it is
+/// at fault. The connection closes with this as its reason; nobody else is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// Bytes that do not parse although checksum or seal were right.
+    #[error("malformed frame: {0}")]
+    Malformed(&'static str),
+    /// A frame type that was not announced in the handshake.
+    #[error("unannounced frame type {0:#04x}")]
+    UnknownFrame(u8),
+    /// An acknowledgement of a packet that was never sent (optimistic ack).
+    #[error("acknowledged packet {0}, which was never sent")]
+    NeverSent(PacketNumber),
+    /// Data beyond the memory that was granted.
+    #[error("sent beyond its memory credit on channel {0}")]
+    MemoryCredit(u32),
+    /// Fragments that contradict each other about a message's length or description.
+    #[error("contradictory fragments of message {message} on channel {channel}")]
+    Contradiction {
+        /// The channel.
+        channel: u32,
+        /// The message's number.
+        message: MessageNumber,
+    },
+    /// A frame about a message or channel that cannot exist.
+    #[error("frame out of place: {0}")]
+    OutOfPlace(&'static str),
+    /// More of something than a peer may make us keep.
+    #[error("limit exceeded: {0}")]
+    Limit(&'static str),
+}
