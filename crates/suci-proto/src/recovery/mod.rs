@@ -1,1 +1,483 @@
-//! recovery
+//! Loss recovery of one connection's packets: who was acknowledged, who is lost, when to probe.
+//!
+//! RFC 9002 with one packet number space, reordering thresholds that learn (RFC 8985), and a
+//! pause of the whole process told from loss. Congestion control and retransmission are the
+//! caller's: this part says what happened, in an [`AckSummary`] or [`LossSummary`] and through
+//! a [`Sink`]. It keeps no clock; `now` never runs backwards from call to call.
+
+mod loss;
+mod pto;
+mod rtt;
+mod sent;
+
+pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
+pub use pto::MAX_BACKOFF;
+pub use rtt::{GRANULARITY, Rtt};
+pub use sent::{MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
+
+use crate::time::{Duration, Instant};
+use crate::types::{PacketNumber, ProtocolError};
+use core::ops::RangeInclusive;
+use loss::{LossRun, Reordering};
+use pto::Pto;
+use sent::{Fate, Ledger, Oldest, RateMark, Slot};
+
+/// Who wants to know what became of the frames of each packet.
+///
+/// A packet may be reported lost and later acknowledged (it was late): the repetition is
+/// then needless, and `acked` says so. Nothing is reported acknowledged twice, or lost after
+/// it was acknowledged.
+pub trait Sink {
+    /// The peer has this packet.
+    fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]);
+    /// Repeat what this eliciting packet carried. Packets that elicit nothing are never lost.
+    fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]);
+}
+
+/// How fast the path delivered, for model-based controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Bytes the peer received while the newest acknowledged packet was under way.
+    pub delivered: u64,
+    /// In this time; never zero.
+    pub interval: Duration,
+}
+
+/// What one acknowledgement brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckSummary {
+    /// Bytes that were in flight and are acknowledged now.
+    pub newly_acked_bytes: u64,
+    /// Eliciting packets that were in flight and are acknowledged now.
+    pub newly_acked_packets: u32,
+    /// When the newest packet newly acknowledged was sent, whatever its kind.
+    pub largest_newly_acked_sent_at: Option<Instant>,
+    /// The round-trip time measured, the peer's delay included.
+    pub rtt_sample: Option<Duration>,
+    /// The delivery rate measured.
+    pub rate: Option<RateSample>,
+    /// Packets declared lost by a threshold that were acknowledged now.
+    pub spurious: u32,
+    /// Size of the largest MTU probe acknowledged now.
+    pub mtu_probe_acked: Option<usize>,
+    /// What this acknowledgement showed to be lost.
+    pub lost: LossSummary,
+}
+
+/// What was declared lost at one moment. MTU probes count nowhere but in their own field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossSummary {
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many packets.
+    pub packets: u32,
+    /// When the newest of them was sent.
+    pub largest_lost_sent_at: Option<Instant>,
+    /// Whether they span three probe timeouts without a sign of life (RFC 9002 7.6).
+    pub persistent: bool,
+    /// Size of the smallest MTU probe lost.
+    pub mtu_probe_lost: Option<usize>,
+}
+
+/// What to do after [`Recovery::on_timeout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerAction {
+    /// Nothing was due.
+    None,
+    /// Packets were declared lost and reported to the sink.
+    LossesDeclared(LossSummary),
+    /// Silence: send this many eliciting packets, whatever the congestion window says.
+    Probe {
+        /// 1 or 2.
+        count: u32,
+    },
+}
+
+/// Loss recovery for the packets of one direction of one connection.
+#[derive(Debug)]
+pub struct Recovery {
+    ledger: Ledger,
+    rtt: Rtt,
+    reordering: Reordering,
+    pto: Pto,
+    /// Largest position acknowledged, plus one.
+    acked_below: u64,
+    /// When the oldest packet that was overtaken counts as lost.
+    loss_time: Option<Instant>,
+    newest_acked_sent_at: Option<Instant>,
+    /// When the process last came back from a pause it did not choose.
+    resumed_at: Option<Instant>,
+    /// Packets sent until here prove no persistent congestion: no round trip was measured yet,
+    /// or the process stood still.
+    persistence_from: Option<Instant>,
+    delivery: RateMark,
+    /// The last `now` seen.
+    clock: Instant,
+}
+
+/// What [`Recovery::on_ack`] gathers while it walks the ranges.
+#[derive(Default)]
+struct Acked {
+    summary: AckSummary,
+    /// The newest packet among those newly acknowledged, as it was.
+    newest: Option<(u64, Slot)>,
+    /// Whether any of them was eliciting.
+    eliciting: bool,
+}
+
+impl Recovery {
+    /// For a connection whose first packet will be `first` or a little more.
+    /// `initial_rtt` stands for the round trip until one is measured.
+    #[must_use]
+    pub fn new(first: PacketNumber, initial_rtt: Duration) -> Self {
+        Self {
+            ledger: Ledger::new(first),
+            rtt: Rtt::new(initial_rtt),
+            reordering: Reordering::new(),
+            pto: Pto::default(),
+            acked_below: 0,
+            loss_time: None,
+            newest_acked_sent_at: None,
+            resumed_at: None,
+            persistence_from: None,
+            delivery: RateMark {
+                delivered: 0,
+                delivered_at: Instant::ZERO,
+                first_sent_at: Instant::ZERO,
+            },
+            clock: Instant::ZERO,
+        }
+    }
+
+    /// Records a packet of `size` bytes that was handed to the network. `number` is above
+    /// every earlier one, else the packet is not recorded; the numbers between are skipped
+    /// ones, whose acknowledgement is an error. Each of them takes a slot: skip few.
+    pub fn on_sent(
+        &mut self,
+        number: PacketNumber,
+        now: Instant,
+        size: usize,
+        kind: SentKind,
+        frames: &[SentFrame],
+    ) {
+        self.clock = now;
+        if self.ledger.flying() == 0 {
+            // An idle path delivers nothing: the rate is measured from here.
+            self.delivery.first_sent_at = now;
+            self.delivery.delivered_at = now;
+        }
+        self.ledger
+            .record(number, now, size, kind, frames, self.delivery);
+        if kind.eliciting {
+            self.pto.on_sent(now);
+        }
+    }
+
+    /// Applies an acknowledgement: `ranges` inclusive and descending, `ack_delay` as the peer
+    /// stated it. Numbers resolved long ago may be named again without effect.
+    ///
+    /// Costs a few steps per range plus O(1) per packet newly acknowledged or lost, whatever
+    /// the ranges' width and however often they are repeated (F06).
+    ///
+    /// # Errors
+    /// [`ProtocolError::NeverSent`] if a range names a number not sent yet or skipped (F05);
+    /// nothing was applied then.
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        ranges: impl Iterator<Item = RangeInclusive<PacketNumber>> + Clone,
+        ack_delay: Duration,
+        max_ack_delay: Duration,
+        sink: &mut impl Sink,
+    ) -> Result<AckSummary, ProtocolError> {
+        let Some(largest) = self.ledger.check(ranges.clone())? else {
+            return Ok(AckSummary::default());
+        };
+        self.clock = now;
+        let mut acked = Acked::default();
+        for range in ranges {
+            let Some((mut from, through)) = self.ledger.positions(&range) else {
+                continue;
+            };
+            while let Some(position) = self.ledger.next_open(from, through) {
+                self.acknowledge(now, position, &mut acked, sink);
+                from = position.saturating_add(1);
+            }
+        }
+        let Some((newest, slot)) = acked.newest else {
+            return Ok(acked.summary);
+        };
+        self.acked_below = self.acked_below.max(largest.saturating_add(1));
+        self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(slot.sent_at));
+        let mut summary = acked.summary;
+        summary.largest_newly_acked_sent_at = Some(slot.sent_at);
+        if acked.eliciting {
+            self.pto.on_progress();
+            if newest == largest {
+                summary.rtt_sample = self.measure(now, &slot, ack_delay, max_ack_delay);
+            }
+            summary.rate = self.measure_rate(now, &slot);
+        }
+        summary.lost = self.detect(now, max_ack_delay, sink);
+        self.ledger.expire(now);
+        Ok(summary)
+    }
+
+    /// Handles whichever of the loss timer and the probe timer is due; harmless if none is.
+    pub fn on_timeout(
+        &mut self,
+        now: Instant,
+        max_ack_delay: Duration,
+        sink: &mut impl Sink,
+    ) -> TimerAction {
+        let due = self
+            .next_timeout(max_ack_delay)
+            .is_some_and(|deadline| deadline <= now);
+        if !due {
+            return TimerAction::None;
+        }
+        self.clock = now;
+        if self.loss_time.is_some() {
+            let lost = self.detect(now, max_ack_delay, sink);
+            self.ledger.expire(now);
+            return if lost == LossSummary::default() {
+                TimerAction::None
+            } else {
+                TimerAction::LossesDeclared(lost)
+            };
+        }
+        TimerAction::Probe {
+            count: self.pto.on_fired(now),
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to do, unless an ack comes first.
+    #[must_use]
+    pub fn next_timeout(&self, max_ack_delay: Duration) -> Option<Instant> {
+        let deadline = match self.loss_time {
+            Some(loss_time) => loss_time,
+            None if self.has_eliciting_in_flight() => {
+                self.pto.deadline(&self.rtt, max_ack_delay)?
+            }
+            None => return None,
+        };
+        Some(deadline.max(self.held_until(max_ack_delay)))
+    }
+
+    /// Bytes of the eliciting packets neither acknowledged nor lost.
+    #[must_use]
+    pub const fn in_flight(&self) -> u64 {
+        self.ledger.in_flight()
+    }
+
+    /// Whether anything is in flight.
+    #[must_use]
+    pub const fn has_eliciting_in_flight(&self) -> bool {
+        self.ledger.flying() > 0
+    }
+
+    /// The round-trip time.
+    #[must_use]
+    pub const fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// How often the probe timer fired since the last acknowledgement.
+    #[must_use]
+    pub const fn pto_count(&self) -> u32 {
+        self.pto.count()
+    }
+
+    /// When the newest packet that the peer acknowledged was sent (socket credit lapses from it).
+    #[must_use]
+    pub const fn newest_acked_sent_at(&self) -> Option<Instant> {
+        self.newest_acked_sent_at
+    }
+
+    /// Everything in flight counts as lost, without any sign of congestion: the connection
+    /// was replaced or the path changed. Late acknowledgements are still recognised, but
+    /// measure nothing. O(window).
+    pub fn drop_all(&mut self, sink: &mut impl Sink) {
+        self.drop_from(0, sink);
+        self.pto.on_progress();
+    }
+
+    /// The same for the packets of more than `size` bytes: the path refused them. O(window).
+    pub fn drop_larger_than(&mut self, size: usize, sink: &mut impl Sink) {
+        self.drop_from(size.saturating_add(1), sink);
+    }
+
+    /// The driver found that much time passed without the engine being run (SIGSTOP, a paused
+    /// machine). Acknowledgements of what was in flight may wait in the socket: nothing is
+    /// declared lost, and no probe is due, until one probe timeout after `now` (F16).
+    pub fn on_resumed_after_gap(&mut self, now: Instant) {
+        self.resumed_at = Some(now);
+        self.persistence_from = self.persistence_from.max(Some(now));
+    }
+
+    /// Until when nothing is declared because the process stood still.
+    fn held_until(&self, max_ack_delay: Duration) -> Instant {
+        self.resumed_at.map_or(Instant::ZERO, |resumed| {
+            resumed + self.rtt.pto(max_ack_delay)
+        })
+    }
+
+    /// Settles one packet that the peer has.
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        position: u64,
+        acked: &mut Acked,
+        sink: &mut impl Sink,
+    ) {
+        let Some(slot) = self.ledger.acknowledge(position) else {
+            return;
+        };
+        sink.acked(self.ledger.number(position), self.ledger.frames(&slot));
+        if acked.newest.is_none_or(|(newest, _)| newest < position) {
+            acked.newest = Some((position, slot));
+        }
+        if slot.fate == Fate::Silent {
+            return;
+        }
+        acked.eliciting = true;
+        self.delivery.delivered = self.delivery.delivered.saturating_add(u64::from(slot.size));
+        self.delivery.delivered_at = now;
+        let summary = &mut acked.summary;
+        if slot.mtu_probe {
+            summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(slot.size as usize));
+        }
+        match slot.fate {
+            Fate::Flying => {
+                summary.newly_acked_bytes = summary
+                    .newly_acked_bytes
+                    .saturating_add(u64::from(slot.size));
+                summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(1);
+            }
+            Fate::Lost if !slot.mtu_probe => {
+                summary.spurious = summary.spurious.saturating_add(1);
+                let distance = self.acked_below.saturating_sub(position.saturating_add(1));
+                self.reordering
+                    .on_spurious(now, slot.sent_at, distance, &self.rtt);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the round trip of the largest packet acknowledged, if it says something about the
+    /// path as it is: not after a pause of this process, nor after the path was given up.
+    fn measure(
+        &mut self,
+        now: Instant,
+        newest: &Slot,
+        ack_delay: Duration,
+        max_ack_delay: Duration,
+    ) -> Option<Duration> {
+        let paused = self
+            .resumed_at
+            .is_some_and(|resumed| newest.sent_at < resumed);
+        if paused || newest.fate == Fate::Dropped {
+            return None;
+        }
+        let sample = now.since(newest.sent_at);
+        self.rtt.update(sample, ack_delay, max_ack_delay);
+        if self.persistence_from.is_none() {
+            self.persistence_from = Some(now);
+        }
+        Some(sample)
+    }
+
+    /// Delivery rate over the flight of the newest packet acknowledged
+    /// (draft-ietf-ccwg-bbr section 4.1.1): the slower of sending and acknowledging it counts.
+    fn measure_rate(&mut self, now: Instant, newest: &Slot) -> Option<RateSample> {
+        let mark = newest.rate;
+        self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
+        let interval = newest
+            .sent_at
+            .since(mark.first_sent_at)
+            .max(now.since(mark.delivered_at));
+        let delivered = self.delivery.delivered.saturating_sub(mark.delivered);
+        let plausible = !interval.is_zero() && interval >= self.rtt.min();
+        (plausible && delivered > 0).then_some(RateSample {
+            delivered,
+            interval,
+        })
+    }
+
+    /// Declares lost what the thresholds say and sets the loss timer for what comes next. The
+    /// first packet that is spared ends the search: both thresholds fall with age.
+    fn detect(
+        &mut self,
+        now: Instant,
+        max_ack_delay: Duration,
+        sink: &mut impl Sink,
+    ) -> LossSummary {
+        let held = now < self.held_until(max_ack_delay);
+        let delay = self.reordering.delay(&self.rtt);
+        let forget_at = now + self.rtt.pto(max_ack_delay).saturating_mul(2);
+        let mut lost = LossSummary::default();
+        let mut run = LossRun::default();
+        self.loss_time = None;
+        while let Some(oldest) = self.ledger.oldest_flying() {
+            let Oldest {
+                position,
+                slot,
+                crossed_acked,
+            } = oldest;
+            let overtaken_by = self.acked_below.saturating_sub(position.saturating_add(1));
+            if overtaken_by == 0 {
+                break;
+            }
+            let by_packets = overtaken_by >= self.reordering.packets();
+            let due = slot.sent_at + delay;
+            if held || !(by_packets || due <= now) {
+                self.loss_time = Some(if by_packets { now } else { due });
+                break;
+            }
+            self.ledger.give_up(position, Fate::Lost, forget_at);
+            sink.lost(self.ledger.number(position), self.ledger.frames(&slot));
+            if crossed_acked {
+                run.interrupt();
+            }
+            if slot.mtu_probe {
+                let size = slot.size as usize;
+                lost.mtu_probe_lost = Some(lost.mtu_probe_lost.map_or(size, |s| s.min(size)));
+                continue;
+            }
+            lost.bytes = lost.bytes.saturating_add(u64::from(slot.size));
+            lost.packets = lost.packets.saturating_add(1);
+            lost.largest_lost_sent_at = Some(slot.sent_at);
+            if self
+                .persistence_from
+                .is_some_and(|from| slot.sent_at > from)
+            {
+                run.extend(slot.sent_at);
+            }
+        }
+        if let Some(sent_at) = lost.largest_lost_sent_at {
+            self.reordering.on_losses(now, sent_at);
+        }
+        lost.persistent = run.is_persistent(&self.rtt, max_ack_delay);
+        lost
+    }
+
+    /// Gives up packets in flight of at least `size` bytes without blaming the network.
+    fn drop_from(&mut self, size: usize, sink: &mut impl Sink) {
+        let forget_at = self.clock + self.rtt.pto(Duration::ZERO).saturating_mul(2);
+        for position in self.ledger.flying_from(size) {
+            if let Some(slot) = self.ledger.give_up(position, Fate::Dropped, forget_at) {
+                sink.lost(self.ledger.number(position), self.ledger.frames(&slot));
+            }
+        }
+        // Whoever is oldest now has its own time to be overtaken.
+        let delay = self.reordering.delay(&self.rtt);
+        self.loss_time = self
+            .ledger
+            .oldest_flying()
+            .filter(|oldest| oldest.position < self.acked_below)
+            .map(|oldest| oldest.slot.sent_at + delay);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Round-trip time: RFC 9002 section 5, the estimator of RFC 6298 with the peer's delay taken out.
+
+use crate::time::Duration;
+
+/// What timers of today's hosts can tell apart, and the least that any of them waits beyond
+/// the smoothed time. RFC 9002 suggests 1 ms; inside a machine room that is ten round trips.
+pub const GRANULARITY: Duration = Duration::from_micros(200);
+
+/// Estimate of one path's round-trip time.
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    smoothed: Duration,
+    variance: Duration,
+    min: Duration,
+    latest: Duration,
+    sampled: bool,
+}
+
+impl Rtt {
+    /// Before the first sample: `initial` smoothed, half of it as variance (RFC 9002 5.3).
+    #[must_use]
+    pub fn new(initial: Duration) -> Self {
+        Self {
+            smoothed: initial,
+            variance: initial / 2,
+            min: initial,
+            latest: initial,
+            sampled: false,
+        }
+    }
+
+    /// Takes one measurement in. `ack_delay` is what the peer says it waited; more than the
+    /// announced `max_ack_delay` is not believed, nor what would take the result below the
+    /// least time ever seen.
+    pub fn update(&mut self, sample: Duration, ack_delay: Duration, max_ack_delay: Duration) {
+        self.latest = sample;
+        if !self.sampled {
+            self.sampled = true;
+            self.min = sample;
+            self.smoothed = sample;
+            self.variance = sample / 2;
+            return;
+        }
+        self.min = self.min.min(sample);
+        let ack_delay = ack_delay.min(max_ack_delay);
+        let adjusted = match sample.checked_sub(ack_delay) {
+            Some(adjusted) if adjusted >= self.min => adjusted,
+            _ => sample,
+        };
+        let deviation = self.smoothed.abs_diff(adjusted);
+        self.variance = weighted(self.variance, 3, deviation, 4);
+        self.smoothed = weighted(self.smoothed, 7, adjusted, 8);
+    }
+
+    /// Exponentially weighted mean, less the peer's delays.
+    #[must_use]
+    pub const fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// Weighted mean deviation from [`smoothed`](Self::smoothed).
+    #[must_use]
+    pub const fn variance(&self) -> Duration {
+        self.variance
+    }
+
+    /// Least measured so far, the peer's delay included; the initial value before any sample.
+    #[must_use]
+    pub const fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// The last measurement, the peer's delay included; the initial value before any sample.
+    #[must_use]
+    pub const fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    /// Whether anything was measured.
+    #[must_use]
+    pub const fn has_sample(&self) -> bool {
+        self.sampled
+    }
+
+    /// How long to wait for an acknowledgement before probing (RFC 9002 6.2.1), without back-off.
+    #[must_use]
+    pub fn pto(&self, max_ack_delay: Duration) -> Duration {
+        self.smoothed
+            .saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
+            .saturating_add(max_ack_delay)
+    }
+}
+
+/// `(old * weight + new) / total`, where `total` is `weight + 1`.
+fn weighted(old: Duration, weight: u32, new: Duration, total: u32) -> Duration {
+    old.saturating_mul(weight).saturating_add(new) / total
+}
