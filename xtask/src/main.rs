@@ -1,2 +1,125 @@
-//! The project's own chores.
-fn main() {}
+//! The project's own chores: `cargo xtask CHORE`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use xtask::netns::Pair;
+use xtask::{Result, ci, faults, fuzz, layers, mutants, planted, show, tcp};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything that a change must pass, step by step (what `make test` runs)
+    Ci {
+        /// Only the steps whose names contain this
+        #[arg(long)]
+        only: Option<String>,
+    },
+    /// Dependencies between our crates, what the engine must not touch, sizes
+    Layers,
+    /// docs/faults.md against the tests in the tree
+    Faults {
+        /// Fill the table's last column from the tree first
+        #[arg(long)]
+        write: bool,
+    },
+    /// The ten planted faults must be found by the simulator
+    Planted,
+    /// Run the fuzz targets
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// One target only
+        target: Option<String>,
+    },
+    /// Mutation tests of recovery, credit and reassembly
+    Mutants,
+    /// What a capability must show, measured now
+    Show {
+        /// The capability
+        #[arg(default_value = "foundation")]
+        name: String,
+        /// Only the lines whose names contain this
+        #[arg(long)]
+        only: Option<String>,
+        /// Print the lines without measuring
+        #[arg(long)]
+        list: bool,
+    },
+    /// Two namespaces with a cable between them, to try things in, until Ctrl-C
+    Pair {
+        /// Share of packets to drop each way, 0 to 1
+        #[arg(long, default_value_t = 0.0)]
+        loss: f64,
+        /// Mbit/s, behind a queue of 50 ms; unlimited without it
+        #[arg(long)]
+        rate: Option<u32>,
+    },
+    /// Accept one TCP connection and write it to the standard output
+    #[command(hide = true)]
+    TcpSink {
+        /// Where to listen
+        at: SocketAddr,
+    },
+    /// Send the standard input by TCP
+    #[command(hide = true)]
+    TcpSource {
+        /// Where to connect
+        to: SocketAddr,
+    },
+}
+
+fn run(chore: Chore) -> Result<()> {
+    match chore {
+        Chore::Ci { only } => ci::run(only.as_deref()),
+        Chore::Layers => layers::check(),
+        Chore::Faults { write } => faults::check(write),
+        Chore::Planted => planted::check(),
+        Chore::Fuzz { seconds, target } => {
+            fuzz::check(Duration::from_secs(seconds), target.as_deref())
+        }
+        Chore::Mutants => mutants::check(),
+        Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
+        Chore::Pair { loss, rate } => pair(loss, rate),
+        Chore::TcpSink { at } => tcp::sink(at),
+        Chore::TcpSource { to } => tcp::source(to),
+    }
+}
+
+fn pair(loss: f64, rate: Option<u32>) -> Result<()> {
+    let pair = Pair::new()?;
+    if loss > 0.0 || rate.is_some() {
+        pair.offloads_off()?;
+        pair.drop_randomly(loss)?;
+    }
+    if let Some(mbit) = rate {
+        pair.limit_rate(mbit, 50)?;
+    }
+    println!("two hosts; both go away at Ctrl-C");
+    for (end, address) in [(&pair.a, pair.a_addr()), (&pair.b, pair.b_addr())] {
+        println!("{address}: ip netns exec {} COMMAND", end.name());
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,107 @@
+# The project's front door. Every target says what it does; `make help` lists them.
+# The work itself is in xtask/ (Rust) so that it is one definition, tested and portable.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Pinned: a tool that changes under us changes what "green" means.
+DENY_VERSION    := 0.20.2
+MUTANTS_VERSION := 27.1.0
+
+CARGO  ?= cargo
+XTASK  := $(CARGO) xtask
+SEEDS  ?= 0..10000
+FUZZ_SECONDS ?= 60
+NAME   ?= foundation
+ONLY   ?=
+
+# cargo-deny parses metadata for a second; optimising it would cost minutes of building.
+TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+	CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+
+# What the namespace tests call, as command:package pairs.
+HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables iptables:iptables ps:procps \
+	g++:g++ git:git
+
+.PHONY: help setup setup-rust setup-host setup-deny setup-mutants demo test sim fuzz bench doc mutants show
+
+help: ## This list
+	@echo "make TARGET, where TARGET is"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+setup: setup-rust setup-host setup-deny ## Install what is missing: toolchain, system tools, cargo-deny
+
+setup-rust:
+	@echo "== setup: the Rust toolchain of rust-toolchain.toml"
+	@command -v rustup >/dev/null || { echo "rustup is missing; install it from https://rustup.rs, then run make again" >&2; exit 1; }
+	@channel=$$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml); \
+	list() { sed -n "s/^$$1 = \[\(.*\)\]/\1/p" rust-toolchain.toml | tr -d '",'; }; \
+	cd /; \
+	rustup run "$$channel" rustc --version 2>/dev/null || rustup toolchain install "$$channel" --profile minimal; \
+	cd - >/dev/null; components=$$(list components); targets=$$(list targets); \
+	have=$$(rustup component list --toolchain "$$channel" --installed); \
+	for c in $$components; do grep -q "^$$c" <<<"$$have" || rustup component add --toolchain "$$channel" "$$c"; done; \
+	have=$$(rustup target list --toolchain "$$channel" --installed); \
+	for t in $$targets; do grep -qx "$$t" <<<"$$have" || rustup target add --toolchain "$$channel" "$$t"; done
+
+setup-host:
+	@echo "== setup: system tools for fuzzing and for tests in network namespaces"
+	@missing=(); \
+	for pair in $(HOST_TOOLS); do \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$${pair%%:*}" >/dev/null || missing+=("$${pair#*:}"); \
+	done; \
+	if [ "$${#missing[@]}" -gt 0 ]; then \
+	  install="apt-get update -q && apt-get install -q -y --no-install-recommends $${missing[*]}"; \
+	  if ! command -v apt-get >/dev/null; then \
+	    echo "missing: $${missing[*]}; no apt-get here, install them with your package manager" >&2; exit 1; \
+	  elif [ "$$(id -u)" = 0 ]; then bash -c "$$install"; \
+	  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo bash -c "$$install"; \
+	  else echo "missing: $${missing[*]}; as root run:  $$install" >&2; exit 1; fi; \
+	fi
+
+setup-deny:
+	@echo "== setup: cargo-deny $(DENY_VERSION) (about a minute when it must be built)"
+	@$(CARGO) deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || \
+	  $(TOOL_PROFILE) $(CARGO) install --locked --no-default-features --version $(DENY_VERSION) cargo-deny
+
+setup-mutants:
+	@echo "== setup: cargo-mutants $(MUTANTS_VERSION)"
+	@$(CARGO) mutants --version 2>/dev/null | grep -q ' $(MUTANTS_VERSION)$$' || \
+	  $(TOOL_PROFILE) $(CARGO) install --locked --version $(MUTANTS_VERSION) cargo-mutants
+
+demo: setup-rust ## Four processes, all to all: a file to everyone, then figures beside TCP
+	@echo "== demo: building the release command, then running the demonstration"
+	$(CARGO) build --release --locked -p suci-cli
+	$(XTASK) demo
+
+test: setup ## Everything that a change must pass (under 15 minutes on 2 cores)
+	@echo "== test: every step of cargo xtask ci"
+	$(XTASK) ci
+
+sim: setup-rust ## The simulator over SEEDS (default 0..10000), then the ten planted faults
+	@echo "== sim: simulated clusters, seeds $(SEEDS)"
+	$(CARGO) run --release --locked -p suci-sim -- --seeds $(SEEDS)
+	@echo "== sim: ten planted faults must be found"
+	$(XTASK) planted
+
+fuzz: setup-rust setup-host ## Each fuzz target for FUZZ_SECONDS (default 60)
+	@echo "== fuzz: each target for $(FUZZ_SECONDS) s"
+	$(XTASK) fuzz --seconds $(FUZZ_SECONDS)
+
+bench: setup-rust setup-host ## suci perf beside TCP and raw UDP, between two namespaces
+	@echo "== bench: suci perf beside TCP and raw UDP, between two namespaces"
+	$(CARGO) build --release --locked -p suci-cli
+	$(XTASK) bench
+
+doc: setup-rust ## The API documentation, in target/doc
+	@echo "== doc: API documentation into target/doc"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+
+mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reassembly (at least 85 % caught)
+	@echo "== mutants: mutation tests of recovery, credit and reassembly"
+	$(XTASK) mutants
+
+show: setup ## What capability NAME (default foundation) must show; ONLY=text picks lines
+	@echo "== show: what '$(NAME)' must show"
+	$(XTASK) show $(NAME) $(if $(ONLY),--only '$(ONLY)')

@@ -1,0 +1,191 @@
+//! Everything that a change must pass, in the order that fails soonest.
+//!
+//! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
+//! cores: checks share one, tests and processes one (debug), then release, planted faults, loom
+//! and fuzzing one small one each.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::{exec, faults, fuzz, layers, planted};
+
+/// Seeds that every change runs; `make sim` runs 10,000.
+const SEEDS: &str = "0..300";
+
+/// Time given to each fuzz target; `make fuzz` gives a minute.
+const FUZZ_TIME: Duration = Duration::from_secs(10);
+
+/// One step: a name to report and to select by, and what it does.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        run: format,
+    },
+    Step {
+        name: "layers",
+        run: layers::check,
+    },
+    Step {
+        name: "faults",
+        run: || faults::check(false),
+    },
+    Step {
+        name: "deny",
+        run: || cargo(&["deny", "check", "licenses", "bans", "sources"]),
+    },
+    Step {
+        name: "clippy",
+        run: clippy,
+    },
+    Step {
+        name: "wasm32",
+        run: || check("suci-proto", "wasm32-unknown-unknown"),
+    },
+    Step {
+        name: "windows",
+        run: || check("suci-net", "x86_64-pc-windows-gnu"),
+    },
+    Step {
+        name: "macos",
+        run: || check("suci-net", "x86_64-apple-darwin"),
+    },
+    Step {
+        name: "doc",
+        run: doc,
+    },
+    Step {
+        name: "tests",
+        run: tests,
+    },
+    Step {
+        name: "processes",
+        run: processes,
+    },
+    Step {
+        name: "loom",
+        run: loom,
+    },
+    Step {
+        name: "simulator",
+        run: simulator,
+    },
+    Step {
+        name: "planted",
+        run: planted::check,
+    },
+    Step {
+        name: "fuzz",
+        run: || fuzz::check(FUZZ_TIME, None),
+    },
+];
+
+/// Runs the steps whose names contain `only` (all of them without it) and stops at the first
+/// that fails. The last line is `N passed, N failed`.
+///
+/// # Errors
+/// The failure of that step.
+pub fn run(only: Option<&str>) -> Result<()> {
+    let begun = Instant::now();
+    let mut passed = 0;
+    let mut outcome = Ok(());
+    for step in STEPS
+        .iter()
+        .filter(|step| only.is_none_or(|part| step.name.contains(part)))
+    {
+        println!("== {}", step.name);
+        let step_begun = Instant::now();
+        outcome = (step.run)();
+        let seconds = step_begun.elapsed().as_secs_f64();
+        if let Err(failure) = &outcome {
+            println!("{failure}");
+            println!("== {} FAILED after {seconds:.1} s", step.name);
+            break;
+        }
+        passed += 1;
+        println!("== {} ok, {seconds:.1} s", step.name);
+    }
+    println!("total {:.1} s", begun.elapsed().as_secs_f64());
+    println!("{passed} passed, {} failed", u32::from(outcome.is_err()));
+    outcome
+}
+
+fn cargo(args: &[&str]) -> Result<()> {
+    command(&mut exec::cargo(args))
+}
+
+fn command(command: &mut Command) -> Result<()> {
+    println!("   {}", exec::shown(command));
+    exec::run(command)
+}
+
+fn format() -> Result<()> {
+    cargo(&["fmt", "--all", "--", "--check"])?;
+    cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check"])
+}
+
+fn clippy() -> Result<()> {
+    cargo(&[
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])
+}
+
+fn check(package: &str, target: &str) -> Result<()> {
+    cargo(&["check", "--locked", "-p", package, "--target", target])
+}
+
+fn doc() -> Result<()> {
+    let mut doc = exec::cargo(["doc", "--locked", "--workspace", "--no-deps"]);
+    command(doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn tests() -> Result<()> {
+    let apart = ["--exclude", "suci-tests", "--exclude", "xtask"];
+    cargo(&[&["test", "--locked", "--workspace"], &apart[..]].concat())
+}
+
+/// Real processes, and namespaces that the tests make: a test that cannot run here fails.
+fn processes() -> Result<()> {
+    cargo(&["build", "--locked", "-p", "suci-cli"])?;
+    cargo(&["test", "--locked", "-p", "xtask", "-p", "suci-tests"])
+}
+
+/// Every interleaving of the rings between program and engine threads. A target directory of its
+/// own, because the flag changes every crate.
+fn loom() -> Result<()> {
+    let mut loom = exec::cargo([
+        "test",
+        "--locked",
+        "--release",
+        "-p",
+        "suci",
+        "--test",
+        "loom*",
+    ]);
+    loom.env("RUSTFLAGS", "--cfg loom -D warnings");
+    command(loom.env("CARGO_TARGET_DIR", exec::target_dir().join("loom")))
+}
+
+fn simulator() -> Result<()> {
+    cargo(&[
+        "run",
+        "--locked",
+        "--release",
+        "-p",
+        "suci-sim",
+        "--",
+        "--seeds",
+        SEEDS,
+    ])
+}

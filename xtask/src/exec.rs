@@ -1,0 +1,149 @@
+//! Running commands, and where the tree and its build results are.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::{Context, Failure, Result};
+
+/// The root of the working tree.
+#[must_use]
+pub fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// Where cargo puts what it builds: `CARGO_TARGET_DIR`, or `target` in the tree.
+#[must_use]
+pub fn target_dir() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// `cargo` with `args`, in the root of the tree.
+pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    // The outer `cargo run` describes xtask to its child; builds in here must not see that, or
+    // their fingerprints would differ from those of the same command typed by hand.
+    for (key, _) in std::env::vars_os() {
+        let name = key.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
+            command.env_remove(&key);
+        }
+    }
+    command
+}
+
+/// A command as one would type it.
+#[must_use]
+pub fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Runs to the end with the output where ours goes.
+///
+/// # Errors
+/// The program cannot be started, or ends unsuccessfully.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().context(shown(command))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(ended(command, status))
+    }
+}
+
+/// Runs to the end and returns what it printed.
+///
+/// # Errors
+/// As [`run`]; the failure then holds what the program wrote to its error output.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .context(shown(command))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::new(format!(
+        "{}: {}",
+        ended(command, output.status),
+        said.trim()
+    )))
+}
+
+fn ended(command: &Command, status: ExitStatus) -> Failure {
+    Failure::new(format!("`{}` ended with {status}", shown(command)))
+}
+
+/// A child process that is killed (by its own pid, nothing else) when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    name: String,
+}
+
+impl Process {
+    /// Starts `command`.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        let name = shown(command);
+        let child = command.spawn().context(&name)?;
+        Ok(Self { child, name })
+    }
+
+    /// The process ID.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The child itself, for its pipes.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Waits until `deadline` for a successful end.
+    ///
+    /// # Errors
+    /// The deadline passed (the process is then killed), or it ended unsuccessfully.
+    pub fn finish_by(&mut self, deadline: Instant) -> Result<()> {
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => {
+                    return Err(Failure::new(format!("`{}` ended with {status}", self.name)));
+                }
+                None if Instant::now() >= deadline => {
+                    self.kill();
+                    return Err(Failure::new(format!("`{}` did not end in time", self.name)));
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// SIGKILL, then reaps the process. Harmless when it has already ended.
+    pub fn kill(&mut self) {
+        // Both fail only when the process is already gone, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,18 @@
+//! The project's own chores, run as `cargo xtask CHORE`, and what tests across processes share:
+//! [`netns`] and [`exec`].
+
+pub mod ci;
+pub mod error;
+pub mod exec;
+pub mod faults;
+pub mod fuzz;
+pub mod layers;
+pub mod mutants;
+pub mod netns;
+pub mod planted;
+pub mod show;
+mod signals;
+pub mod source;
+pub mod tcp;
+
+pub use error::{Failure, Result};

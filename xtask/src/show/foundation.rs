@@ -1,0 +1,302 @@
+//! The first capability: any process sends messages to any other over one UDP socket.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::tools::{self, Ends, MIB, PORT};
+use super::{Ctx, Figure, Line};
+use crate::error::{Context, Result};
+use crate::exec::{self, Process};
+use crate::netns::Pair;
+use crate::{faults, fuzz, mutants, planted, tcp};
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        name: "demo",
+        must: "fresh clone, make demo in under 300 s",
+        run: demo,
+    },
+    Line {
+        name: "test",
+        must: "fresh clone, make test in under 900 s",
+        run: test,
+    },
+    Line {
+        name: "cat-faults",
+        must: "1 GiB over loopback, 5 % loss, 5 % dup, 10 % reorder, 0.1 % corrupt, under 120 s",
+        run: cat_faults,
+    },
+    Line {
+        name: "cat-drops",
+        must: "256 MiB between namespaces, 2 % drops each way, equal hash",
+        run: cat_drops,
+    },
+    Line {
+        name: "sim-seeds",
+        must: "10,000 seeds pass, 10^7 messages, 10^6 faults, 10 seeds of 100 nodes",
+        run: simulator,
+    },
+    Line {
+        name: "sim-planted",
+        must: "ten of ten within 1,000 seeds",
+        run: planted_faults,
+    },
+    Line {
+        name: "mutants",
+        must: "at least 85 % caught",
+        run: mutants,
+    },
+    Line {
+        name: "tbf-alone",
+        must: "at least 90 Mbit/s of 100, loss under 1 %",
+        run: alone,
+    },
+    Line {
+        name: "tbf-two",
+        must: "Jain's index at least 0.9",
+        run: two_flows,
+    },
+    Line {
+        name: "tbf-tcp",
+        must: "TCP cubic keeps at least 30 % of the link",
+        run: beside_tcp,
+    },
+    Line {
+        name: "perf-rtt",
+        must: "64 B round trip at most 1.10 x TCP",
+        run: round_trip,
+    },
+    Line {
+        name: "perf-stream",
+        must: "1 MiB messages at least 0.7 x TCP",
+        run: stream,
+    },
+    Line {
+        name: "kill",
+        must: "every test of a killed process passes",
+        run: kill,
+    },
+    Line {
+        name: "faults",
+        must: "every fault row has its test",
+        run: fault_rows,
+    },
+    Line {
+        name: "fuzz",
+        must: "each target clean for 60 s",
+        run: fuzzing,
+    },
+];
+
+/// The rate of the slow cable, Mbit/s, and its queue: 50 ms, what tc's manual page suggests.
+const LINK: u32 = 100;
+const QUEUE_MS: u32 = 50;
+
+/// Flows are judged from second 5, when they have found their share, to second 25.
+const SETTLED: Duration = Duration::from_secs(5);
+const JUDGED: Duration = Duration::from_secs(25);
+
+fn demo(ctx: &Ctx) -> Result<Figure> {
+    fresh_clone(ctx, "demo", Duration::from_secs(300))
+}
+
+fn test(ctx: &Ctx) -> Result<Figure> {
+    fresh_clone(ctx, "test", Duration::from_secs(900))
+}
+
+/// Clones what is committed and runs a make target there with nothing built before.
+fn fresh_clone(ctx: &Ctx, target: &str, limit: Duration) -> Result<Figure> {
+    let clone = ctx.scratch(target);
+    let root = exec::root();
+    exec::run(
+        Command::new("git")
+            .args(["clone", "-q"])
+            .arg(&root)
+            .arg(&clone),
+    )?;
+    // Dependencies count as fetched; what they compile to does not.
+    exec::run(exec::cargo(["fetch", "-q", "--locked"]).current_dir(&clone))?;
+    let begun = Instant::now();
+    let mut make = Command::new("make");
+    make.arg(target)
+        .current_dir(&clone)
+        .env_remove("CARGO_TARGET_DIR")
+        .stdin(Stdio::null());
+    // Beyond the limit it goes on for a while, so that the figure tells by how much it missed.
+    let done = Process::spawn(&mut make)?.finish_by(begun + 2 * limit);
+    let seconds = begun.elapsed();
+    std::fs::remove_dir_all(&clone)?;
+    done?;
+    Ok(Figure::new(
+        seconds < limit,
+        format!("{:.0} s", seconds.as_secs_f64()),
+    ))
+}
+
+fn cat_faults(ctx: &Ctx) -> Result<Figure> {
+    let cat = |seed: u32| -> Result<Command> {
+        let mut command = Command::new(ctx.suci()?);
+        let faults = format!("loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,seed={seed}");
+        command.args(["cat", "--faults", &faults]);
+        Ok(command)
+    };
+    let at = ([127, 0, 0, 1], tools::free_port()?).into();
+    let ends = Ends {
+        receiver: cat(7)?,
+        sender: cat(8)?,
+        at,
+    };
+    let limit = Duration::from_secs(120);
+    let seconds = tools::transfer(ctx, ends, 1024 * MIB, limit)?;
+    Ok(Figure::new(true, format!("equal hash, {seconds:.1} s")))
+}
+
+fn cat_drops(ctx: &Ctx) -> Result<Figure> {
+    let pair = Pair::new()?;
+    pair.offloads_off()?;
+    pair.drop_randomly(0.02)?;
+    let ends = Ends::between(ctx, &pair, PORT)?;
+    let seconds = tools::transfer(ctx, ends, 256 * MIB, Duration::from_secs(300))?;
+    Ok(Figure::new(true, format!("equal hash, {seconds:.1} s")))
+}
+
+fn simulator(ctx: &Ctx) -> Result<Figure> {
+    let simulator = ctx.simulator()?;
+    let run = |args: &[&str]| exec::capture(Command::new(simulator).args(args));
+    let said = run(&["--seeds", "0..10000"])?;
+    let summary = said.lines().last().unwrap_or_default();
+    let messages = tools::number_of(summary, "messages").context("no messages in the summary")?;
+    let faults = tools::number_of(summary, "faults").context("no faults in the summary")?;
+    run(&["--seeds", "10000..10010", "--nodes", "100"])?;
+    let enough = messages >= 10_000_000 && faults >= 1_000_000;
+    Ok(Figure::new(
+        enough,
+        format!("{messages} messages, {faults} faults, 10 seeds of 100 nodes"),
+    ))
+}
+
+fn planted_faults(_: &Ctx) -> Result<Figure> {
+    planted::check()?;
+    Ok(Figure::new(
+        true,
+        format!("{} of {} found", planted::NAMES.len(), planted::NAMES.len()),
+    ))
+}
+
+fn mutants(_: &Ctx) -> Result<Figure> {
+    let score = mutants::measure()?;
+    let text = format!("{:.1} %, {} missed", score.percent(), score.missed);
+    Ok(Figure::new(score.percent() >= mutants::BOUND, text))
+}
+
+/// Two hosts with 100 Mbit/s between them; without offloads, so that queues hold packets.
+fn slow_pair() -> Result<Pair> {
+    let pair = Pair::new()?;
+    pair.offloads_off()?;
+    pair.limit_rate(LINK, QUEUE_MS)?;
+    Ok(pair)
+}
+
+fn alone(ctx: &Ctx) -> Result<Figure> {
+    let pair = slow_pair()?;
+    let out = ctx.scratch("flow");
+    let _flow = Ends::between(ctx, &pair, PORT)?.start(Path::new("/dev/zero"), &out)?;
+    let rate = tools::rates(&[&out], SETTLED, JUDGED)?[0];
+    let loss = pair.a.queue()?.loss();
+    let holds = rate >= 0.9 * f64::from(LINK) && loss < 0.01;
+    Ok(Figure::new(
+        holds,
+        format!("{rate:.1} Mbit/s, loss {:.2} %", 100.0 * loss),
+    ))
+}
+
+fn two_flows(ctx: &Ctx) -> Result<Figure> {
+    let pair = slow_pair()?;
+    let (one, two) = (ctx.scratch("flow-1"), ctx.scratch("flow-2"));
+    let zero = Path::new("/dev/zero");
+    let _first = Ends::between(ctx, &pair, PORT)?.start(zero, &one)?;
+    let _second = Ends::between(ctx, &pair, PORT + 1)?.start(zero, &two)?;
+    let rates = tools::rates(&[&one, &two], SETTLED, JUDGED)?;
+    let index = tools::jain(&rates);
+    let text = format!("{index:.3}: {:.1} and {:.1} Mbit/s", rates[0], rates[1]);
+    Ok(Figure::new(index >= 0.9, text))
+}
+
+fn beside_tcp(ctx: &Ctx) -> Result<Figure> {
+    let pair = slow_pair()?;
+    let (ours, theirs) = (ctx.scratch("ours"), ctx.scratch("theirs"));
+    let _tcp = tcp::Contender::start(&pair, PORT, &theirs)?;
+    let _suci = Ends::between(ctx, &pair, PORT)?.start(Path::new("/dev/zero"), &ours)?;
+    let rates = tools::rates(&[&theirs, &ours], SETTLED, JUDGED)?;
+    let text = format!("TCP {:.1}, Suci {:.1} Mbit/s", rates[0], rates[1]);
+    Ok(Figure::new(rates[0] >= 0.3 * f64::from(LINK), text))
+}
+
+fn round_trip(ctx: &Ctx) -> Result<Figure> {
+    let pair = Pair::new()?;
+    let args = [
+        "--workload",
+        "ping-pong",
+        "--size",
+        "64",
+        "--vs",
+        "tcp",
+        "--rounds",
+        "9",
+    ];
+    let rows = tools::perf(ctx, &pair, &[&args[..], &["--wait", "block"]].concat())?;
+    let suci = tools::median(&rows, "ping-pong", "suci", 64)?;
+    let tcp = tools::median(&rows, "ping-pong", "tcp", 64)?;
+    let ratio = suci / tcp;
+    Ok(Figure::new(
+        ratio <= 1.10,
+        format!("{suci:.1} us, TCP {tcp:.1} us, ratio {ratio:.2}"),
+    ))
+}
+
+fn stream(ctx: &Ctx) -> Result<Figure> {
+    let pair = Pair::new()?;
+    let size = MIB.to_string();
+    let args = [
+        "--workload",
+        "stream",
+        "--size",
+        &size,
+        "--vs",
+        "tcp",
+        "--rounds",
+        "9",
+    ];
+    let rows = tools::perf(ctx, &pair, &[&args[..], &["--wait", "block"]].concat())?;
+    let suci = tools::median(&rows, "stream", "suci", MIB)?;
+    let tcp = tools::median(&rows, "stream", "tcp", MIB)?;
+    let ratio = suci / tcp;
+    Ok(Figure::new(
+        ratio >= 0.7,
+        format!("{suci:.2} Gbit/s, TCP {tcp:.2}, ratio {ratio:.2}"),
+    ))
+}
+
+/// The tests that carry F17 are the measurement: Lost and Ended once, in time, outcomes exact,
+/// the others' rate kept.
+fn kill(_: &Ctx) -> Result<Figure> {
+    let args = ["test", "--locked", "--release", "-p", "suci-tests", "f17_"];
+    let said = exec::capture(&mut exec::cargo(args))?;
+    let passed: u64 = said
+        .lines()
+        .filter(|line| line.starts_with("test result:"))
+        .filter_map(|line| tools::number_of(line, "passed"))
+        .sum();
+    Ok(Figure::new(passed > 0, format!("{passed} tests passed")))
+}
+
+fn fault_rows(_: &Ctx) -> Result<Figure> {
+    faults::check(false)?;
+    Ok(Figure::new(true, "all 32 rows"))
+}
+
+fn fuzzing(_: &Ctx) -> Result<Figure> {
+    fuzz::check(Duration::from_secs(60), None)?;
+    Ok(Figure::new(true, "all targets clean"))
+}

@@ -1,0 +1,223 @@
+//! What several lines need: files of noise, hashes, transfers by `suci cat`, flows whose
+//! progress is the length of a file, and rows of `suci perf --json`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Ctx;
+use crate::error::{Context, Failure, Result};
+use crate::exec::{self, Process};
+use crate::netns::{Netns, Pair};
+
+/// Mebibyte.
+pub(super) const MIB: u64 = 1 << 20;
+
+/// The port of everything inside namespaces, where nobody else is.
+pub(super) const PORT: u16 = 7000;
+
+/// Writes `length` bytes of noise that no compression and no repeated block can hide behind.
+pub(super) fn noise(path: &Path, length: u64) -> Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).context(path.display())?);
+    // xorshift64: quality enough for a payload, and a gigabyte takes a second.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..length / 8 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.write_all(&state.to_le_bytes())?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The SHA-256 of a file, by the system's own tool rather than by code that we also ship.
+pub(super) fn sha256(path: &Path) -> Result<String> {
+    let said = exec::capture(Command::new("sha256sum").arg(path))?;
+    said.split_whitespace()
+        .next()
+        .map(str::to_owned)
+        .context("sha256sum printed nothing")
+}
+
+/// A UDP port on loopback that was free a moment ago.
+pub(super) fn free_port() -> Result<u16> {
+    Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
+
+/// The two ends of a transfer: commands that still lack their addresses and streams.
+pub(super) struct Ends {
+    /// `suci`, where the data goes.
+    pub(super) receiver: Command,
+    /// `suci`, where it comes from.
+    pub(super) sender: Command,
+    /// The receiver's address.
+    pub(super) at: SocketAddr,
+}
+
+impl Ends {
+    /// `suci cat` from `a` to `b` of a pair, unsealed.
+    pub(super) fn between(ctx: &Ctx, pair: &Pair, port: u16) -> Result<Self> {
+        let cat = |end: &Netns| -> Result<Command> {
+            let mut command = end.command(ctx.suci()?);
+            command.args(["cat", "--plain"]);
+            Ok(command)
+        };
+        let at = SocketAddr::from((pair.b_addr(), port));
+        Ok(Self {
+            receiver: cat(&pair.b)?,
+            sender: cat(&pair.a)?,
+            at,
+        })
+    }
+
+    /// Starts both: `input` is sent, what arrives is written to `output`.
+    pub(super) fn start(mut self, input: &Path, output: &Path) -> Result<Flow> {
+        self.receiver.arg("--listen").arg(self.at.to_string());
+        self.receiver
+            .stdin(Stdio::null())
+            .stdout(File::create(output)?);
+        self.sender.arg(self.at.to_string());
+        self.sender.stdin(File::open(input)?).stdout(Stdio::null());
+        let receiver = Process::spawn(&mut self.receiver)?;
+        Ok(Flow {
+            receiver,
+            sender: Process::spawn(&mut self.sender)?,
+        })
+    }
+}
+
+/// A transfer that runs; killed when dropped.
+pub(super) struct Flow {
+    receiver: Process,
+    sender: Process,
+}
+
+impl Flow {
+    /// Waits for both ends to succeed.
+    pub(super) fn finish_by(&mut self, deadline: Instant) -> Result<()> {
+        self.sender.finish_by(deadline)?;
+        self.receiver.finish_by(deadline)
+    }
+}
+
+/// Carries a file of noise and compares hashes; returns the seconds it took.
+pub(super) fn transfer(ctx: &Ctx, ends: Ends, length: u64, limit: Duration) -> Result<f64> {
+    let (input, output) = (ctx.scratch("in"), ctx.scratch("out"));
+    noise(&input, length)?;
+    let begun = Instant::now();
+    let done = ends.start(&input, &output)?.finish_by(begun + limit);
+    let seconds = begun.elapsed().as_secs_f64();
+    let same = done.and_then(|()| Ok(sha256(&input)? == sha256(&output)?));
+    for file in [&input, &output] {
+        std::fs::remove_file(file)?;
+    }
+    if same? {
+        Ok(seconds)
+    } else {
+        Err(Failure::new("the hashes differ"))
+    }
+}
+
+/// Mbit/s by which each of `files` grew between two moments.
+pub(super) fn rates(files: &[&Path], from: Duration, to: Duration) -> Result<Vec<f64>> {
+    let lengths = || -> Result<Vec<u64>> {
+        files
+            .iter()
+            .map(|file| Ok(std::fs::metadata(file)?.len()))
+            .collect()
+    };
+    std::thread::sleep(from);
+    let (first, begun) = (lengths()?, Instant::now());
+    std::thread::sleep(to.saturating_sub(from));
+    let (last, seconds) = (lengths()?, begun.elapsed().as_secs_f64());
+    Ok(first
+        .iter()
+        .zip(&last)
+        .map(|(a, b)| mbit(b.saturating_sub(*a)) / seconds)
+        .collect())
+}
+
+/// Bytes as megabits.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people to read")]
+pub(super) fn mbit(bytes: u64) -> f64 {
+    bytes as f64 * 8.0 / 1e6
+}
+
+/// Jain's fairness index of some rates: 1 when all are equal, 1/n when one has everything.
+#[expect(clippy::cast_precision_loss, reason = "a handful of flows")]
+pub(super) fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    if squares == 0.0 {
+        0.0
+    } else {
+        sum * sum / (rates.len() as f64 * squares)
+    }
+}
+
+/// The number that stands beside `word` in a line of words: `12 messages` or `messages=12`.
+pub(super) fn number_of(line: &str, word: &str) -> Option<u64> {
+    let words: Vec<&str> = line
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let at = words.iter().position(|w| *w == word)?;
+    let number = |at: usize| words.get(at)?.replace('_', "").parse().ok();
+    at.checked_sub(1)
+        .and_then(number)
+        .or_else(|| number(at + 1))
+}
+
+/// The rows that `suci perf` prints between two namespaces.
+pub(super) fn perf(ctx: &Ctx, pair: &Pair, args: &[&str]) -> Result<Vec<Value>> {
+    let at = SocketAddr::from((pair.b_addr(), PORT)).to_string();
+    let mut server = pair.b.command(ctx.suci()?);
+    server
+        .args(["perf", "--plain", "--listen", &at])
+        .stdout(Stdio::null())
+        .stdin(Stdio::null());
+    let _server = Process::spawn(&mut server)?;
+    let mut client = pair.a.command(ctx.suci()?);
+    let said = exec::capture(client.args(["perf", "--plain", "--json", &at]).args(args))?;
+    said.lines()
+        .map(|line| Ok(serde_json::from_str(line)?))
+        .collect()
+}
+
+/// The median of one contender in one workload, among the rows of [`perf`].
+pub(super) fn median(rows: &[Value], workload: &str, contender: &str, size: u64) -> Result<f64> {
+    let wanted = |row: &&Value| {
+        row["workload"] == workload && row["contender"] == contender && row["size"] == size
+    };
+    let row = rows.iter().find(wanted);
+    row.and_then(|row| row["median"].as_f64()).context(format!(
+        "suci perf printed no {workload} of {size} B by {contender}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_beside_their_words() {
+        let line = "seeds 0..300: 300 passed, messages=1_204, 77 faults";
+        assert_eq!(number_of(line, "passed"), Some(300));
+        assert_eq!(number_of(line, "faults"), Some(77));
+        assert_eq!(number_of("messages=1_204", "messages"), Some(1204));
+        assert_eq!(number_of(line, "bytes"), None);
+    }
+
+    #[test]
+    fn fairness() {
+        assert!((jain(&[2.0, 2.0]) - 1.0).abs() < 1e-9);
+        assert!((jain(&[4.0, 0.0]) - 0.5).abs() < 1e-9);
+    }
+}
