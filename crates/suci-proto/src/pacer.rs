@@ -1,1 +1,106 @@
-//! pacer
+//! Pacing: spreads a window over its round trip (RFC 9002 section 7.7).
+//!
+//! A token bucket in bytes. User space cannot sleep for a microsecond and should not try: the
+//! bucket may run into debt for what [`SLACK`] pays back, and a wait is never shorter than that.
+//! On paths whose round trip is itself about that short the pacer therefore never holds anything
+//! back, and whole segmentation trains pass at high rates.
+
+use crate::limits::MAX_DATAGRAM;
+use crate::time::{Duration, Instant, nanos};
+
+/// Shortest wait worth asking for; shorter ones are granted in advance.
+pub const SLACK: Duration = Duration::from_micros(100);
+
+/// Packets that may always go back to back: the initial window of RFC 6928.
+const BURST_PACKETS: u64 = 10;
+
+/// How much may gather while the sender had nothing to send, up to one train.
+const TRAIN_TIME: Duration = Duration::from_millis(1);
+
+/// How much may always gather, so that a sleep that took too long costs no throughput.
+const OVERSLEEP: Duration = Duration::from_micros(250);
+
+/// The bucket counts in billionths of a byte: one byte per second for one nanosecond.
+const SCALE: i128 = 1_000_000_000;
+
+/// A token bucket. Blocks nothing itself: it says how much may go now and when more may.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    /// Billionths of bytes; negative when sent in advance.
+    tokens: i128,
+    updated: Instant,
+    mtu: u64,
+}
+
+impl Pacer {
+    /// A pacer whose first burst is free. `mtu` in bytes of UDP payload.
+    #[must_use]
+    pub fn new(now: Instant, mtu: usize) -> Self {
+        let mtu = mtu as u64;
+        Self {
+            tokens: scaled(BURST_PACKETS.saturating_mul(mtu)),
+            updated: now,
+            mtu,
+        }
+    }
+
+    /// The packet size changed.
+    pub const fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu as u64;
+    }
+
+    /// Bytes that may be sent now at `rate` bytes per second. A packet goes if it is at most
+    /// that long; otherwise ask [`next_time`](Self::next_time).
+    pub fn budget(&mut self, now: Instant, rate: u64) -> u64 {
+        self.tokens = self.filled(now, rate);
+        self.updated = self.updated.max(now);
+        let allowed = (self.tokens + paid(rate, SLACK)) / SCALE;
+        u64::try_from(allowed).unwrap_or(0)
+    }
+
+    /// Takes `bytes` that were sent, whether the budget allowed them or not (probes).
+    pub fn consume(&mut self, bytes: u64) {
+        self.tokens -= scaled(bytes);
+    }
+
+    /// When `bytes` may be sent at `rate` bytes per second: `now` if the budget has them, else
+    /// at least [`SLACK`] later. Never before `now`. What exceeds the largest burst need not be
+    /// waited for.
+    #[must_use]
+    pub fn next_time(&self, now: Instant, rate: u64, bytes: u64) -> Instant {
+        let wanted = scaled(bytes).min(self.capacity(rate));
+        let missing = wanted - self.filled(now, rate);
+        if missing <= paid(rate, SLACK) {
+            return now;
+        }
+        // Positive: `paid` is never negative. Rounded up, for a moment too early would repeat.
+        let wait = (missing + i128::from(rate.max(1)) - 1) / i128::from(rate.max(1));
+        now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)).max(SLACK)
+    }
+
+    /// The bucket at `now`. Debt is bounded as credit is, lest a burst at a rate of the past be
+    /// paid back at the rate of the present.
+    fn filled(&self, now: Instant, rate: u64) -> i128 {
+        let capacity = self.capacity(rate);
+        (self.tokens + paid(rate, now.since(self.updated))).clamp(-capacity, capacity)
+    }
+
+    /// Largest burst after a pause.
+    fn capacity(&self, rate: u64) -> i128 {
+        scaled(BURST_PACKETS.saturating_mul(self.mtu))
+            .max(paid(rate, TRAIN_TIME).min(scaled(MAX_DATAGRAM as u64)))
+            .max(paid(rate, OVERSLEEP))
+    }
+}
+
+/// What `rate` bytes per second earn in `time`; more than a second earns no more.
+fn paid(rate: u64, time: Duration) -> i128 {
+    i128::from(rate) * i128::from(nanos(time).min(1_000_000_000))
+}
+
+fn scaled(bytes: u64) -> i128 {
+    i128::from(bytes) * SCALE
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,257 @@
-//! timer
+//! Hierarchical timer wheel: which of many deadlines comes next.
+//!
+//! The wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", 1987, scheme 7):
+//! eight levels of 64 slots, the lowest of 65 us, the highest reaching the end of time. Two
+//! things differ from the text book. A slot is a small binary heap instead of a list, so that
+//! [`TimerWheel::next`] is exact at every distance and [`TimerWheel::expire`] is ordered;
+//! the usual wheel rounds, which would wake an idle process for nothing, or late. And the wheel
+//! turns only in `expire`, by the time that really passed: an hour costs as much as a tick.
+//!
+//! A plain heap over all keys was rejected: re-arming is by far the commonest operation, and in
+//! a wheel it touches only the few timers that share a slot.
+
+use crate::time::Instant;
+
+/// Nanoseconds of one tick, as a power of two: 65.5 us, about the precision of a sleep.
+const TICK_BITS: u32 = 16;
+/// Slots of one level, as a power of two: one machine word holds which are occupied.
+const SLOT_BITS: u32 = 6;
+/// Slots of one level.
+const SLOTS: usize = 1 << SLOT_BITS;
+/// Levels that together cover every tick of a 64-bit nanosecond clock.
+const LEVELS: usize = ((u64::BITS - TICK_BITS) / SLOT_BITS) as usize;
+
+const _: () = assert!(
+    TICK_BITS + LEVELS as u32 * SLOT_BITS == u64::BITS,
+    "no deadline is too far"
+);
+
+/// One armed timer in its slot's heap; ordered by deadline, then key.
+type Armed = (Instant, usize);
+
+/// Where a key is armed.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slot: usize,
+    position: usize,
+}
+
+/// Deadlines by key, at most one per key.
+///
+/// Keys should be small and dense, as those of a slab: memory grows with the largest ever set
+/// (24 B each). Setting and cancelling cost O(1) plus the logarithm of the timers in one slot;
+/// nothing allocates once slots have grown to their usual size. All results are deterministic.
+#[derive(Debug)]
+pub struct TimerWheel {
+    /// The tick up to which everything has been expired.
+    base: u64,
+    /// Per level, a bit for each slot that is not empty.
+    occupied: [u64; LEVELS],
+    /// `LEVELS * SLOTS` heaps.
+    slots: Vec<Vec<Armed>>,
+    places: Vec<Option<Place>>,
+    armed: usize,
+}
+
+impl Default for TimerWheel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TimerWheel {
+    /// A wheel without timers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            base: 0,
+            occupied: [0; LEVELS],
+            slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
+            places: Vec::new(),
+            armed: 0,
+        }
+    }
+
+    /// Arms `key` for `deadline`, instead of whatever it was armed for. A deadline in the past
+    /// is due at the next [`expire`](Self::expire).
+    pub fn set(&mut self, key: usize, deadline: Instant) {
+        self.cancel(key);
+        if key >= self.places.len() {
+            self.places.resize(key.saturating_add(1), None);
+        }
+        self.place((deadline, key));
+        self.armed += 1;
+    }
+
+    /// Disarms `key`; does nothing if it is not armed.
+    pub fn cancel(&mut self, key: usize) {
+        let Some(place) = self.places.get_mut(key).and_then(Option::take) else {
+            return;
+        };
+        self.remove(place);
+        self.armed -= 1;
+    }
+
+    /// What `key` is armed for.
+    #[must_use]
+    pub fn deadline(&self, key: usize) -> Option<Instant> {
+        let place = (*self.places.get(key)?)?;
+        self.slots
+            .get(place.slot)?
+            .get(place.position)
+            .map(|armed| armed.0)
+    }
+
+    /// The earliest deadline of all, exactly.
+    #[must_use]
+    pub fn next(&self) -> Option<Instant> {
+        self.slots
+            .get(self.first_slot()?)?
+            .first()
+            .map(|armed| armed.0)
+    }
+
+    /// Armed timers.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.armed
+    }
+
+    /// Whether no timer is armed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.armed == 0
+    }
+
+    /// Disarms every timer whose deadline is `now` or earlier and appends its key to `due`, in
+    /// the order of deadlines, then of keys. Never a timer whose deadline is still to come.
+    pub fn expire(&mut self, now: Instant, due: &mut Vec<usize>) {
+        while let Some(slot) = self.first_slot() {
+            let Some(&(deadline, key)) = self.slots.get(slot).and_then(|heap| heap.first()) else {
+                break;
+            };
+            if deadline > now {
+                break;
+            }
+            self.cancel(key);
+            due.push(key);
+        }
+        self.turn_to(tick(now));
+    }
+
+    /// Moves the base forward, and the timers that came near down to finer levels. Everything
+    /// before `base` is expired, so at each level only the base's own slot can hold any.
+    fn turn_to(&mut self, base: u64) {
+        if base <= self.base {
+            return;
+        }
+        self.base = base;
+        for level in 1..LEVELS {
+            let slot = slot_of(level, base);
+            if self.occupied[level] & bit(slot) == 0 {
+                continue;
+            }
+            self.occupied[level] &= !bit(slot);
+            let mut moving = core::mem::take(&mut self.slots[slot]);
+            for armed in moving.drain(..) {
+                self.place(armed);
+            }
+            // Nothing was placed here meanwhile: keep the slot's memory for its next use.
+            self.slots[slot] = moving;
+        }
+    }
+
+    /// The slot of the earliest timer: lower levels come before higher ones, and within a level
+    /// all slots lie ahead of the base.
+    fn first_slot(&self) -> Option<usize> {
+        let (level, word) = self
+            .occupied
+            .iter()
+            .enumerate()
+            .find(|(_, word)| **word != 0)?;
+        Some(level * SLOTS + word.trailing_zeros() as usize)
+    }
+
+    /// Puts a timer into the slot of the highest digit in which its tick differs from the base.
+    fn place(&mut self, armed: Armed) {
+        let tick = tick(armed.0).max(self.base);
+        let level = ((tick ^ self.base) | 1).ilog2() / SLOT_BITS;
+        let level = level as usize;
+        let slot = slot_of(level, tick);
+        self.occupied[level] |= bit(slot);
+        let heap = &mut self.slots[slot];
+        heap.push(armed);
+        let last = heap.len() - 1;
+        self.rise(slot, last);
+    }
+
+    fn remove(&mut self, place: Place) {
+        let heap = &mut self.slots[place.slot];
+        heap.swap_remove(place.position);
+        if heap.is_empty() {
+            self.occupied[place.slot / SLOTS] &= !bit(place.slot);
+        } else if place.position < heap.len() {
+            let position = self.rise(place.slot, place.position);
+            self.sink(place.slot, position);
+        }
+    }
+
+    /// Moves an entry towards the root while it is earlier than its parent.
+    fn rise(&mut self, slot: usize, mut position: usize) -> usize {
+        let heap = &mut self.slots[slot];
+        let armed = heap[position];
+        while position > 0 {
+            let parent = (position - 1) / 2;
+            if heap[parent] <= armed {
+                break;
+            }
+            heap[position] = heap[parent];
+            self.places[heap[position].1] = Some(Place { slot, position });
+            position = parent;
+        }
+        heap[position] = armed;
+        self.places[armed.1] = Some(Place { slot, position });
+        position
+    }
+
+    /// Moves an entry away from the root while a child is earlier.
+    fn sink(&mut self, slot: usize, mut position: usize) {
+        let heap = &mut self.slots[slot];
+        let armed = heap[position];
+        loop {
+            let left = 2 * position + 1;
+            let Some(&left_armed) = heap.get(left) else {
+                break;
+            };
+            let (child, child_armed) = match heap.get(left + 1) {
+                Some(&right_armed) if right_armed < left_armed => (left + 1, right_armed),
+                _ => (left, left_armed),
+            };
+            if armed <= child_armed {
+                break;
+            }
+            heap[position] = child_armed;
+            self.places[child_armed.1] = Some(Place { slot, position });
+            position = child;
+        }
+        heap[position] = armed;
+        self.places[armed.1] = Some(Place { slot, position });
+    }
+}
+
+const fn tick(at: Instant) -> u64 {
+    at.as_nanos() >> TICK_BITS
+}
+
+/// The index, among all levels' slots, of a tick's slot at `level`.
+const fn slot_of(level: usize, tick: u64) -> usize {
+    level * SLOTS + (tick >> (level as u32 * SLOT_BITS)) as usize % SLOTS
+}
+
+/// A slot's bit in its level's word.
+const fn bit(slot: usize) -> u64 {
+    1 << (slot % SLOTS)
+}
+
+#[cfg(test)]
+mod tests;

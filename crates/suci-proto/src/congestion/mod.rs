@@ -1,1 +1,80 @@
-//! congestion
+//! Congestion control: how much may be under way to one peer.
+//!
+//! A controller sees sizes, times and marks, never packets or peers. Which one a connection uses
+//! is a setting; a controller written by a user may only reduce what the built-in one allows.
+
+mod cubic;
+mod hystart;
+
+pub use cubic::Cubic;
+
+use crate::recovery::Rtt;
+use crate::time::Instant;
+use core::fmt::Debug;
+
+/// What one ACK frame newly acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample<'a> {
+    /// Bytes newly acknowledged, of packets that counted as in flight.
+    pub bytes: u64,
+    /// Bytes in flight before this acknowledgement.
+    pub in_flight_before: u64,
+    /// When the newest of the packets was sent.
+    pub largest_sent_at: Instant,
+    /// The round trip, already updated by this acknowledgement.
+    pub rtt: &'a Rtt,
+    /// The window was not what limited the sender: nothing to send, or no credit.
+    pub app_limited: bool,
+}
+
+/// Why a controller should slow down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Packets were declared lost.
+    Loss,
+    /// The receiver counted more congestion marks (RFC 3168).
+    Ecn,
+}
+
+/// Signs of congestion found at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct CongestionEvent {
+    /// Which signal.
+    pub cause: Cause,
+    /// Bytes declared lost, 0 for marks.
+    pub bytes_lost: u64,
+    /// When the newest packet concerned was sent. Several events of one window count once.
+    pub largest_lost_sent_at: Instant,
+    /// Nothing came through for so long that the path must be presumed changed (RFC 9002 7.6).
+    pub persistent: bool,
+    /// Bytes still in flight.
+    pub in_flight: u64,
+}
+
+/// Decides the congestion window of one connection.
+///
+/// Every call is O(1), does not block and allocates nothing. Given the same calls, every
+/// controller must decide the same on every machine.
+pub trait Controller: Send + Debug {
+    /// A packet of `bytes` that counts towards the window was sent; `in_flight` includes it.
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64);
+    /// Packets were acknowledged.
+    fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>);
+    /// Congestion was noticed.
+    fn on_congestion(&mut self, now: Instant, event: &CongestionEvent);
+    /// The losses of the last event turned out to be none: what it did is undone.
+    fn on_spurious(&mut self, now: Instant);
+    /// The path is another: whatever was learnt no longer holds.
+    fn on_path_changed(&mut self, mtu: usize);
+    /// The packet size changed on the same path. `mtu` in bytes of UDP payload.
+    fn on_mtu(&mut self, mtu: usize);
+    /// Bytes that may be in flight.
+    fn window(&self) -> u64;
+    /// Bytes per second at which to spread the window; `None` while the round trip is unknown.
+    fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
+    /// What settings and statistics call it.
+    fn name(&self) -> &'static str;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Which packet numbers were received already (RFC 4303 appendix A2 calls it the replay window).
+
+use crate::limits::DEDUP_WINDOW;
+use crate::types::PacketNumber;
+
+const WORDS: usize = (DEDUP_WINDOW / 64) as usize;
+
+const _: () = assert!(DEDUP_WINDOW.is_multiple_of(64) && DEDUP_WINDOW.is_power_of_two());
+
+/// One bit for each of the [`DEDUP_WINDOW`] numbers up to the highest received, in a ring. As
+/// long as none is missing no bitmap is needed, and an orderly connection never allocates it.
+#[derive(Debug)]
+pub(super) struct Dedup {
+    /// Numbers below were never valid.
+    first: PacketNumber,
+    highest: Option<PacketNumber>,
+    bits: Option<Box<[u64; WORDS]>>,
+}
+
+impl Dedup {
+    pub(super) const fn new(first: PacketNumber) -> Self {
+        Self {
+            first,
+            highest: None,
+            bits: None,
+        }
+    }
+
+    pub(super) const fn highest(&self) -> Option<PacketNumber> {
+        self.highest
+    }
+
+    /// The number that comes next if nothing is missing; none comes after the last of all.
+    pub(super) fn expected(&self) -> Option<PacketNumber> {
+        self.highest
+            .map_or(Some(self.first), |highest| highest.checked_add(1))
+    }
+
+    /// Whether `number` is neither known nor too old to know.
+    pub(super) fn is_fresh(&self, number: PacketNumber) -> bool {
+        let Some(highest) = self.highest else {
+            return number >= self.first;
+        };
+        if number > highest {
+            return true;
+        }
+        if number < self.first || highest - number >= DEDUP_WINDOW {
+            return false;
+        }
+        self.bits
+            .as_ref()
+            .is_some_and(|bits| bits[word(number)] & bit(number) == 0)
+    }
+
+    /// Remembers a fresh `number`.
+    pub(super) fn insert(&mut self, number: PacketNumber) {
+        match self.expected() {
+            Some(next) if number >= next => {
+                if number > next {
+                    self.open_gap(next, number);
+                }
+                self.highest = Some(number);
+            }
+            _ => {}
+        }
+        if let Some(bits) = &mut self.bits {
+            bits[word(number)] |= bit(number);
+        }
+    }
+
+    /// Notes that `from..to` were not received.
+    fn open_gap(&mut self, from: PacketNumber, to: PacketNumber) {
+        // All before were received, since there was no bitmap.
+        let bits = self.bits.get_or_insert_with(|| Box::new([u64::MAX; WORDS]));
+        if to - from >= DEDUP_WINDOW {
+            bits.fill(0);
+            return;
+        }
+        let mut number = from;
+        while number < to {
+            // As much of one word as lies before `to`.
+            let length = (64 - number % 64).min(to - number);
+            let mask = if length == 64 {
+                u64::MAX
+            } else {
+                (1 << length) - 1
+            };
+            bits[word(number)] &= !(mask << (number % 64));
+            number += length;
+        }
+    }
+}
+
+const fn word(number: PacketNumber) -> usize {
+    (number % DEDUP_WINDOW / 64) as usize
+}
+
+const fn bit(number: PacketNumber) -> u64 {
+    1 << (number % 64)
+}

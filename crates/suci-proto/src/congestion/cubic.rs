@@ -1,0 +1,268 @@
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406) and an initial window after RFC 6928.
+
+use super::hystart::{HyStart, Phase};
+use super::{AckSample, CongestionEvent, Controller};
+use crate::recovery::Rtt;
+use crate::time::{Duration, Instant, nanos};
+
+/// What is left of the window after congestion (RFC 9438 section 4.6).
+const BETA: f64 = 0.7;
+/// Steepness of the cubic function, in packets per second cubed (RFC 9438 section 5.1).
+const C: f64 = 0.4;
+/// Growth per round trip, in packets, of a Reno flow with the same share at [`BETA`].
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// Slow growth of conservative slow start (RFC 9406 section 4.3).
+const CONSERVATIVE_DIVISOR: f64 = 4.0;
+/// Smallest window, in packets (RFC 9002 section 7.2).
+const MIN_PACKETS: f64 = 2.0;
+/// Largest window, in bytes: 100 Gbit/s for five seconds. Keeps all numbers exact in an `f64`.
+const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
+
+/// Standard congestion control: fills long paths, shares with TCP, reacts to loss and marks.
+///
+/// Uses only the exactly rounded operations of floating point, so that a simulation repeats on
+/// every machine.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    /// Bytes of UDP payload in a full packet.
+    mtu: f64,
+    state: State,
+    /// Losses of packets sent before this belong to an event already answered.
+    recovery_began: Option<Instant>,
+    /// Latest moment at which the window was in use.
+    active_at: Instant,
+    /// The state before the last event, in case that proves spurious.
+    before: Option<State>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    window: f64,
+    /// Slow start ends here; `None` until the first congestion.
+    threshold: Option<f64>,
+    hystart: HyStart,
+    /// The window at which the plateau of the cubic function lies.
+    plateau: f64,
+    /// The window just before the last reduction.
+    prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// One run of congestion avoidance, from a reduction (or slow start's end) to the next.
+#[derive(Clone, Debug)]
+struct Epoch {
+    began: Instant,
+    /// Seconds from the beginning to the plateau (K).
+    climb: f64,
+    /// The window that Reno would have.
+    reno: f64,
+}
+
+impl Cubic {
+    /// The initial state for packets of `mtu` bytes of UDP payload.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        let mtu = mtu.max(1) as f64;
+        // RFC 6928 section 2: ten packets, fewer of jumbo frames.
+        let window = (10.0 * mtu).min((2.0 * mtu).max(14_600.0));
+        let state = State {
+            window,
+            threshold: None,
+            hystart: HyStart::default(),
+            plateau: window,
+            prior: window,
+            epoch: None,
+        };
+        Self {
+            mtu,
+            state,
+            recovery_began: None,
+            active_at: Instant::ZERO,
+            before: None,
+        }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.state
+            .threshold
+            .is_none_or(|threshold| self.state.window < threshold)
+    }
+
+    fn set_window(&mut self, window: f64) {
+        self.state.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
+    }
+
+    /// Lets time that did not use the window not count towards its growth (RFC 9438 section 5.8).
+    fn skip_idle(&mut self, now: Instant) {
+        let idle = now.since(self.active_at);
+        if let Some(epoch) = &mut self.state.epoch {
+            epoch.began += idle;
+        }
+    }
+
+    fn slow_start(&mut self, now: Instant, sample: &AckSample<'_>) {
+        let bytes = sample.bytes as f64;
+        let Some(threshold) = self.state.threshold else {
+            let rtt = sample.rtt.latest();
+            match self
+                .state
+                .hystart
+                .on_sample(now, sample.largest_sent_at, rtt)
+            {
+                Phase::SlowStart => self.set_window(self.state.window + bytes),
+                Phase::Conservative => {
+                    self.set_window(self.state.window + bytes / CONSERVATIVE_DIVISOR);
+                }
+                Phase::Done => {
+                    self.state.threshold = Some(self.state.window);
+                    self.state.plateau = self.state.window;
+                    self.state.prior = self.state.window;
+                }
+            }
+            return;
+        };
+        self.set_window((self.state.window + bytes).min(threshold));
+    }
+
+    /// RFC 9438 sections 4.2 to 4.5.
+    fn avoid(&mut self, now: Instant, sample: &AckSample<'_>) {
+        let (mtu, window, plateau) = (self.mtu, self.state.window, self.state.plateau);
+        let prior = self.state.prior;
+        let epoch = self.state.epoch.get_or_insert_with(|| Epoch {
+            began: now,
+            climb: cube_root((plateau - window).max(0.0) / mtu / C),
+            reno: window,
+        });
+        let share = sample.bytes as f64 / window;
+        let alpha = if epoch.reno < prior { ALPHA } else { 1.0 };
+        epoch.reno += alpha * share * mtu;
+        let cubic = |after: Duration| {
+            let t = after.as_secs_f64() - epoch.climb;
+            C * t * t * t * mtu + plateau
+        };
+        let elapsed = now.since(epoch.began);
+        let grown = if cubic(elapsed) < epoch.reno {
+            epoch.reno
+        } else {
+            let target = cubic(elapsed.saturating_add(sample.rtt.smoothed()));
+            window + (target.clamp(window, 1.5 * window) - window) * share
+        };
+        self.set_window(grown.max(window));
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        if in_flight <= bytes {
+            self.skip_idle(now);
+            self.active_at = now;
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
+        // A window that was not half used says nothing about whether more would fit.
+        let unused = 2.0 * (sample.in_flight_before as f64) < self.state.window;
+        let idle = sample.app_limited || unused;
+        if idle {
+            self.skip_idle(now);
+        }
+        self.active_at = now;
+        let recovering = self
+            .recovery_began
+            .is_some_and(|began| sample.largest_sent_at <= began);
+        if idle || recovering {
+            return;
+        }
+        if self.in_slow_start() {
+            self.slow_start(now, sample);
+        } else {
+            self.avoid(now, sample);
+        }
+    }
+
+    fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
+        let known = self
+            .recovery_began
+            .is_some_and(|began| event.largest_lost_sent_at <= began);
+        if !known {
+            self.before = Some(self.state.clone());
+            self.recovery_began = Some(now);
+            let window = self.state.window;
+            // Fast convergence (RFC 9438 section 4.7): a flow that did not get as far as last
+            // time leaves room for the newcomer.
+            self.state.plateau = if window < self.state.plateau {
+                window * (1.0 + BETA) / 2.0
+            } else {
+                window
+            };
+            self.state.prior = window;
+            self.state.epoch = None;
+            self.set_window(window * BETA);
+            self.state.threshold = Some(self.state.window);
+        }
+        if event.persistent {
+            self.state.epoch = None;
+            self.set_window(0.0);
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        let Some(before) = self.before.take() else {
+            return;
+        };
+        if before.window > self.state.window {
+            self.state = before;
+            self.recovery_began = None;
+            // The packet size may have changed meanwhile.
+            self.set_window(self.state.window);
+        }
+    }
+
+    fn on_path_changed(&mut self, mtu: usize) {
+        *self = Self::new(mtu);
+    }
+
+    fn on_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu.max(1) as f64;
+        self.set_window(self.state.window);
+    }
+
+    fn window(&self) -> u64 {
+        self.state.window as u64
+    }
+
+    fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
+        if !rtt.has_sample() {
+            return None;
+        }
+        // RFC 9002 section 7.7: a little faster than the window, so that pacing is not what
+        // limits; in slow start the window doubles within the round trip.
+        let percent = if self.in_slow_start() { 200 } else { 125 };
+        let per_second = u128::from(self.window()) * percent * 10_000_000;
+        let rate = per_second / u128::from(nanos(rtt.smoothed()).max(1));
+        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+}
+
+/// The cube root of a number that is not negative. The standard library's differs between
+/// machines in the last bit; Newton's method from a guess at the exponent does not.
+fn cube_root(x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    // Dividing the bits by three divides the exponent; the constant restores its bias.
+    let mut root = f64::from_bits(x.to_bits() / 3 + 0x2A9F_7893_0000_0000);
+    for _ in 0..4 {
+        root -= (root - x / (root * root)) / 3.0;
+    }
+    root
+}
+
+#[cfg(test)]
+pub(super) fn cube_root_for_test(x: f64) -> f64 {
+    cube_root(x)
+}
