@@ -1,1 +1,216 @@
-//! ack
+//! What was received, and when to say so (RFC 9000 section 13.2).
+//!
+//! Two memories: the ranges that still have to be told to the sender, and the window that tells
+//! duplicates from new packets. They are separate because the first may forget (it costs a
+//! retransmission) and the second must not (it would cost the promise of at most once).
+
+mod dedup;
+mod spans;
+
+use crate::limits::MAX_ACK_RANGES;
+use crate::time::{Duration, Instant};
+use crate::types::{Ecn, PacketNumber};
+use crate::wire::{self, Credit, EcnCounts};
+use dedup::Dedup;
+use spans::Spans;
+
+/// How long an acknowledgement waits for something to ride on, until negotiated otherwise.
+pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
+
+/// Packets that force an acknowledgement, until the caller knows the window: a quarter of 64
+/// packets, twice the initial window.
+pub const DEFAULT_ACK_EVERY: u32 = 16;
+
+/// Whether an acknowledgement should go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckNeed {
+    /// The sender waits for nothing.
+    None,
+    /// It should ride on a packet that goes anyway.
+    Ride,
+    /// A packet should go for it alone.
+    Now,
+}
+
+/// What was received on one connection. The caller authenticates a packet before it asks or
+/// tells anything about it: the window moves with the highest number told (F10).
+#[derive(Debug)]
+pub struct Received {
+    dedup: Dedup,
+    spans: Spans,
+    /// When the highest number arrived.
+    highest_arrival: Instant,
+    ecn: EcnCounts,
+    /// Whether the last packet that counted carried the congestion mark.
+    marked: bool,
+    /// Eliciting packets since the last ACK frame.
+    unacked: u32,
+    /// When the first of them arrived.
+    waiting_since: Instant,
+    urgent: bool,
+    ack_every: u32,
+    max_ack_delay: Duration,
+}
+
+impl Received {
+    /// Nothing received yet of a connection whose packet numbers begin at `first`.
+    #[must_use]
+    pub fn new(first: PacketNumber) -> Self {
+        Self {
+            dedup: Dedup::new(first),
+            spans: Spans::default(),
+            highest_arrival: Instant::ZERO,
+            ecn: EcnCounts::default(),
+            marked: false,
+            unacked: 0,
+            waiting_since: Instant::ZERO,
+            urgent: false,
+            ack_every: DEFAULT_ACK_EVERY,
+            max_ack_delay: DEFAULT_MAX_ACK_DELAY,
+        }
+    }
+
+    /// Acknowledge at once when this many eliciting packets wait (at least 1): about a quarter
+    /// of the sender's window.
+    pub const fn set_ack_every(&mut self, packets: u32) {
+        self.ack_every = packets;
+    }
+
+    /// How long an acknowledgement may wait, as negotiated.
+    pub const fn set_max_ack_delay(&mut self, delay: Duration) {
+        self.max_ack_delay = delay;
+    }
+
+    /// Whether `number` was not received before, as far as can be known: what lies
+    /// [`DEDUP_WINDOW`](crate::limits::DEDUP_WINDOW) or more below the highest counts as a
+    /// duplicate.
+    #[must_use]
+    pub fn is_fresh(&self, number: PacketNumber) -> bool {
+        #[cfg(suci_plant)]
+        if crate::plant::active("dedup-off") {
+            return true;
+        }
+        self.dedup.is_fresh(number)
+    }
+
+    /// Takes note of a fresh, authentic packet. `arrival` is the system's time stamp, `eliciting`
+    /// whether it asks for an acknowledgement.
+    pub fn on_packet(
+        &mut self,
+        number: PacketNumber,
+        arrival: Instant,
+        eliciting: bool,
+        ecn: Ecn,
+        now: Instant,
+    ) {
+        if !self.dedup.is_fresh(number) {
+            return;
+        }
+        // Another clock may have stamped it.
+        let arrival = arrival.min(now);
+        let highest = self.dedup.highest();
+        let in_order = self.dedup.expected() == Some(number);
+        self.dedup.insert(number);
+        self.spans.insert(number);
+        if highest.is_none_or(|highest| number > highest) {
+            self.highest_arrival = arrival;
+        }
+        self.count_mark(ecn);
+        if !eliciting {
+            return;
+        }
+        if self.unacked == 0 {
+            self.waiting_since = arrival;
+        }
+        self.unacked = self.unacked.saturating_add(1);
+        let marked = ecn == Ecn::Ce;
+        // A gap opened or (partly) filled, or marks began or ended: the sender must know at once
+        // (RFC 9000 section 13.2.1, RFC 8257 section 3.2).
+        if !in_order || marked != self.marked || self.unacked >= self.ack_every {
+            self.urgent = true;
+        }
+        self.marked = marked;
+    }
+
+    /// The highest number received.
+    #[must_use]
+    pub const fn highest(&self) -> Option<PacketNumber> {
+        self.dedup.highest()
+    }
+
+    /// Whether an acknowledgement should go, and how urgently.
+    #[must_use]
+    pub fn ack_state(&self, now: Instant) -> AckNeed {
+        match self.deadline() {
+            None => AckNeed::None,
+            Some(deadline) if self.urgent || deadline <= now => AckNeed::Now,
+            Some(_) => AckNeed::Ride,
+        }
+    }
+
+    /// When an acknowledgement may wait no longer; `None` if none is wanted.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        (self.unacked > 0).then(|| self.waiting_since + self.max_ack_delay)
+    }
+
+    /// Whatever acknowledgement is wanted shall not wait for its deadline.
+    pub const fn force(&mut self) {
+        self.urgent = self.unacked > 0;
+    }
+
+    /// Appends an ACK frame of at most `room` bytes to `buf`, with as many of the newest ranges
+    /// as fit, and returns the highest number it acknowledges. Nothing is pending afterwards.
+    /// `None`, and nothing appended, if nothing was received or not even one range fits.
+    pub fn write_ack(
+        &mut self,
+        buf: &mut Vec<u8>,
+        now: Instant,
+        room: usize,
+        credit: Option<Credit>,
+    ) -> Option<PacketNumber> {
+        let largest = self.spans.highest()?;
+        let delay = now.since(self.highest_arrival);
+        let counts = self.ecn;
+        let ecn = (counts.ect0 | counts.ect1 | counts.ce != 0).then_some(counts);
+        let ranges = self.spans.descending().take(MAX_ACK_RANGES);
+        #[cfg(suci_plant)]
+        let ranges = ranges.map(|range| match range.end() {
+            end if *end == largest && crate::plant::active("ack-off-by-one") => {
+                *range.start()..=end.saturating_add(1)
+            }
+            _ => range,
+        });
+        if wire::put_ack(buf, ranges, delay, ecn, credit, room) == 0 {
+            return None;
+        }
+        self.unacked = 0;
+        self.urgent = false;
+        Some(largest)
+    }
+
+    /// The sender acknowledged a packet whose ACK frame went up to `largest`: what that frame
+    /// told need not be told again.
+    pub fn on_ack_acked(&mut self, largest: PacketNumber) {
+        self.spans.forget(largest);
+    }
+
+    /// Ranges that would be told now.
+    #[must_use]
+    pub fn range_count(&self) -> usize {
+        self.spans.len()
+    }
+
+    const fn count_mark(&mut self, ecn: Ecn) {
+        let counter = match ecn {
+            Ecn::NotEct => return,
+            Ecn::Ect0 => &mut self.ecn.ect0,
+            Ecn::Ect1 => &mut self.ecn.ect1,
+            Ecn::Ce => &mut self.ecn.ce,
+        };
+        *counter = counter.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
