@@ -1,1 +1,32 @@
-//! wire
+//! The wire format, version 1. PROTOCOL.md is its specification; this is the only code that
+//! knows the bytes.
+//!
+//! Received bytes become types that cannot be wrong, once, here: whoever holds a [`Frame`] has
+//! nothing left to check but what depends on state. Everything is borrowed from the datagram;
+//! nothing is allocated from a claimed length.
+
+mod ack;
+mod crc;
+mod frag;
+mod frame;
+mod handshake;
+mod header;
+mod reader;
+mod tlv;
+pub mod varint;
+
+pub use ack::{Ack, AckRanges, EcnCounts, put_ack};
+pub use crc::{Crc, seal, seal_gathered};
+pub use frag::{Frag, FragHead, Rts, Start};
+pub use frame::{
+    Blocked, CLOSE_FINISHED, CLOSE_USER, Close, Credit, Frame, Frames, close_code, frames,
+};
+pub use handshake::{
+    Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,
+};
+pub use header::{
+    CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
+    peek_index, peek_version, put_header,
+};
+pub use reader::{Malformed, Reader};
+pub use tlv::{LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};

@@ -1,0 +1,408 @@
+//! Frames: what packets carry.
+
+use super::ack::{self, Ack, put_ack};
+use super::frag::{self, Frag, Rts};
+use super::reader::{Malformed, Reader};
+use super::tlv::Mode;
+use super::varint;
+use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
+
+/// Frame types on the wire.
+pub(super) mod kind {
+    pub(in super::super) const PADDING: u8 = 0x00;
+    pub(in super::super) const PING: u8 = 0x01;
+    pub(in super::super) const CREDIT: u8 = 0x03;
+    pub(in super::super) const RECLAIM: u8 = 0x04;
+    pub(in super::super) const RETURN: u8 = 0x05;
+    pub(in super::super) const BLOCKED: u8 = 0x06;
+    pub(in super::super) const MAX_CHANNEL: u8 = 0x07;
+    pub(in super::super) const CHANNEL_BLOCKED: u8 = 0x08;
+    pub(in super::super) const RTS: u8 = 0x09;
+    pub(in super::super) const CTS: u8 = 0x0a;
+    pub(in super::super) const REFUSE: u8 = 0x0b;
+    pub(in super::super) const MODE: u8 = 0x0c;
+    pub(in super::super) const SUSPEND: u8 = 0x0d;
+    pub(in super::super) const RESUME: u8 = 0x0e;
+    pub(in super::super) const CLOSE: u8 = 0x0f;
+    /// The first of four: bit 0 adds ECN counts, bit 1 a credit.
+    pub(in super::super) const ACK: u8 = 0x10;
+    pub(in super::super) const CHALLENGE: u8 = 0x18;
+    pub(in super::super) const RESPONSE: u8 = 0x19;
+    /// The first of 64: bits 0 to 5 tell which fields follow.
+    pub(in super::super) const FRAG: u8 = 0x80;
+}
+
+/// Socket and session memory credit: how far the peer may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    /// Which grant this belongs to; within one, no other field ever falls.
+    pub generation: u64,
+    /// The highest packet number that the peer may send.
+    pub limit: PacketNumber,
+    /// How many numbers beyond `limit` control packets may use (k).
+    pub control: u64,
+    /// Session memory: the absolute sum of message charges that the peer may reach.
+    pub memory: u64,
+}
+
+impl Credit {
+    /// Reads a credit.
+    ///
+    /// # Errors
+    /// The bytes end too early.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            generation: r.varint()?,
+            limit: r.varint()?,
+            control: r.varint()?,
+            memory: r.varint()?,
+        })
+    }
+
+    /// Appends it.
+    pub fn put(&self, buf: &mut Vec<u8>) {
+        self.fields()
+            .into_iter()
+            .for_each(|field| varint::put(buf, field));
+    }
+
+    /// Bytes that [`put`](Self::put) appends.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.fields().into_iter().map(varint::size).sum()
+    }
+
+    const fn fields(&self) -> [u64; 4] {
+        [self.generation, self.limit, self.control, self.memory]
+    }
+}
+
+/// BLOCKED: data waits for credit. Also how an idle peer asks for its first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocked {
+    /// The generation of the newest grant the sender knows.
+    pub generation: u64,
+    /// The packet number limit it knows.
+    pub limit: PacketNumber,
+    /// The session memory limit it knows.
+    pub memory: u64,
+    /// Bytes that wait to be sent, as memory credit counts them.
+    pub waiting: u64,
+}
+
+/// CLOSE: the session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Close {
+    /// Why: see [`close_code`].
+    pub code: u64,
+    /// Messages sent in this session, over all channels.
+    pub sent: u64,
+    /// Messages received completely in this session, over all channels.
+    pub received: u64,
+}
+
+/// CLOSE code of a session that ended because the program wanted it.
+pub const CLOSE_FINISHED: u64 = 0;
+/// First CLOSE code that is free for programs.
+pub const CLOSE_USER: u64 = 0x100;
+
+/// The CLOSE code that tells the peer of its own protocol error: 1 to 255.
+#[must_use]
+pub const fn close_code(error: &ProtocolError) -> u64 {
+    match error {
+        ProtocolError::Malformed(_) => 1,
+        ProtocolError::UnknownFrame(_) => 2,
+        ProtocolError::NeverSent(_) => 3,
+        ProtocolError::MemoryCredit(_) => 4,
+        ProtocolError::Contradiction { .. } => 5,
+        ProtocolError::OutOfPlace(_) => 6,
+        ProtocolError::Limit(_) => 7,
+    }
+}
+
+/// One frame. Whatever was read holds only values that the format allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// This many bytes of nothing, at least one.
+    Padding(usize),
+    /// Asks for an acknowledgement.
+    Ping,
+    /// Which packets arrived.
+    Ack(Ack<'a>),
+    /// How far the peer may go.
+    Credit(Credit),
+    /// Asks for the credit of this generation back.
+    Reclaim {
+        /// The grant's generation.
+        generation: u64,
+    },
+    /// Gives credit back.
+    Return {
+        /// The grant's generation.
+        generation: u64,
+        /// The highest packet number sent; nothing higher will be sent under this grant.
+        highest: PacketNumber,
+    },
+    /// Data waits for credit.
+    Blocked(Blocked),
+    /// Memory credit of one channel.
+    MaxChannel {
+        /// The channel.
+        channel: ChannelId,
+        /// The absolute sum of message charges that it may reach.
+        limit: u64,
+    },
+    /// Data waits for memory credit of one channel.
+    ChannelBlocked {
+        /// The channel.
+        channel: ChannelId,
+        /// The limit it waits at.
+        limit: u64,
+    },
+    /// A message waits for the receiver's word.
+    Rts(Rts<'a>),
+    /// The receiver takes the message.
+    Cts {
+        /// The message's channel.
+        channel: ChannelId,
+        /// The message's number in it.
+        message: MessageNumber,
+    },
+    /// The receiver does not take the message.
+    Refuse {
+        /// The message's channel.
+        channel: ChannelId,
+        /// The message's number in it.
+        message: MessageNumber,
+        /// Why, in the receiving program's terms; 0 says nothing.
+        reason: u64,
+    },
+    /// The sender's user chose a mode.
+    Mode {
+        /// Counts MODE frames of this session; the highest wins.
+        number: u64,
+        /// The mode.
+        mode: Mode,
+    },
+    /// The sender's user wants no data sent to it for now.
+    Suspend {
+        /// Counts SUSPEND and RESUME frames of this session together; the highest wins.
+        number: u64,
+    },
+    /// Undoes SUSPEND.
+    Resume {
+        /// See [`Suspend`](Self::Suspend).
+        number: u64,
+    },
+    /// The session ends.
+    Close(Close),
+    /// To be answered by RESPONSE on the path it came from.
+    Challenge(u64),
+    /// Repeats the CHALLENGE's value.
+    Response(u64),
+    /// Bytes of a message.
+    Frag(Frag<'a>),
+}
+
+impl<'a> Frame<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, ProtocolError> {
+        let byte = r.u8()?;
+        if byte & (kind::FRAG | frag::RESERVED) == kind::FRAG {
+            return Ok(Self::Frag(Frag::read(byte, r)?));
+        }
+        if byte & !(ack::ECN | ack::CREDIT) == kind::ACK {
+            return Ok(Self::Ack(Ack::read(byte, r)?));
+        }
+        Ok(match byte {
+            kind::PADDING => Self::Padding(r.skip_run(kind::PADDING).saturating_add(1)),
+            kind::PING => Self::Ping,
+            kind::CREDIT => Self::Credit(Credit::read(r)?),
+            kind::RECLAIM => Self::Reclaim {
+                generation: r.varint()?,
+            },
+            kind::RETURN => Self::Return {
+                generation: r.varint()?,
+                highest: r.varint()?,
+            },
+            kind::BLOCKED => Self::Blocked(Blocked {
+                generation: r.varint()?,
+                limit: r.varint()?,
+                memory: r.varint()?,
+                waiting: r.varint()?,
+            }),
+            kind::MAX_CHANNEL => Self::MaxChannel {
+                channel: channel(r)?,
+                limit: r.varint()?,
+            },
+            kind::CHANNEL_BLOCKED => Self::ChannelBlocked {
+                channel: channel(r)?,
+                limit: r.varint()?,
+            },
+            kind::RTS => Self::Rts(Rts::read(r)?),
+            kind::CTS => Self::Cts {
+                channel: channel(r)?,
+                message: r.varint()?,
+            },
+            kind::REFUSE => Self::Refuse {
+                channel: channel(r)?,
+                message: r.varint()?,
+                reason: r.varint()?,
+            },
+            kind::MODE => Self::Mode {
+                number: r.varint()?,
+                mode: Mode::from_wire(r.u8()?.into())?,
+            },
+            kind::SUSPEND => Self::Suspend {
+                number: r.varint()?,
+            },
+            kind::RESUME => Self::Resume {
+                number: r.varint()?,
+            },
+            kind::CLOSE => Self::Close(Close {
+                code: r.varint()?,
+                sent: r.varint()?,
+                received: r.varint()?,
+            }),
+            kind::CHALLENGE => Self::Challenge(r.u64()?),
+            kind::RESPONSE => Self::Response(r.u64()?),
+            unknown => return Err(ProtocolError::UnknownFrame(unknown)),
+        })
+    }
+
+    /// Appends the frame. A FRAG is written as if another frame followed, that is with its
+    /// length; the fast path for fragments is [`FragHead::put`](super::FragHead::put).
+    pub fn put(&self, buf: &mut Vec<u8>) {
+        match *self {
+            Self::Padding(len) => buf.resize(buf.len().saturating_add(len), kind::PADDING),
+            Self::Ack(a) => {
+                put_ack(buf, a.ranges(), a.delay, a.ecn, a.credit, usize::MAX);
+            }
+            Self::Rts(rts) => {
+                buf.push(kind::RTS);
+                rts.put(buf);
+            }
+            Self::Mode { number, mode } => {
+                buf.push(kind::MODE);
+                varint::put(buf, number);
+                buf.push(mode as u8);
+            }
+            Self::Challenge(value) => put_u64(buf, kind::CHALLENGE, value),
+            Self::Response(value) => put_u64(buf, kind::RESPONSE, value),
+            Self::Frag(f) => {
+                f.head().put(buf, f.data.len(), false);
+                buf.extend_from_slice(f.data);
+            }
+            _ => {
+                let (kind, values) = self.varints();
+                buf.push(kind);
+                values.for_each(|value| varint::put(buf, value));
+            }
+        }
+    }
+
+    /// Bytes that [`put`](Self::put) appends.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Padding(len) => *len,
+            Self::Ack(a) => a.size(),
+            Self::Rts(rts) => 1 + rts.size(),
+            Self::Mode { number, .. } => 2 + varint::size(*number),
+            Self::Challenge(_) | Self::Response(_) => 9,
+            Self::Frag(f) => f.head().size(f.data.len(), false) + f.data.len(),
+            _ => 1 + self.varints().1.map(varint::size).sum::<usize>(),
+        }
+    }
+
+    /// Type and fields of a frame that holds varints only.
+    fn varints(&self) -> (u8, impl Iterator<Item = u64> + use<>) {
+        let (kind, values, count) = match *self {
+            Self::Credit(c) => (kind::CREDIT, c.fields(), 4),
+            Self::Reclaim { generation } => (kind::RECLAIM, [generation, 0, 0, 0], 1),
+            Self::Return {
+                generation,
+                highest,
+            } => (kind::RETURN, [generation, highest, 0, 0], 2),
+            Self::Blocked(Blocked {
+                generation,
+                limit,
+                memory,
+                waiting,
+            }) => (kind::BLOCKED, [generation, limit, memory, waiting], 4),
+            Self::MaxChannel { channel, limit } => {
+                (kind::MAX_CHANNEL, [channel.0.into(), limit, 0, 0], 2)
+            }
+            Self::ChannelBlocked { channel, limit } => {
+                (kind::CHANNEL_BLOCKED, [channel.0.into(), limit, 0, 0], 2)
+            }
+            Self::Cts { channel, message } => (kind::CTS, [channel.0.into(), message, 0, 0], 2),
+            Self::Refuse {
+                channel,
+                message,
+                reason,
+            } => (kind::REFUSE, [channel.0.into(), message, reason, 0], 3),
+            Self::Suspend { number } => (kind::SUSPEND, [number, 0, 0, 0], 1),
+            Self::Resume { number } => (kind::RESUME, [number, 0, 0, 0], 1),
+            Self::Close(Close {
+                code,
+                sent,
+                received,
+            }) => (kind::CLOSE, [code, sent, received, 0], 3),
+            Self::Ping
+            | Self::Padding(_)
+            | Self::Ack(_)
+            | Self::Rts(_)
+            | Self::Mode { .. }
+            | Self::Challenge(_)
+            | Self::Response(_)
+            | Self::Frag(_) => (kind::PING, [0; 4], 0),
+        };
+        (kind, values.into_iter().take(count))
+    }
+
+    /// Whether a packet with this frame is to be acknowledged. ACK and CREDIT are not: they
+    /// repeat themselves, and acknowledging them would never end.
+    #[must_use]
+    pub const fn is_eliciting(&self) -> bool {
+        !matches!(self, Self::Padding(_) | Self::Ack(_) | Self::Credit(_))
+    }
+}
+
+fn channel(r: &mut Reader<'_>) -> Result<ChannelId, Malformed> {
+    r.varint32("channel beyond 32 bits").map(ChannelId)
+}
+
+fn put_u64(buf: &mut Vec<u8>, kind: u8, value: u64) {
+    buf.push(kind);
+    buf.extend_from_slice(&value.to_le_bytes());
+}
+
+/// The frames of a packet, in order. After an error the iterator ends.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    left: Reader<'a>,
+}
+
+/// The frames in `payload`, what a packet holds behind its header.
+#[must_use]
+pub const fn frames(payload: &[u8]) -> Frames<'_> {
+    Frames {
+        left: Reader::new(payload),
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, ProtocolError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let frame = Frame::read(&mut self.left);
+        if frame.is_err() {
+            self.left.rest();
+        }
+        Some(frame)
+    }
+}

@@ -1,0 +1,206 @@
+//! The 28 bytes that every plain packet starts with.
+
+use super::crc;
+use super::reader::Reader;
+use crate::limits::VERSION;
+use core::ops::Range;
+
+/// Version and type, flags, path, index, packet number.
+pub const HEADER: usize = 16;
+/// The connection tag.
+pub(super) const TAG: usize = 8;
+/// Where the checksum lies.
+pub(super) const CHECKSUM: Range<usize> = 24..28;
+/// What a plain packet costs beside its frames: header, tag, CRC32C.
+pub const PLAIN_OVERHEAD: usize = CHECKSUM.end;
+/// What a sealed packet costs beside its frames: header, AEAD tag.
+pub const SEALED_OVERHEAD: usize = HEADER + 16;
+
+const KEY_PHASE: u8 = 0b11;
+const HEADER_ONLY: u8 = 0b100;
+
+const _: () = {
+    assert!(HEADER + TAG == CHECKSUM.start && CHECKSUM.end - CHECKSUM.start == 4);
+    assert!(
+        PLAIN_OVERHEAD == 28 && SEALED_OVERHEAD == 32,
+        "the published figures"
+    );
+    assert!(VERSION < 16, "the version has half a byte");
+};
+
+/// What a datagram is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PacketType {
+    /// Frames of an established connection.
+    Data = 0,
+    /// Asks for a cookie.
+    Hello = 1,
+    /// Answers HELLO, from no state.
+    Cookie = 2,
+    /// Opens a connection, with the cookie as proof of address.
+    Init = 3,
+    /// Answers INIT: the connection is there.
+    Accept = 4,
+    /// Hints that an index means nothing to its receiver.
+    Unknown = 5,
+    /// Answers HELLO or INIT: there will be no connection, and why.
+    Refused = 6,
+}
+
+impl PacketType {
+    /// The type with this number on the wire, if there is one.
+    #[must_use]
+    pub const fn from_wire(value: u8) -> Option<Self> {
+        Some(match value {
+            0 => Self::Data,
+            1 => Self::Hello,
+            2 => Self::Cookie,
+            3 => Self::Init,
+            4 => Self::Accept,
+            5 => Self::Unknown,
+            6 => Self::Refused,
+            _ => return None,
+        })
+    }
+}
+
+/// What the checksum covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CrcScope {
+    /// Header and payload.
+    #[default]
+    Datagram,
+    /// The header alone; the payload is left to the UDP checksum. DATA only.
+    Header,
+}
+
+/// The header of a plain packet, in version 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the datagram is for.
+    pub kind: PacketType,
+    /// Which key sealed it, 0 to 3; 0 in plain mode and in handshake packets.
+    pub key_phase: u8,
+    /// What the checksum covers; [`CrcScope::Datagram`] unless the packet is DATA.
+    pub scope: CrcScope,
+    /// DATA: the receiver's connection index. All others: the sender's node ID.
+    pub index: u32,
+    /// The packet number; in UNKNOWN that of the cause.
+    pub number: u64,
+    /// DATA: the receiver's connection tag. Handshake: the attempt's token. UNKNOWN: the cause's tag.
+    pub tag: u64,
+}
+
+/// Why a datagram is no packet for us. Each is a counter: noise must not close anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Shorter than a header.
+    #[error("shorter than a header")]
+    Short,
+    /// Another protocol version.
+    #[error("version {0}, expected {VERSION}")]
+    Version(u8),
+    /// A type that version 1 does not have.
+    #[error("unknown packet type {0}")]
+    Type(u8),
+    /// Reserved flags, or flags that this type may not carry; the flags byte.
+    #[error("flags {0:#04x} are reserved")]
+    Flags(u8),
+    /// A path other than 0.
+    #[error("path {0} is reserved")]
+    Path(u16),
+    /// The checksum does not match: bits were changed on the way.
+    #[error("wrong checksum")]
+    Checksum,
+}
+
+/// The version that a datagram claims, which lies at the same place in all versions; `None` if
+/// it is too short to be of any version.
+#[must_use]
+pub fn peek_version(datagram: &[u8]) -> Option<u8> {
+    (datagram.len() >= 8).then(|| datagram.first().map(|byte| byte >> 4))?
+}
+
+/// The connection index (in handshake packets: the sender's node ID), at the same place in all
+/// versions; its lowest byte names the shard. Nothing is verified. `None` if too short.
+#[must_use]
+pub fn peek_index(datagram: &[u8]) -> Option<u32> {
+    Reader::new(datagram.get(4..)?).u32().ok()
+}
+
+/// Checks length, version, type, flags, path and checksum of a plain packet; returns its header
+/// and the bytes behind it.
+///
+/// # Errors
+/// The first check that failed, in the order above.
+pub fn open(datagram: &[u8]) -> Result<(Header, &[u8]), HeaderError> {
+    let body = datagram.get(PLAIN_OVERHEAD..).ok_or(HeaderError::Short)?;
+    let (header, checksum) = read(&mut Reader::new(datagram))?;
+    if crc::expected(datagram, core::iter::empty()) != checksum {
+        return Err(HeaderError::Checksum);
+    }
+    Ok((header, body))
+}
+
+/// Reads and checks the fields; returns the checksum as found, too.
+fn read(r: &mut Reader<'_>) -> Result<(Header, u32), HeaderError> {
+    let short = |_| HeaderError::Short;
+    let first = r.u8().map_err(short)?;
+    let flags = r.u8().map_err(short)?;
+    let path = r.u16().map_err(short)?;
+    if first >> 4 != VERSION {
+        return Err(HeaderError::Version(first >> 4));
+    }
+    let kind = PacketType::from_wire(first & 0xf).ok_or(HeaderError::Type(first & 0xf))?;
+    let allowed = if kind == PacketType::Data {
+        KEY_PHASE | HEADER_ONLY
+    } else {
+        0
+    };
+    if flags & !allowed != 0 {
+        return Err(HeaderError::Flags(flags));
+    }
+    if path != 0 {
+        return Err(HeaderError::Path(path));
+    }
+    let header = Header {
+        kind,
+        key_phase: flags & KEY_PHASE,
+        scope: if flags & HEADER_ONLY == 0 {
+            CrcScope::Datagram
+        } else {
+            CrcScope::Header
+        },
+        index: r.u32().map_err(short)?,
+        number: r.u64().map_err(short)?,
+        tag: r.u64().map_err(short)?,
+    };
+    Ok((header, r.u32().map_err(short)?))
+}
+
+/// Appends the 28 bytes of `header` with a checksum of zero; [`seal`](super::seal) or
+/// [`seal_gathered`](super::seal_gathered) fills it in when the packet is complete.
+pub fn put_header(buf: &mut Vec<u8>, header: &Header) {
+    buf.extend_from_slice(&[VERSION << 4 | header.kind as u8, flags_of(header), 0, 0]);
+    buf.extend_from_slice(&header.index.to_le_bytes());
+    buf.extend_from_slice(&header.number.to_le_bytes());
+    buf.extend_from_slice(&header.tag.to_le_bytes());
+    buf.extend_from_slice(&[0; 4]);
+}
+
+const fn flags_of(header: &Header) -> u8 {
+    let scope = match header.scope {
+        CrcScope::Datagram => 0,
+        CrcScope::Header => HEADER_ONLY,
+    };
+    header.key_phase & KEY_PHASE | scope
+}
+
+/// What the checksum of this packet covers, by its flags.
+pub(super) fn scope(packet: &[u8]) -> CrcScope {
+    match packet.get(1) {
+        Some(flags) if flags & HEADER_ONLY != 0 => CrcScope::Header,
+        _ => CrcScope::Datagram,
+    }
+}

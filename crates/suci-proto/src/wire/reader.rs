@@ -1,0 +1,168 @@
+//! A cursor over received bytes that cannot run past them.
+
+use crate::types::ProtocolError;
+
+/// Bytes that break the format, and which rule they break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed: {0}")]
+pub struct Malformed(pub &'static str);
+
+impl From<Malformed> for ProtocolError {
+    fn from(error: Malformed) -> Self {
+        Self::Malformed(error.0)
+    }
+}
+
+/// Reads little-endian fields off the front of a slice. After an error the position is
+/// unspecified, but reading on is safe.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+const TRUNCATED: Malformed = Malformed("truncated");
+
+impl<'a> Reader<'a> {
+    /// A reader of all of `bytes`.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, tail) = self.bytes.split_first_chunk::<N>().ok_or(TRUNCATED)?;
+        self.bytes = tail;
+        Ok(*head)
+    }
+
+    /// The next byte.
+    ///
+    /// # Errors
+    /// Nothing is left.
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// The next two bytes.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// The next four bytes.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// The next eight bytes.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// The next sixteen bytes.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn u128(&mut self) -> Result<u128, Malformed> {
+        self.array().map(u128::from_le_bytes)
+    }
+
+    /// The next `N` bytes as they are.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.array()
+    }
+
+    /// The next varint, in its shortest form or any longer one.
+    ///
+    /// # Errors
+    /// It runs past the end.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
+        let &first = self.bytes.first().ok_or(TRUNCATED)?;
+        if first & 1 == 1 {
+            self.bytes = self.bytes.get(1..).unwrap_or_default();
+            return Ok(u64::from(first >> 1));
+        }
+        self.long_varint(first)
+    }
+
+    fn long_varint(&mut self, first: u8) -> Result<u64, Malformed> {
+        if first == 0 {
+            self.u8()?;
+            return self.u64();
+        }
+        let len = first.trailing_zeros() + 1;
+        let raw = self.bytes(u64::from(len))?;
+        let mut word = [0; 8];
+        for (to, from) in word.iter_mut().zip(raw) {
+            *to = *from;
+        }
+        Ok(u64::from_le_bytes(word) >> len)
+    }
+
+    /// A varint that must fit 32 bits; `what` names it in the error.
+    ///
+    /// # Errors
+    /// It runs past the end or is 2^32 or more.
+    #[inline]
+    pub fn varint32(&mut self, what: &'static str) -> Result<u32, Malformed> {
+        u32::try_from(self.varint()?).map_err(|_| Malformed(what))
+    }
+
+    /// The next `n` bytes, borrowed: a claimed length allocates nothing.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn bytes(&mut self, n: u64) -> Result<&'a [u8], Malformed> {
+        let n = usize::try_from(n).map_err(|_| TRUNCATED)?;
+        let (head, tail) = self.bytes.split_at_checked(n).ok_or(TRUNCATED)?;
+        self.bytes = tail;
+        Ok(head)
+    }
+
+    /// All that is left; afterwards the reader is empty.
+    #[inline]
+    pub fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.bytes)
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes left.
+    #[must_use]
+    #[inline]
+    pub const fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Skips all bytes equal to `value` at the front and tells how many they were.
+    pub fn skip_run(&mut self, value: u8) -> usize {
+        let run = self.bytes.iter().take_while(|byte| **byte == value).count();
+        self.bytes = self.bytes.get(run..).unwrap_or_default();
+        run
+    }
+}

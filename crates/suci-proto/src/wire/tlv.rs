@@ -1,0 +1,183 @@
+//! Parameters of the handshake: (type, length, value) triples, so that later versions can add
+//! some that earlier ones skip.
+
+use super::reader::{Malformed, Reader};
+use super::varint;
+use crate::limits::{MAX_DATAGRAM, MAX_MESSAGE, MIN_MTU};
+use crate::time::{Duration, nanos};
+
+const MAX_ACK_DELAY: u64 = 1;
+const CHANNEL_MEMORY: u64 = 2;
+const MAX_MESSAGE_LENGTH: u64 = 4;
+const MAX_DATAGRAM_SIZE: u64 = 5;
+const PROGRESS: u64 = 6;
+const MODE: u64 = 7;
+const EXTENSIONS: u64 = 8;
+const SEALED: u64 = 16;
+
+const UNATTENDED: u64 = 1;
+
+/// Longest acknowledgement delay that may be announced: beyond it probe timers make no sense.
+pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
+
+/// Longest Noise message in a handshake packet.
+pub const MAX_SEALED: usize = 1_024;
+
+const _: () = assert!(MAX_SEALED < MIN_MTU, "INIT fits every path");
+
+/// How a peer wants traffic to flow towards it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Mode {
+    /// The library decides.
+    #[default]
+    Adaptive = 0,
+    /// Largest grant, batched acknowledgements.
+    Throughput = 1,
+    /// Small window, early acknowledgements.
+    Response = 2,
+}
+
+impl Mode {
+    /// The mode with this number on the wire.
+    ///
+    /// # Errors
+    /// There is none.
+    pub const fn from_wire(value: u64) -> Result<Self, Malformed> {
+        Ok(match value {
+            0 => Self::Adaptive,
+            1 => Self::Throughput,
+            2 => Self::Response,
+            _ => return Err(Malformed("unknown mode")),
+        })
+    }
+}
+
+/// What a node announces about itself when a connection is made. Read ones are within the
+/// ranges given here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Longest time it lets a packet wait for its acknowledgement, up to [`LONGEST_ACK_DELAY`].
+    pub max_ack_delay: Duration,
+    /// Initial memory credit of every channel towards it, an absolute offset in message charges.
+    pub channel_memory: u64,
+    /// Longest message it takes without being asked, in bytes, up to `MAX_MESSAGE`.
+    pub max_message: u64,
+    /// Largest UDP payload it can receive, `MIN_MTU` to `MAX_DATAGRAM`.
+    pub max_datagram: usize,
+    /// Nothing answers for it while its program computes: silence is no sign of death.
+    pub unattended: bool,
+    /// How it wants traffic to flow towards it.
+    pub mode: Mode,
+    /// Extensions it speaks, one bit each; version 1 defines none.
+    pub extensions: u64,
+    /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
+    pub sealed: Option<Vec<u8>>,
+}
+
+impl Default for Params {
+    /// What holds for a parameter that is not announced.
+    fn default() -> Self {
+        Self {
+            max_ack_delay: Duration::from_millis(25),
+            channel_memory: 64 << 10,
+            max_message: 64 << 10,
+            max_datagram: MAX_DATAGRAM,
+            unattended: false,
+            mode: Mode::Adaptive,
+            extensions: 0,
+            sealed: None,
+        }
+    }
+}
+
+impl Params {
+    /// Reads a list that starts with its length. Types ascend, so that no type comes twice and
+    /// equal parameters have equal bytes; unknown ones are skipped.
+    ///
+    /// # Errors
+    /// The list or a value runs past its end, types do not ascend, or a value is out of range.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut params = Self::default();
+        let length = r.varint()?;
+        let mut list = Reader::new(r.bytes(length)?);
+        let mut last = None;
+        while !list.is_empty() {
+            let (kind, length) = (list.varint()?, list.varint()?);
+            if last.is_some_and(|last| last >= kind) {
+                return Err(Malformed("parameters not in ascending order"));
+            }
+            last = Some(kind);
+            params.apply(kind, Reader::new(list.bytes(length)?))?;
+        }
+        Ok(params)
+    }
+
+    fn apply(&mut self, kind: u64, mut value: Reader<'_>) -> Result<(), Malformed> {
+        match kind {
+            MAX_ACK_DELAY => self.max_ack_delay = Duration::from_nanos(value.varint()?),
+            CHANNEL_MEMORY => self.channel_memory = value.varint()?,
+            MAX_MESSAGE_LENGTH => self.max_message = value.varint()?.min(MAX_MESSAGE),
+            MAX_DATAGRAM_SIZE => {
+                let size = usize::try_from(value.varint()?).unwrap_or(usize::MAX);
+                self.max_datagram = size.min(MAX_DATAGRAM);
+            }
+            // Later versions may define more of these bits.
+            PROGRESS => self.unattended = value.varint()? & UNATTENDED != 0,
+            MODE => self.mode = Mode::from_wire(value.varint()?)?,
+            EXTENSIONS => self.extensions = value.varint()?,
+            SEALED if value.remaining() <= MAX_SEALED => self.sealed = Some(value.rest().to_vec()),
+            SEALED => return Err(Malformed("sealed parameter too long")),
+            _ => {
+                value.rest();
+            }
+        }
+        if self.max_ack_delay > LONGEST_ACK_DELAY {
+            return Err(Malformed("max_ack_delay out of range"));
+        }
+        if self.max_datagram < MIN_MTU {
+            return Err(Malformed("max_datagram below the least MTU"));
+        }
+        if !value.is_empty() {
+            return Err(Malformed("parameter longer than its value"));
+        }
+        Ok(())
+    }
+
+    /// Appends the list with its length. What equals the default is left out.
+    pub fn put(&self, buf: &mut Vec<u8>) {
+        let mut list = Vec::with_capacity(64);
+        let default = Self::default();
+        let numbers = [
+            (
+                MAX_ACK_DELAY,
+                nanos(self.max_ack_delay),
+                nanos(default.max_ack_delay),
+            ),
+            (CHANNEL_MEMORY, self.channel_memory, default.channel_memory),
+            (MAX_MESSAGE_LENGTH, self.max_message, default.max_message),
+            (
+                MAX_DATAGRAM_SIZE,
+                self.max_datagram as u64,
+                default.max_datagram as u64,
+            ),
+            (PROGRESS, self.unattended.into(), 0),
+            (MODE, self.mode as u64, 0),
+            (EXTENSIONS, self.extensions, 0),
+        ];
+        for (kind, value, default) in numbers {
+            if value != default {
+                varint::put(&mut list, kind);
+                varint::put(&mut list, varint::size(value) as u64);
+                varint::put(&mut list, value);
+            }
+        }
+        if let Some(sealed) = &self.sealed {
+            varint::put(&mut list, SEALED);
+            varint::put(&mut list, sealed.len() as u64);
+            list.extend_from_slice(sealed);
+        }
+        varint::put(buf, list.len() as u64);
+        buf.extend_from_slice(&list);
+    }
+}
