@@ -7,7 +7,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::{exec, faults, fuzz, layers, planted};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
@@ -89,30 +89,35 @@ const STEPS: &[Step] = &[
 /// that fails. The last line is `N passed, N failed`.
 ///
 /// # Errors
-/// The failure of that step.
+/// A step failed, or none has such a name.
 pub fn run(only: Option<&str>) -> Result<()> {
     let begun = Instant::now();
-    let mut passed = 0;
-    let mut outcome = Ok(());
+    let mut passed = 0u32;
+    let mut failed = None;
     for step in STEPS
         .iter()
         .filter(|step| only.is_none_or(|part| step.name.contains(part)))
     {
         println!("== {}", step.name);
         let step_begun = Instant::now();
-        outcome = (step.run)();
+        let outcome = (step.run)();
         let seconds = step_begun.elapsed().as_secs_f64();
-        if let Err(failure) = &outcome {
+        if let Err(failure) = outcome {
             println!("{failure}");
             println!("== {} FAILED after {seconds:.1} s", step.name);
+            failed = Some(step.name);
             break;
         }
         passed += 1;
         println!("== {} ok, {seconds:.1} s", step.name);
     }
     println!("total {:.1} s", begun.elapsed().as_secs_f64());
-    println!("{passed} passed, {} failed", u32::from(outcome.is_err()));
-    outcome
+    println!("{passed} passed, {} failed", u32::from(failed.is_some()));
+    match failed {
+        None if passed == 0 => Err(Failure::new("no step has such a name")),
+        None => Ok(()),
+        Some(name) => Err(Failure::new(format!("step `{name}` failed"))),
+    }
 }
 
 fn cargo(args: &[&str]) -> Result<()> {

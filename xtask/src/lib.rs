@@ -9,6 +9,7 @@ pub mod fuzz;
 pub mod layers;
 pub mod mutants;
 pub mod netns;
+pub mod perf;
 pub mod planted;
 pub mod show;
 mod signals;

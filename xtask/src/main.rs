@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
-use xtask::{Result, ci, faults, fuzz, layers, mutants, planted, show, tcp};
+use xtask::{Result, ci, faults, fuzz, layers, mutants, perf, planted, show, tcp};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -42,6 +42,8 @@ enum Chore {
         /// One target only
         target: Option<String>,
     },
+    /// The release build of `suci perf` beside TCP and raw UDP, between two namespaces
+    Bench,
     /// Mutation tests of recovery, credit and reassembly
     Mutants,
     /// What a capability must show, measured now
@@ -88,6 +90,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Fuzz { seconds, target } => {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())
         }
+        Chore::Bench => perf::bench(),
         Chore::Mutants => mutants::check(),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
         Chore::Pair { loss, rate } => pair(loss, rate),

@@ -9,7 +9,7 @@ use super::{Ctx, Figure, Line};
 use crate::error::{Context, Result};
 use crate::exec::{self, Process};
 use crate::netns::Pair;
-use crate::{faults, fuzz, mutants, planted, tcp};
+use crate::{faults, fuzz, mutants, perf, planted, tcp};
 
 pub(super) const LINES: &[Line] = &[
     Line {
@@ -78,6 +78,11 @@ pub(super) const LINES: &[Line] = &[
         run: kill,
     },
     Line {
+        name: "computing",
+        must: "a Caller that computes for 30 s is not declared Lost",
+        run: computing,
+    },
+    Line {
         name: "faults",
         must: "every fault row has its test",
         run: fault_rows,
@@ -121,6 +126,7 @@ fn fresh_clone(ctx: &Ctx, target: &str, limit: Duration) -> Result<Figure> {
     let mut make = Command::new("make");
     make.arg(target)
         .current_dir(&clone)
+        .env_remove("CARGO")
         .env_remove("CARGO_TARGET_DIR")
         .stdin(Stdio::null());
     // Beyond the limit it goes on for a while, so that the figure tells by how much it missed.
@@ -245,9 +251,13 @@ fn round_trip(ctx: &Ctx) -> Result<Figure> {
         "--rounds",
         "9",
     ];
-    let rows = tools::perf(ctx, &pair, &[&args[..], &["--wait", "block"]].concat())?;
-    let suci = tools::median(&rows, "ping-pong", "suci", 64)?;
-    let tcp = tools::median(&rows, "ping-pong", "tcp", 64)?;
+    let rows = perf::rows(
+        ctx.suci()?,
+        &pair,
+        &[&args[..], &["--wait", "block"]].concat(),
+    )?;
+    let suci = perf::median(&rows, "ping-pong", "suci", 64)?;
+    let tcp = perf::median(&rows, "ping-pong", "tcp", 64)?;
     let ratio = suci / tcp;
     Ok(Figure::new(
         ratio <= 1.10,
@@ -268,9 +278,13 @@ fn stream(ctx: &Ctx) -> Result<Figure> {
         "--rounds",
         "9",
     ];
-    let rows = tools::perf(ctx, &pair, &[&args[..], &["--wait", "block"]].concat())?;
-    let suci = tools::median(&rows, "stream", "suci", MIB)?;
-    let tcp = tools::median(&rows, "stream", "tcp", MIB)?;
+    let rows = perf::rows(
+        ctx.suci()?,
+        &pair,
+        &[&args[..], &["--wait", "block"]].concat(),
+    )?;
+    let suci = perf::median(&rows, "stream", "suci", MIB)?;
+    let tcp = perf::median(&rows, "stream", "tcp", MIB)?;
     let ratio = suci / tcp;
     Ok(Figure::new(
         ratio >= 0.7,
@@ -281,7 +295,32 @@ fn stream(ctx: &Ctx) -> Result<Figure> {
 /// The tests that carry F17 are the measurement: Lost and Ended once, in time, outcomes exact,
 /// the others' rate kept.
 fn kill(_: &Ctx) -> Result<Figure> {
-    let args = ["test", "--locked", "--release", "-p", "suci-tests", "f17_"];
+    process_tests("f17_")
+}
+
+fn computing(_: &Ctx) -> Result<Figure> {
+    process_tests("computing_caller")
+}
+
+/// Runs the tests across processes whose names contain `filter`; there must be one.
+fn process_tests(filter: &str) -> Result<Figure> {
+    exec::run(&mut exec::cargo([
+        "build",
+        "-q",
+        "--locked",
+        "--release",
+        "-p",
+        "suci-cli",
+    ]))?;
+    let args = [
+        "test",
+        "-q",
+        "--locked",
+        "--release",
+        "-p",
+        "suci-tests",
+        filter,
+    ];
     let said = exec::capture(&mut exec::cargo(args))?;
     let passed: u64 = said
         .lines()

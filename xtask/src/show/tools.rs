@@ -1,5 +1,5 @@
-//! What several lines need: files of noise, hashes, transfers by `suci cat`, flows whose
-//! progress is the length of a file, and rows of `suci perf --json`.
+//! What several lines need: files of noise, hashes, transfers by `suci cat`, and flows whose
+//! progress is the length of a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,8 +7,6 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use serde_json::Value;
 
 use super::Ctx;
 use crate::error::{Context, Failure, Result};
@@ -173,33 +171,6 @@ pub(super) fn number_of(line: &str, word: &str) -> Option<u64> {
     at.checked_sub(1)
         .and_then(number)
         .or_else(|| number(at + 1))
-}
-
-/// The rows that `suci perf` prints between two namespaces.
-pub(super) fn perf(ctx: &Ctx, pair: &Pair, args: &[&str]) -> Result<Vec<Value>> {
-    let at = SocketAddr::from((pair.b_addr(), PORT)).to_string();
-    let mut server = pair.b.command(ctx.suci()?);
-    server
-        .args(["perf", "--plain", "--listen", &at])
-        .stdout(Stdio::null())
-        .stdin(Stdio::null());
-    let _server = Process::spawn(&mut server)?;
-    let mut client = pair.a.command(ctx.suci()?);
-    let said = exec::capture(client.args(["perf", "--plain", "--json", &at]).args(args))?;
-    said.lines()
-        .map(|line| Ok(serde_json::from_str(line)?))
-        .collect()
-}
-
-/// The median of one contender in one workload, among the rows of [`perf`].
-pub(super) fn median(rows: &[Value], workload: &str, contender: &str, size: u64) -> Result<f64> {
-    let wanted = |row: &&Value| {
-        row["workload"] == workload && row["contender"] == contender && row["size"] == size
-    };
-    let row = rows.iter().find(wanted);
-    row.and_then(|row| row["median"].as_f64()).context(format!(
-        "suci perf printed no {workload} of {size} B by {contender}"
-    ))
 }
 
 #[cfg(test)]
