@@ -1,1 +1,79 @@
-//! credit
+//! Socket credit: nobody sends what its receiver's kernel buffer cannot hold.
+//!
+//! A receiver grants packet *numbers*, each charged at the worst true size that a packet of
+//! its path costs in the socket buffer. The limit follows the highest number drained, so a
+//! lost packet repays itself and no account of single packets is kept. An eighth of the
+//! share is held back, because that many packets may still arrive late.
+//!
+//! A grant belongs to a *generation*, within which it only rises. A generation ends when its
+//! sender RETURNs it (asked by RECLAIM, or by itself once it has lapsed) or by a lapse at the
+//! receiver; later grants of an ended generation are ignored. The sender's lapse always comes
+//! first: it counts L from when it *sent* the newest acknowledged packet, the receiver 2L from
+//! when it *drained* its last, so whatever the sender sent by then had L to arrive.
+//!
+//! Control packets may go `control` numbers beyond the limit, at most
+//! [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED pass a closed window.
+//!
+//! [`SendCredit`] is the sender's half, [`Grant`] the receiver's, both one per connection and
+//! direction; [`Shares`] is the budget of one socket, and every change of a `Grant` passes
+//! through it, so the sum cannot be exceeded. Memory credit lives with the messages.
+
+mod grant;
+mod send;
+mod shares;
+
+pub use grant::Grant;
+pub use send::{ControlAllowance, SendCredit};
+pub use shares::{Overcommitted, Shares, data_charge};
+
+use crate::types::PacketNumber;
+use crate::wire;
+
+/// The socket half of a CREDIT body: which packet numbers a sender may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketCredit {
+    /// The generation that this grant belongs to; a higher one replaces it.
+    pub generation: u64,
+    /// Highest packet number for data. In INIT and ACCEPT it counts from the first packet
+    /// number of its reader (0: just that one), which the writer of INIT does not know yet;
+    /// the two readings agree for a reader that starts at 0, as all but tests do.
+    pub limit: PacketNumber,
+    /// How many numbers beyond the limit control packets may use.
+    pub control: u64,
+}
+
+impl SocketCredit {
+    /// The CREDIT body: this and the session's memory credit.
+    #[must_use]
+    pub const fn with_memory(self, memory: u64) -> wire::Credit {
+        wire::Credit {
+            generation: self.generation,
+            limit: self.limit,
+            control: self.control,
+            memory,
+        }
+    }
+}
+
+impl From<&wire::Credit> for SocketCredit {
+    fn from(body: &wire::Credit) -> Self {
+        Self {
+            generation: body.generation,
+            limit: body.limit,
+            control: body.control,
+        }
+    }
+}
+
+/// The answer to a RECLAIM, or the news that a generation lapsed at its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketReturn {
+    /// The generation that ended.
+    pub generation: u64,
+    /// Highest packet number sent so far. One too high if nothing was sent yet, which errs
+    /// on the safe side.
+    pub highest: PacketNumber,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,381 @@
+//! The receiver's half: what one peer may still put into our socket buffer.
+
+use crate::credit::SocketCredit;
+use crate::limits::CREDIT_LAPSE;
+use crate::time::Instant;
+use crate::types::PacketNumber;
+
+/// The part of a share that is held back for packets that arrive late: one in this many.
+const LATE_PART: u64 = 8;
+
+/// The credit that we gave to one peer on one connection.
+///
+/// Read it here; change it through [`Shares`](crate::credit::Shares), which keeps the sum.
+#[derive(Debug)]
+pub struct Grant {
+    generation: u64,
+    /// False once this generation was returned or lapsed; the next share starts another.
+    live: bool,
+    /// One past the highest number drained.
+    drained_end: PacketNumber,
+    /// One past the highest number granted.
+    limit_end: PacketNumber,
+    /// Numbers below `drained_end` that may still arrive.
+    late: u64,
+    /// Packets that the policy allots; 0 while the peer has to ask first.
+    share: u64,
+    announced: Option<Announced>,
+    control: Control,
+    /// Bytes that the kernel charges for one of this peer's packets.
+    charge: u64,
+    last_drained: Instant,
+    generation_at: Instant,
+    reclaimed_at: Option<Instant>,
+    /// The peer wants an answer (BLOCKED, or it went beyond its limit).
+    forced: bool,
+    /// Something drained since the last announcement asked for an acknowledgement.
+    eliciting: bool,
+    pub(super) waiting: bool,
+    pub(super) retired: bool,
+    pub(super) booked: Booked,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    generation: u64,
+    limit_end: PacketNumber,
+}
+
+/// Packets beyond the limit. A smaller reserve counts only once the peer must have seen it.
+#[derive(Debug)]
+struct Control {
+    /// What the next announcement says.
+    target: u64,
+    /// What the peer may still believe.
+    charged: u64,
+    /// What this generation began with: a RETURN of it proves that it was seen.
+    at_start: u64,
+    /// A drained number from here on proves that the peer saw `target`.
+    proof: Option<PacketNumber>,
+}
+
+/// What [`Shares`](crate::credit::Shares) has on its books for this grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Booked {
+    pub(super) bytes: u64,
+    pub(super) control: u64,
+}
+
+impl Grant {
+    pub(super) fn new(
+        first: PacketNumber,
+        share: u64,
+        control: u64,
+        charge: u64,
+        now: Instant,
+    ) -> Self {
+        let mut grant = Self {
+            generation: 0,
+            live: true,
+            drained_end: first,
+            limit_end: first,
+            late: 0,
+            share,
+            announced: None,
+            control: Control {
+                target: control,
+                charged: control,
+                at_start: control,
+                proof: None,
+            },
+            charge,
+            last_drained: now,
+            generation_at: now,
+            reclaimed_at: None,
+            forced: false,
+            eliciting: false,
+            waiting: false,
+            retired: false,
+            booked: Booked::default(),
+        };
+        grant.raise();
+        grant
+    }
+
+    /// The current generation.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Highest number granted, announced or not.
+    #[must_use]
+    pub const fn limit(&self) -> PacketNumber {
+        self.limit_end.saturating_sub(1)
+    }
+
+    /// Packets that the policy allots; 0 while the peer has to ask first.
+    #[must_use]
+    pub const fn share(&self) -> u64 {
+        self.share
+    }
+
+    /// Data packets that this peer may still have or put into our socket buffer.
+    #[must_use]
+    pub const fn outstanding(&self) -> u64 {
+        self.ahead().saturating_add(self.late)
+    }
+
+    /// The same in bytes as the kernel charges them.
+    #[must_use]
+    pub const fn outstanding_bytes(&self) -> u64 {
+        self.outstanding().saturating_mul(self.charge)
+    }
+
+    /// Control packets that the peer may believe it has beyond its limit.
+    #[must_use]
+    pub const fn control(&self) -> u64 {
+        self.control.charged
+    }
+
+    /// Bytes that the kernel charges for one of this peer's packets.
+    #[must_use]
+    pub const fn charge(&self) -> u64 {
+        self.charge
+    }
+
+    /// Packets that the peer may send us now, acks among them. Who sends more data than so
+    /// many packets can acknowledge would force its peer beyond the reserve: hold it instead.
+    #[must_use]
+    pub const fn ack_room(&self) -> u64 {
+        let ahead = if self.live { self.ahead() } else { 0 };
+        ahead.saturating_add(self.control.target)
+    }
+
+    /// Whether the peer has to ask (BLOCKED) before it may send data.
+    #[must_use]
+    pub const fn is_dormant(&self) -> bool {
+        self.share == 0 && self.reclaimed_at.is_none()
+    }
+
+    /// Whether RECLAIM was sent and RETURN has not come back.
+    #[must_use]
+    pub const fn is_reclaiming(&self) -> bool {
+        self.reclaimed_at.is_some()
+    }
+
+    /// When the grant lapses unless something more is drained; `None` once it did.
+    #[must_use]
+    pub fn lapse_at(&self) -> Option<Instant> {
+        (self.outstanding() > 0 || self.live || self.waiting)
+            .then(|| self.last_drained + CREDIT_LAPSE * 2)
+    }
+
+    /// Whether a CREDIT should ride on the next packet to this peer.
+    #[must_use]
+    pub fn ride_due(&self) -> bool {
+        let Some(announced) = self.announced else {
+            return true;
+        };
+        if !self.live {
+            return false;
+        }
+        if self.forced || announced.generation != self.generation {
+            return true;
+        }
+        let advance = self.limit_end.saturating_sub(announced.limit_end);
+        advance > 0 && advance >= self.share / 4
+    }
+
+    /// Whether a CREDIT is worth a packet of its own. Never because of packets that need no
+    /// acknowledgement (acks, other CREDITs): two small grants would renew each other forever.
+    #[must_use]
+    pub fn update_due(&self) -> bool {
+        let renewed = self
+            .announced
+            .is_none_or(|a| a.generation != self.generation);
+        self.ride_due() && (self.eliciting || self.forced || renewed)
+    }
+
+    /// What CREDIT says now; counts as announced. May be repeated in any ack.
+    pub fn credit(&mut self) -> SocketCredit {
+        self.announce();
+        SocketCredit {
+            generation: self.generation,
+            limit: self.limit(),
+            control: self.control.target,
+        }
+    }
+
+    /// What INIT or ACCEPT says; counts as announced. Its limit counts from the `first` that
+    /// this grant was made with.
+    pub fn handshake_credit(&mut self, first: PacketNumber) -> SocketCredit {
+        let credit = self.credit();
+        SocketCredit {
+            limit: credit.limit.saturating_sub(first),
+            ..credit
+        }
+    }
+
+    /// The peer numbers its packets from `first`: moves a grant that was made for 0, before
+    /// anything was drained.
+    pub fn start_at(&mut self, first: PacketNumber) {
+        self.drained_end = self.drained_end.saturating_add(first);
+        self.limit_end = self.limit_end.saturating_add(first);
+        if let Some(announced) = &mut self.announced {
+            announced.limit_end = announced.limit_end.saturating_add(first);
+        }
+    }
+
+    const fn ahead(&self) -> u64 {
+        self.limit_end.saturating_sub(self.drained_end)
+    }
+
+    pub(super) const fn booking(&self) -> Booked {
+        Booked {
+            bytes: self.outstanding_bytes(),
+            control: self.control.charged,
+        }
+    }
+
+    pub(super) fn idle_since(&self) -> Instant {
+        self.last_drained
+    }
+
+    pub(super) fn generation_since(&self) -> Instant {
+        self.generation_at
+    }
+
+    pub(super) fn reclaimed_at(&self) -> Option<Instant> {
+        self.reclaimed_at
+    }
+
+    pub(super) fn drained(&mut self, number: PacketNumber, eliciting: bool, now: Instant) {
+        self.last_drained = self.last_drained.max(now);
+        self.eliciting |= eliciting;
+        let beyond = self
+            .announced
+            .is_some_and(|announced| number >= announced.limit_end);
+        self.forced |= beyond && eliciting;
+        let end = number.saturating_add(1);
+        #[cfg(suci_plant)]
+        let end = if crate::plant::active("credit-not-moved-after-loss") {
+            self.drained_end.saturating_add(1)
+        } else {
+            end
+        };
+        if end <= self.drained_end {
+            return;
+        }
+        self.drained_end = end;
+        self.late = self
+            .late
+            .min((self.share / LATE_PART).max(self.ahead() / (LATE_PART - 1)));
+        if self.control.proof.is_some_and(|proof| number >= proof) {
+            self.control.charged = self.control.target;
+            self.control.proof = None;
+        }
+        if self.reclaimed_at.is_some() && self.ahead() == 0 {
+            // Nothing is left that a RETURN could give back.
+            self.reclaimed_at = None;
+        }
+        self.raise();
+    }
+
+    /// Sets what the policy allots. More counts at once; less stops the limit until it fits,
+    /// since what was announced stays granted. `control` of a lower value takes effect once
+    /// the peer has proved that it knows.
+    pub(super) fn set_share(&mut self, share: u64, control: u64, now: Instant) {
+        if share == 0 || self.reclaimed_at.is_some() {
+            return;
+        }
+        self.set_control(control);
+        if !self.live {
+            self.live = true;
+            self.generation = self.generation.saturating_add(1);
+            self.generation_at = now;
+            self.control.at_start = control;
+            self.forced = false;
+        }
+        self.share = share;
+        self.raise();
+    }
+
+    fn set_control(&mut self, control: u64) {
+        if control == self.control.target {
+            return;
+        }
+        self.control.target = control;
+        self.control.charged = self.control.charged.max(control);
+        self.control.proof = None;
+    }
+
+    /// Moves the limit up to the share, if what is outstanding leaves room.
+    fn raise(&mut self) {
+        if !self.live || self.share == 0 || self.outstanding() > self.share {
+            return;
+        }
+        let late = self.share / LATE_PART;
+        self.late = late.min(self.share.saturating_sub(self.ahead()));
+        let end = self
+            .drained_end
+            .saturating_add(self.share.saturating_sub(late));
+        self.limit_end = self.limit_end.max(end);
+    }
+
+    fn announce(&mut self) {
+        if self.control.target < self.control.charged && self.control.proof.is_none() {
+            let before = self
+                .announced
+                .map_or(self.limit_end, |announced| announced.limit_end);
+            self.control.proof = Some(before.saturating_add(self.control.charged));
+        }
+        self.announced = Some(Announced {
+            generation: self.generation,
+            limit_end: self.limit_end,
+        });
+        self.forced = false;
+        self.eliciting = false;
+    }
+
+    /// The peer says that it has no credit: it may have missed our last announcement.
+    pub(super) fn blocked(&mut self) {
+        self.forced = true;
+    }
+
+    pub(super) fn begin_reclaim(&mut self, now: Instant) {
+        self.share = 0;
+        self.reclaimed_at = Some(now);
+    }
+
+    /// Ends the generation by a RETURN. True if it was the current one.
+    pub(super) fn returned(&mut self, generation: u64, highest: PacketNumber) -> bool {
+        if !self.live || generation != self.generation {
+            return false;
+        }
+        self.end();
+        let sent_end = highest.saturating_add(1).max(self.drained_end);
+        self.limit_end = self.limit_end.min(sent_end);
+        if self.control.target <= self.control.at_start {
+            self.control.charged = self.control.charged.min(self.control.at_start);
+        }
+        true
+    }
+
+    /// Ends the generation when its sender was silent for too long. True if that freed it.
+    pub(super) fn lapse(&mut self, now: Instant) -> bool {
+        if self.lapse_at().is_none_or(|at| now < at) {
+            return false;
+        }
+        self.end();
+        self.limit_end = self.limit_end.min(self.drained_end);
+        self.late = 0;
+        true
+    }
+
+    fn end(&mut self) {
+        self.live = false;
+        self.share = 0;
+        self.reclaimed_at = None;
+    }
+}

@@ -1,0 +1,354 @@
+//! The sender's half: which packet numbers may be used, for what, and when to ask for more.
+
+use crate::credit::{SocketCredit, SocketReturn};
+use crate::limits::CREDIT_LAPSE;
+use crate::time::{Duration, Instant};
+use crate::types::PacketNumber;
+
+/// Longest pause between two BLOCKED frames while control numbers last. Beyond them one
+/// packet in [`CREDIT_LAPSE`] goes, whatever this says.
+const BLOCKED_MAX: Duration = Duration::from_secs(1);
+
+/// Shortest first pause before BLOCKED: a grant is usually on its way already.
+const BLOCKED_MIN: Duration = Duration::from_millis(1);
+
+/// Pause between packets that ask for an acknowledgement only to keep the grant alive.
+const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
+
+/// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CLOSE) may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlAllowance {
+    /// Within the limit: any size.
+    Free,
+    /// Beyond it: at most [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes of UDP payload.
+    Small,
+    /// Not before this instant.
+    No(Instant),
+}
+
+/// The credit that one peer gave us for one connection.
+///
+/// Handle a packet's acknowledgements before its credit ([`on_acked`](Self::on_acked), then
+/// [`on_grant`](Self::on_grant)): a new generation that arrives with no fresh acknowledgement
+/// may be older than the receiver's patience, and is returned instead of used.
+#[derive(Debug)]
+pub struct SendCredit {
+    generation: u64,
+    /// One past the highest number for data. Frozen at what was sent when the generation ends.
+    limit_end: PacketNumber,
+    control: u64,
+    /// False once this generation was returned or lapsed.
+    live: bool,
+    first: PacketNumber,
+    /// One past the highest number sent.
+    sent_end: PacketNumber,
+    /// When we sent the newest packet that the receiver acknowledged.
+    acked_sent_at: Instant,
+    /// When the newest control packet beyond the limit went.
+    beyond_at: Option<Instant>,
+    refresh: Refresh,
+    blocked: Option<Blocked>,
+    returning: Option<Returning>,
+}
+
+/// Whether the receiver was given a reason to acknowledge and to renew its grant.
+#[derive(Debug)]
+struct Refresh {
+    /// Numbers that the newest grant left us.
+    window: u64,
+    /// An ack-eliciting packet went since that grant ran low.
+    asked: bool,
+    eliciting_at: Option<Instant>,
+}
+
+/// Something waits for credit.
+#[derive(Debug)]
+struct Blocked {
+    due: Instant,
+    pause: Duration,
+}
+
+#[derive(Debug)]
+struct Returning {
+    answer: SocketReturn,
+    sent: bool,
+    asked: bool,
+}
+
+impl SendCredit {
+    /// Starts with the grant from INIT or ACCEPT, for packet numbers from `first`.
+    ///
+    /// `answered`: when we sent the packet that this grant answers (INIT's sending time; for
+    /// the grant in INIT the time in the cookie it brought back), since the grant is no younger.
+    #[must_use]
+    pub fn new(first: PacketNumber, initial: &SocketCredit, answered: Instant) -> Self {
+        let limit_end = first.saturating_add(initial.limit).saturating_add(1);
+        Self {
+            generation: initial.generation,
+            limit_end,
+            control: initial.control,
+            live: true,
+            first,
+            sent_end: first,
+            acked_sent_at: answered,
+            beyond_at: None,
+            refresh: Refresh {
+                window: limit_end.saturating_sub(first),
+                asked: false,
+                eliciting_at: None,
+            },
+            blocked: None,
+            returning: None,
+        }
+    }
+
+    /// The generation in use or, once it ended, the last one.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Highest number for data that was granted: what BLOCKED names.
+    #[must_use]
+    pub const fn limit(&self) -> PacketNumber {
+        self.limit_end.saturating_sub(1)
+    }
+
+    /// When the grant lapses unless something newer is acknowledged; `None` once it ended.
+    #[must_use]
+    pub fn lapse_at(&self) -> Option<Instant> {
+        self.live.then(|| self.acked_sent_at + CREDIT_LAPSE)
+    }
+
+    /// Whether the grant may no longer be used: returned, reclaimed or out of time.
+    #[must_use]
+    pub fn lapsed(&self, now: Instant) -> bool {
+        self.lapse_at().is_none_or(|at| now >= at)
+    }
+
+    /// Whether `number` may carry data.
+    #[must_use]
+    pub fn may_send_data(&self, number: PacketNumber, now: Instant) -> bool {
+        self.data_allowance(number, now) > 0
+    }
+
+    /// How many numbers from `next` on may carry data.
+    #[must_use]
+    pub fn data_allowance(&self, next: PacketNumber, now: Instant) -> u64 {
+        if self.lapsed(now) {
+            0
+        } else {
+            self.limit_end.saturating_sub(next)
+        }
+    }
+
+    /// What a control packet with this number may do.
+    #[must_use]
+    pub fn may_send_control(&self, number: PacketNumber, now: Instant) -> ControlAllowance {
+        if self.may_send_data(number, now) {
+            return ControlAllowance::Free;
+        }
+        if number < self.closed_end(now).saturating_add(self.control) {
+            return ControlAllowance::Small;
+        }
+        match self.beyond_at.map(|at| at + CREDIT_LAPSE) {
+            Some(at) if now < at => ControlAllowance::No(at),
+            _ => ControlAllowance::Small,
+        }
+    }
+
+    /// Where the numbers for control begin: the limit, or what was sent when the grant lapsed.
+    fn closed_end(&self, now: Instant) -> PacketNumber {
+        if self.live && self.lapsed(now) {
+            self.limit_end.min(self.sent_end)
+        } else {
+            self.limit_end
+        }
+    }
+
+    /// Notes that `number` went. `eliciting`: the receiver must acknowledge it.
+    pub fn on_sent(&mut self, number: PacketNumber, now: Instant, eliciting: bool) {
+        self.settle(now);
+        if number >= self.limit_end || !self.live {
+            self.beyond_at = Some(now);
+        }
+        if eliciting {
+            self.refresh.eliciting_at = Some(now);
+            self.refresh.asked = self.refresh.asked || self.is_low(number);
+        }
+        self.sent_end = self.sent_end.max(number.saturating_add(1));
+    }
+
+    /// Notes when the newest acknowledged packet was *sent*: from then the lapse counts.
+    pub fn on_acked(&mut self, sent_at: Instant, now: Instant) {
+        self.settle(now);
+        self.acked_sent_at = self.acked_sent_at.max(sent_at);
+    }
+
+    /// Applies a CREDIT. True if it gave more than there was.
+    pub fn on_grant(&mut self, credit: &SocketCredit, now: Instant) -> bool {
+        self.settle(now);
+        let limit_end = credit.limit.saturating_add(1);
+        if credit.generation > self.generation {
+            self.generation = credit.generation;
+            self.limit_end = limit_end;
+            self.control = credit.control;
+            self.returning = None;
+            self.live = true;
+            self.settle(now);
+        } else if credit.generation == self.generation && self.live {
+            // Limits only rise, so the higher one is the newer announcement. Between equals
+            // the order is unknown and the smaller reserve is safe.
+            if limit_end == self.limit_end {
+                self.control = self.control.min(credit.control);
+            }
+            if limit_end <= self.limit_end {
+                return false;
+            }
+            self.limit_end = limit_end;
+            self.control = credit.control;
+        } else {
+            return false;
+        }
+        let window = self.data_allowance(self.sent_end, now);
+        self.refresh.window = window;
+        self.refresh.asked = false;
+        if window > 0 {
+            self.blocked = None;
+        }
+        window > 0
+    }
+
+    /// Applies a RECLAIM: the generation it names ends, and
+    /// [`return_due`](Self::return_due) has the answer. A repeated RECLAIM is answered again,
+    /// one of a past generation is ignored.
+    pub fn on_reclaim(&mut self, generation: u64, now: Instant) {
+        self.settle(now);
+        if generation < self.generation {
+            return;
+        }
+        // A generation may be reclaimed before its first grant got here.
+        self.generation = generation;
+        self.end(true, now);
+    }
+
+    /// What to say in a RETURN frame with the next packet, if anything.
+    #[must_use]
+    pub fn return_due(&self, now: Instant) -> Option<SocketReturn> {
+        match &self.returning {
+            Some(returning) => (!returning.sent).then_some(returning.answer),
+            None => (self.live && self.lapsed(now)).then(|| self.answer()),
+        }
+    }
+
+    /// Whether the RETURN answers a RECLAIM: worth a packet of its own.
+    #[must_use]
+    pub fn return_asked(&self) -> bool {
+        self.returning
+            .as_ref()
+            .is_some_and(|returning| returning.asked && !returning.sent)
+    }
+
+    /// Notes that the RETURN of [`return_due`](Self::return_due) went.
+    pub fn on_return_sent(&mut self, now: Instant) {
+        self.settle(now);
+        if let Some(returning) = &mut self.returning {
+            returning.sent = true;
+        }
+    }
+
+    /// Notes that the RETURN of this generation was lost: it is due again.
+    pub fn on_return_lost(&mut self, generation: u64) {
+        if let Some(returning) = &mut self.returning
+            && returning.answer.generation == generation
+        {
+            returning.sent = false;
+        }
+    }
+
+    /// Whether the next packet should elicit an acknowledgement even if it has no other reason to
+    /// (a PING beside an ack): who sends nothing but acks is never acknowledged, so its grant
+    /// would run out or lapse under a steady stream.
+    #[must_use]
+    pub fn refresh_due(&self, next: PacketNumber, now: Instant) -> bool {
+        let stale = now >= self.acked_sent_at + CREDIT_LAPSE / 2;
+        let paused = self
+            .refresh
+            .eliciting_at
+            .is_none_or(|at| now >= at + REFRESH_REPEAT);
+        (self.is_low(next) && !self.refresh.asked) || (stale && paused)
+    }
+
+    /// A quarter of the newest grant is left, or less.
+    fn is_low(&self, next: PacketNumber) -> bool {
+        self.live && self.limit_end.saturating_sub(next) <= self.refresh.window / 4
+    }
+
+    /// Notes that data, or acks that may not go, wait for credit: BLOCKED becomes due one
+    /// `pto` from now, at once if the grant has ended. Call as often as you like.
+    pub fn on_waiting(&mut self, now: Instant, pto: Duration) {
+        self.settle(now);
+        if self.blocked.is_none() {
+            let pause = pto.clamp(BLOCKED_MIN, BLOCKED_MAX);
+            let due = if self.live { now + pause } else { now };
+            self.blocked = Some(Blocked { due, pause });
+        }
+    }
+
+    /// When BLOCKED is due, while something waits.
+    #[must_use]
+    pub fn blocked_timer(&self) -> Option<Instant> {
+        self.blocked.as_ref().map(|blocked| blocked.due)
+    }
+
+    /// Whether BLOCKED is due.
+    #[must_use]
+    pub fn needs_blocked(&self, now: Instant) -> bool {
+        self.blocked_timer().is_some_and(|due| now >= due)
+    }
+
+    /// Notes that BLOCKED went: the next one follows after twice the pause.
+    pub fn on_blocked_sent(&mut self, now: Instant) {
+        if let Some(blocked) = &mut self.blocked {
+            blocked.due = now + blocked.pause;
+            blocked.pause = blocked.pause.saturating_mul(2).min(BLOCKED_MAX);
+        }
+    }
+
+    /// Nothing waits any more.
+    pub fn on_idle(&mut self) {
+        self.blocked = None;
+    }
+
+    /// Ends the generation if its time is over. Once ended it stays so: the receiver may have
+    /// given its budget to others.
+    fn settle(&mut self, now: Instant) {
+        if self.live && self.lapsed(now) {
+            self.end(false, now);
+        }
+    }
+
+    fn end(&mut self, asked: bool, now: Instant) {
+        if self.live {
+            self.limit_end = self.limit_end.min(self.sent_end);
+            if let Some(blocked) = &mut self.blocked {
+                blocked.due = now;
+            }
+        }
+        self.live = false;
+        let asked = asked || self.return_asked();
+        self.returning = Some(Returning {
+            answer: self.answer(),
+            sent: false,
+            asked,
+        });
+    }
+
+    fn answer(&self) -> SocketReturn {
+        let highest = self.sent_end.saturating_sub(1).max(self.first);
+        SocketReturn {
+            generation: self.generation,
+            highest,
+        }
+    }
+}

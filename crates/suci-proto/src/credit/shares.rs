@@ -1,0 +1,424 @@
+//! The budget of one socket, shared evenly.
+
+use crate::credit::Grant;
+use crate::credit::grant::Booked;
+use crate::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
+use crate::time::{Duration, Instant};
+use crate::types::PacketNumber;
+
+/// Fewest control packets that a peer may have beyond its limit; the peer limit follows from it.
+const CONTROL_MIN: u64 = 2;
+
+/// Most of them: what a small cluster is given to survive heavy loss without waiting.
+const CONTROL_MAX: u64 = 64;
+
+/// A newcomer takes at most this part of the control reserve that is left, so that a burst of
+/// newcomers finds some before the first ones have heard that theirs shrank.
+const CONTROL_PART: u64 = 32;
+
+/// A peer that sent nothing for so long may be asked to return what it does not use.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// While others wait with nothing, a generation lasts so long even in use.
+const TURN: Duration = Duration::from_secs(1);
+
+/// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
+const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
+
+/// What one UDP payload of at most `max_datagram` bytes is charged in the receiver's socket
+/// buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is rounded up to
+/// a power of two; beyond 32 KiB the kernel uses pages.
+#[must_use]
+pub fn data_charge(max_datagram: usize) -> u64 {
+    const MEASURED: [(usize, u64); 4] = [
+        (CONTROL_PACKET, CONTROL_CHARGE),
+        (512, 1_280),
+        (ETHERNET_MTU, DATA_CHARGE),
+        (4_096, 8_448),
+    ];
+    const LARGEST: u64 = 66_339;
+    MEASURED
+        .iter()
+        .find(|(payload, _)| max_datagram <= *payload)
+        .map_or_else(
+            || {
+                let payload = u64::try_from(max_datagram.min(MAX_DATAGRAM)).unwrap_or(LARGEST);
+                payload.saturating_mul(2).saturating_add(1_280).min(LARGEST)
+            },
+            |(_, charge)| *charge,
+        )
+}
+
+/// More was granted than the budget holds: a defect of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "granted {data} of {data_budget} B for data and {control} of {control_budget} control packets"
+)]
+pub struct Overcommitted {
+    /// Bytes that peers may put into the buffer as data.
+    pub data: u64,
+    /// Bytes that they may put there.
+    pub data_budget: u64,
+    /// Control packets that they may send beyond their limits.
+    pub control: u64,
+    /// Control packets that fit.
+    pub control_budget: u64,
+}
+
+/// What every peer of one socket may have in its receive buffer, in sum.
+///
+/// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged after
+/// reading. A third of the budget is for control packets: two beyond the limit for each of
+/// [`peer_limit`](Self::peer_limit) peers. The rest is divided evenly by one more than there are peers, so
+/// that a newcomer finds a share at once; the policy by need will replace this. Where
+/// the division leaves less than a packet, peers without one ask (BLOCKED) and others are asked
+/// to give back (RECLAIM).
+#[derive(Debug)]
+pub struct Shares {
+    data_budget: u64,
+    control_budget: u64,
+    peers: u64,
+    waiting: u64,
+    /// One packet of each peer that waits.
+    waiting_bytes: u64,
+    booked: Booked,
+}
+
+impl Shares {
+    /// For a socket whose buffer holds `recv_buffer` bytes as the kernel charges them (what
+    /// SO_RCVBUF reads back).
+    #[must_use]
+    pub const fn new(recv_buffer: u64) -> Self {
+        let budget = recv_buffer / 4 * 3;
+        let control = budget / 3;
+        Self {
+            data_budget: budget - control,
+            control_budget: control / CONTROL_CHARGE,
+            peers: 0,
+            waiting: 0,
+            waiting_bytes: 0,
+            booked: Booked {
+                bytes: 0,
+                control: 0,
+            },
+        }
+    }
+
+    /// How many peers this socket can serve (1,260 with 8 MiB).
+    #[must_use]
+    pub const fn peer_limit(&self) -> u64 {
+        self.control_budget / CONTROL_MIN
+    }
+
+    /// How many grants are registered.
+    #[must_use]
+    pub const fn peers(&self) -> u64 {
+        self.peers
+    }
+
+    /// Bytes for data that nobody was granted.
+    #[must_use]
+    pub const fn free(&self) -> u64 {
+        self.data_budget.saturating_sub(self.booked.bytes)
+    }
+
+    /// The even share of a peer in bytes: one share stays free.
+    #[must_use]
+    pub const fn even(&self) -> u64 {
+        self.data_budget / self.peers.saturating_add(1)
+    }
+
+    /// Control packets beyond the limit that each peer is given in the long run.
+    #[must_use]
+    pub fn control_target(&self) -> u64 {
+        let half = self.control_budget / 2;
+        half.checked_div(self.peers)
+            .unwrap_or(half)
+            .clamp(CONTROL_MIN, CONTROL_MAX)
+    }
+
+    const fn control_free(&self) -> u64 {
+        self.control_budget.saturating_sub(self.booked.control)
+    }
+
+    /// Checks that nothing was granted beyond the budget.
+    ///
+    /// # Errors
+    /// [`Overcommitted`] with both sums.
+    pub const fn check(&self) -> Result<(), Overcommitted> {
+        if self.booked.bytes > self.data_budget || self.booked.control > self.control_budget {
+            return Err(Overcommitted {
+                data: self.booked.bytes,
+                data_budget: self.data_budget,
+                control: self.booked.control,
+                control_budget: self.control_budget,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a HELLO may be answered while `cookies` earlier answers may still bring back
+    /// an INIT: each needs room for one full packet and for a peer.
+    #[must_use]
+    pub fn may_answer_hello(&self, cookies: u64, max_datagram: usize) -> bool {
+        let comers = cookies.saturating_add(1);
+        comers.saturating_mul(data_charge(max_datagram)) <= self.free()
+            && comers.saturating_mul(CONTROL_MIN) <= self.control_free()
+            && self.peers.saturating_add(comers) <= self.peer_limit()
+    }
+
+    /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
+    /// `max_datagram` bytes. `None` if the socket serves as many as it can, or has no packet to give.
+    pub fn admit(
+        &mut self,
+        first: PacketNumber,
+        max_datagram: usize,
+        now: Instant,
+    ) -> Option<Grant> {
+        if self.peers >= self.peer_limit() || self.control_free() < CONTROL_MIN {
+            return None;
+        }
+        self.peers = self.peers.saturating_add(1);
+        let grant = self.start(first, data_charge(max_datagram), now);
+        if grant.is_none() {
+            self.peers = self.peers.saturating_sub(1);
+        }
+        grant
+    }
+
+    /// Registers a connection that replaces `old`, which keeps its data on the books until it is
+    /// [released](Self::release) (the first packet of its replacement was drained, so nothing more
+    /// of the old one comes), and hands its control reserve over. `None` if no packet is free.
+    pub fn replace(
+        &mut self,
+        old: &mut Grant,
+        first: PacketNumber,
+        max_datagram: usize,
+        now: Instant,
+    ) -> Option<Grant> {
+        if old.retired {
+            return None;
+        }
+        self.stop_waiting(old);
+        let reserve = core::mem::take(&mut old.booked.control);
+        self.booked.control = self.booked.control.saturating_sub(reserve);
+        let grant = self.start(first, data_charge(max_datagram), now);
+        if grant.is_none() {
+            old.booked.control = reserve;
+            self.booked.control = self.booked.control.saturating_add(reserve);
+            return None;
+        }
+        old.retired = true;
+        grant
+    }
+
+    fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Option<Grant> {
+        let share = self.room_for_newcomer(0, charge);
+        if share == 0 {
+            return None;
+        }
+        let mut grant = Grant::new(first, share, self.newcomer_control(0), charge, now);
+        self.settle(&mut grant);
+        Some(grant)
+    }
+
+    /// Takes a grant off the books: its connection is gone, and nothing of it arrives any more.
+    pub fn release(&mut self, grant: &mut Grant) {
+        self.stop_waiting(grant);
+        self.booked.bytes = self.booked.bytes.saturating_sub(grant.booked.bytes);
+        self.booked.control = self.booked.control.saturating_sub(grant.booked.control);
+        grant.booked = Booked::default();
+        if !grant.retired {
+            self.peers = self.peers.saturating_sub(1);
+        }
+        grant.retired = true;
+    }
+
+    /// Notes that an authentic packet was read from the socket. `eliciting`: it asks for an
+    /// acknowledgement.
+    pub fn on_drained(
+        &mut self,
+        grant: &mut Grant,
+        number: PacketNumber,
+        eliciting: bool,
+        now: Instant,
+    ) {
+        grant.drained(number, eliciting, now);
+        self.allot(grant, now);
+    }
+
+    /// Answers BLOCKED: a CREDIT is due if the peer has any, and if not it waits for some.
+    pub fn on_blocked(&mut self, grant: &mut Grant, now: Instant) {
+        grant.blocked();
+        self.allot(grant, now);
+        if grant.is_dormant() && !grant.waiting && !grant.retired {
+            grant.waiting = true;
+            self.waiting = self.waiting.saturating_add(1);
+            self.waiting_bytes = self.waiting_bytes.saturating_add(grant.charge());
+        }
+    }
+
+    /// Applies a RETURN; one of another generation is ignored.
+    pub fn on_return(
+        &mut self,
+        grant: &mut Grant,
+        generation: u64,
+        highest: PacketNumber,
+        now: Instant,
+    ) {
+        if grant.returned(generation, highest) {
+            self.settle(grant);
+            self.allot(grant, now);
+        }
+    }
+
+    /// Gives a dormant peer credit if there is some: because we are about to send to it and it
+    /// must acknowledge, or because it waits and another peer returned some.
+    pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
+        self.allot(grant, now);
+    }
+
+    /// Ends a grant whose sender was silent for 2L; true if it did. Only after everything that
+    /// had arrived by `now` was drained: a pause of ours is not the peer's silence.
+    pub fn expire(&mut self, grant: &mut Grant, now: Instant) -> bool {
+        let lapsed = grant.lapse(now);
+        if lapsed {
+            self.stop_waiting(grant);
+            self.settle(grant);
+        }
+        lapsed
+    }
+
+    /// Whether somebody waits with nothing and could be served: see [`wake`](Self::wake).
+    #[must_use]
+    pub const fn can_serve_waiting(&self) -> bool {
+        self.waiting > 0 && self.free() >= self.waiting_bytes
+    }
+
+    /// Whether this grant should be RECLAIMed, first or again.
+    #[must_use]
+    pub fn reclaim_due(&self, grant: &Grant, now: Instant) -> bool {
+        if let Some(at) = grant.reclaimed_at() {
+            return now >= at + RECLAIM_REPEAT;
+        }
+        if grant.share() == 0 || grant.retired {
+            return false;
+        }
+        let idle = now >= grant.idle_since() + IDLE;
+        let had_turn = now >= grant.generation_since() + TURN;
+        let starving = self.waiting > 0 && self.free() < self.waiting_bytes;
+        let narrow = self.free() < self.even() && grant.outstanding() > self.target(grant);
+        let control_short = self.control_free() < CONTROL_PART
+            && grant.control() > self.control_target().max(CONTROL_MIN);
+        (starving && (idle || had_turn)) || ((narrow || control_short) && idle)
+    }
+
+    /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to
+    /// reclaim.
+    pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
+        if grant.is_dormant() || grant.retired {
+            return None;
+        }
+        grant.begin_reclaim(now);
+        Some(grant.generation())
+    }
+
+    /// The even share of this peer in packets.
+    fn target(&self, grant: &Grant) -> u64 {
+        packets(self.even(), grant.charge()).max(1)
+    }
+
+    /// Packets for a peer that has none: half of what is free, so that a burst of newcomers all
+    /// get some, at least one if there is one, at most the even share.
+    fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
+        let free = self.free();
+        let bytes = booked.saturating_add((free / 2).max(free.min(charge)));
+        packets(bytes, charge).min(packets(self.even(), charge).max(1))
+    }
+
+    fn newcomer_control(&self, booked: u64) -> u64 {
+        let free = self.control_free().saturating_add(booked);
+        (free / CONTROL_PART)
+            .clamp(CONTROL_MIN, CONTROL_MAX)
+            .min(self.control_target())
+    }
+
+    /// Brings a share to what the policy allows now, and the books with it.
+    fn allot(&mut self, grant: &mut Grant, now: Instant) {
+        if !grant.retired && !grant.is_reclaiming() {
+            let share = if grant.share() == 0 {
+                self.share_for_dormant(grant)
+            } else {
+                self.share_for_active(grant)
+            };
+            let control = self.control_for(grant);
+            if share > 0 {
+                self.stop_waiting(grant);
+                grant.set_share(share, control, now);
+            }
+        }
+        self.settle(grant);
+    }
+
+    fn share_for_dormant(&self, grant: &Grant) -> u64 {
+        let others = if grant.waiting { 0 } else { self.waiting_bytes };
+        if self.free() < others.saturating_add(grant.charge()) {
+            return 0;
+        }
+        self.room_for_newcomer(grant.booked.bytes, grant.charge())
+    }
+
+    fn share_for_active(&self, grant: &Grant) -> u64 {
+        let target = self.target(grant);
+        if target <= grant.share() {
+            return target;
+        }
+        let spare = self
+            .free()
+            .saturating_sub(self.even().max(self.waiting_bytes));
+        let bytes = grant.booked.bytes.saturating_add(spare);
+        packets(bytes, grant.charge()).clamp(grant.share(), target)
+    }
+
+    /// Falls to the target at once (it takes effect when the peer knows), rises when there is
+    /// plenty.
+    fn control_for(&self, grant: &Grant) -> u64 {
+        let plenty = self.newcomer_control(grant.booked.control);
+        self.control_target().min(plenty.max(grant.booked.control))
+    }
+
+    fn stop_waiting(&mut self, grant: &mut Grant) {
+        if core::mem::take(&mut grant.waiting) {
+            self.waiting = self.waiting.saturating_sub(1);
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(grant.charge());
+        }
+    }
+
+    fn settle(&mut self, grant: &mut Grant) {
+        let mut booking = grant.booking();
+        if grant.retired {
+            // The replacement has the control reserve; after release nothing is booked at all.
+            booking.control = 0;
+            booking.bytes = booking.bytes.min(grant.booked.bytes);
+        }
+        self.booked.bytes = self
+            .booked
+            .bytes
+            .saturating_sub(grant.booked.bytes)
+            .saturating_add(booking.bytes);
+        self.booked.control = self
+            .booked
+            .control
+            .saturating_sub(grant.booked.control)
+            .saturating_add(booking.control);
+        grant.booked = booking;
+    }
+}
+
+/// Whole packets of `charge` bytes in `bytes`.
+const fn packets(bytes: u64, charge: u64) -> u64 {
+    match bytes.checked_div(charge) {
+        Some(packets) => packets,
+        None => 0,
+    }
+}
