@@ -60,7 +60,7 @@ impl Pacer {
 
     /// Takes `bytes` that were sent, whether the budget allowed them or not (probes).
     pub fn consume(&mut self, bytes: u64) {
-        self.tokens -= scaled(bytes);
+        self.tokens = self.tokens.saturating_sub(scaled(bytes));
     }
 
     /// When `bytes` may be sent at `rate` bytes per second: `now` if the budget has them, else
@@ -82,7 +82,9 @@ impl Pacer {
     /// paid back at the rate of the present.
     fn filled(&self, now: Instant, rate: u64) -> i128 {
         let capacity = self.capacity(rate);
-        (self.tokens + paid(rate, now.since(self.updated))).clamp(-capacity, capacity)
+        self.tokens
+            .saturating_add(paid(rate, now.since(self.updated)))
+            .clamp(-capacity, capacity)
     }
 
     /// Largest burst after a pause.
@@ -93,9 +95,9 @@ impl Pacer {
     }
 }
 
-/// What `rate` bytes per second earn in `time`; more than a second earns no more.
+/// What `rate` bytes per second earn in `time`.
 fn paid(rate: u64, time: Duration) -> i128 {
-    i128::from(rate) * i128::from(nanos(time).min(1_000_000_000))
+    i128::from(rate).saturating_mul(i128::from(nanos(time)))
 }
 
 fn scaled(bytes: u64) -> i128 {

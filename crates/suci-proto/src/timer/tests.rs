@@ -1,1 +1,190 @@
-//! Tests of timer.
+//! The wheel against a sorted map, and where digits of the clock roll over.
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+use super::{SLOTS, TICK_BITS, TimerWheel};
+use crate::time::{Duration, Instant};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const KEYS: usize = 40;
+
+/// What the wheel claims to be.
+#[derive(Default)]
+struct Model {
+    by_key: BTreeMap<usize, Instant>,
+    by_time: BTreeSet<(Instant, usize)>,
+}
+
+impl Model {
+    fn cancel(&mut self, key: usize) {
+        if let Some(deadline) = self.by_key.remove(&key) {
+            self.by_time.remove(&(deadline, key));
+        }
+    }
+
+    fn set(&mut self, key: usize, deadline: Instant) {
+        self.cancel(key);
+        self.by_key.insert(key, deadline);
+        self.by_time.insert((deadline, key));
+    }
+
+    fn expire(&mut self, now: Instant) -> Vec<usize> {
+        let mut due = Vec::new();
+        while let Some(&(deadline, key)) = self.by_time.first().filter(|first| first.0 <= now) {
+            assert_eq!(self.by_key.remove(&key), Some(deadline));
+            self.by_time.pop_first();
+            due.push(key);
+        }
+        due
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(usize, u64),
+    Cancel(usize),
+    Advance(u64),
+    ToNext,
+}
+
+/// Distances of every magnitude, so that every level is used.
+fn distance() -> impl Strategy<Value = u64> {
+    (0_u32..64, any::<u64>()).prop_map(|(bits, value)| value >> bits)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..KEYS, distance()).prop_map(|(key, after)| Step::Set(key, after)),
+        1 => (0..KEYS).prop_map(Step::Cancel),
+        2 => (8_u32..64, any::<u64>()).prop_map(|(bits, value)| Step::Advance(value >> bits)),
+        2 => Just(Step::ToNext),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn does_what_a_sorted_map_does(start in distance(), steps in prop::collection::vec(step(), 0..200)) {
+        let (mut wheel, mut model) = (TimerWheel::new(), Model::default());
+        let mut now = Instant::from_nanos(start);
+        for step in steps {
+            match step {
+                // Some deadlines lie before `now`.
+                Step::Set(key, after) => {
+                    let deadline = now + Duration::from_nanos(after) - Duration::from_nanos(1_000);
+                    wheel.set(key, deadline);
+                    model.set(key, deadline);
+                }
+                Step::Cancel(key) => {
+                    wheel.cancel(key);
+                    model.cancel(key);
+                }
+                Step::Advance(by) => now += Duration::from_nanos(by),
+                Step::ToNext => now = wheel.next().map_or(now, |next| next.max(now)),
+            }
+            if matches!(step, Step::Advance(_) | Step::ToNext) {
+                let mut due = Vec::new();
+                wheel.expire(now, &mut due);
+                prop_assert_eq!(due, model.expire(now));
+            }
+            prop_assert_eq!(wheel.next(), model.by_time.first().map(|first| first.0));
+            prop_assert_eq!(wheel.len(), model.by_key.len());
+            for key in 0..KEYS {
+                prop_assert_eq!(wheel.deadline(key), model.by_key.get(&key).copied());
+            }
+        }
+    }
+}
+
+fn due(wheel: &mut TimerWheel, now: Instant) -> Vec<usize> {
+    let mut due = Vec::new();
+    wheel.expire(now, &mut due);
+    due
+}
+
+#[test]
+fn a_timer_is_never_early_not_even_by_a_nanosecond() {
+    let mut wheel = TimerWheel::new();
+    for bits in 0..64 {
+        let deadline = Instant::from_nanos(1 << bits);
+        wheel.set(bits, deadline);
+        assert_eq!(
+            due(&mut wheel, deadline - Duration::from_nanos(1)),
+            [] as [usize; 0],
+            "{bits}"
+        );
+        assert_eq!(wheel.next(), Some(deadline));
+        assert_eq!(due(&mut wheel, deadline), [bits]);
+    }
+    assert!(wheel.is_empty());
+}
+
+#[test]
+fn ties_come_in_the_order_of_keys() {
+    let mut wheel = TimerWheel::new();
+    let deadline = Instant::from_nanos(5_000_000);
+    for key in [7, 3, 9, 1, 8] {
+        wheel.set(key, deadline);
+    }
+    wheel.set(0, deadline + Duration::from_nanos(1));
+    assert_eq!(due(&mut wheel, Instant::MAX), [1, 3, 7, 8, 9, 0]);
+}
+
+#[test]
+fn the_end_of_time_is_a_deadline() {
+    let mut wheel = TimerWheel::new();
+    wheel.set(0, Instant::MAX);
+    assert_eq!(
+        due(&mut wheel, Instant::MAX - Duration::from_nanos(1)),
+        [] as [usize; 0]
+    );
+    assert_eq!(wheel.next(), Some(Instant::MAX));
+    assert_eq!(due(&mut wheel, Instant::MAX), [0]);
+}
+
+#[test]
+fn f16_time_that_seems_to_run_backwards_loses_no_timer() {
+    let mut wheel = TimerWheel::new();
+    assert!(due(&mut wheel, Instant::from_nanos(1 << 40)).is_empty());
+    wheel.set(1, Instant::from_nanos(1 << 30));
+    wheel.set(0, Instant::from_nanos(1 << 20));
+    assert!(due(&mut wheel, Instant::from_nanos(1 << 10)).is_empty());
+    assert_eq!(due(&mut wheel, Instant::from_nanos(1 << 20)), [0]);
+    assert_eq!(wheel.next(), Some(Instant::from_nanos(1 << 30)));
+    assert_eq!(due(&mut wheel, Instant::from_nanos(1 << 40)), [1]);
+}
+
+#[test]
+fn ten_thousand_timers_rearmed_in_turn_come_out_in_order() {
+    let mut wheel = TimerWheel::new();
+    let mut now = Instant::ZERO;
+    for round in 0..3_u64 {
+        for key in 0..10_000_usize {
+            now += Duration::from_micros(3);
+            wheel.set(key, now + Duration::from_secs(10));
+            assert_eq!(
+                wheel.next(),
+                wheel.deadline(if round == 0 { 0 } else { (key + 1) % 10_000 })
+            );
+            assert!(due(&mut wheel, now).is_empty());
+        }
+    }
+    assert_eq!(wheel.len(), 10_000);
+    let expected: Vec<usize> = (0..10_000).collect();
+    assert_eq!(due(&mut wheel, now + Duration::from_secs(10)), expected);
+}
+
+#[test]
+fn a_slot_that_came_near_keeps_its_memory() {
+    let mut wheel = TimerWheel::new();
+    let memory = |wheel: &TimerWheel| wheel.slots.iter().filter(|s| s.capacity() > 0).count();
+    let tick = 1_u64 << TICK_BITS;
+    wheel.set(0, Instant::from_nanos(tick * SLOTS as u64 + 5 * tick));
+    assert_eq!(memory(&wheel), 1);
+    assert!(due(&mut wheel, Instant::from_nanos(tick * SLOTS as u64)).is_empty());
+    assert_eq!(
+        memory(&wheel),
+        2,
+        "moved to a finer slot, the coarse one kept for its next lap"
+    );
+    assert_eq!(due(&mut wheel, Instant::MAX), [0]);
+}
