@@ -1,12 +1,11 @@
 //! The project's own chores: `cargo xtask CHORE`.
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
-use xtask::{Result, ci, faults, fuzz, layers, mutants, perf, planted, show, tcp};
+use xtask::{Result, ci, faults, fuzz, layers, mutants, perf, planted, show};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -67,18 +66,6 @@ enum Chore {
         #[arg(long)]
         rate: Option<u32>,
     },
-    /// Accept one TCP connection and write it to the standard output
-    #[command(hide = true)]
-    TcpSink {
-        /// Where to listen
-        at: SocketAddr,
-    },
-    /// Send the standard input by TCP
-    #[command(hide = true)]
-    TcpSource {
-        /// Where to connect
-        to: SocketAddr,
-    },
 }
 
 fn run(chore: Chore) -> Result<()> {
@@ -94,8 +81,6 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Mutants => mutants::check(),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
         Chore::Pair { loss, rate } => pair(loss, rate),
-        Chore::TcpSink { at } => tcp::sink(at),
-        Chore::TcpSource { to } => tcp::source(to),
     }
 }
 

@@ -1,95 +1,104 @@
-//! The plainest TCP there is, to stand beside ours on one cable. The congestion controller is
-//! the namespace's default, which [`Contender::start`] sets to CUBIC.
+//! The plainest TCP there is, to stand beside ours on one cable.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 use crate::error::{Context, Result};
-use crate::exec::Process;
-use crate::netns::{Netns, Pair};
+use crate::netns::Pair;
 
 /// Bytes per call: what a program that cares about speed would use.
 const CHUNK: usize = 64 * 1024;
 
-/// How long the source keeps trying to connect.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Accepts one connection at `at` and writes what arrives to the standard output.
-///
-/// # Errors
-/// The address cannot be listened on, or the connection or the output fails.
-pub fn sink(at: SocketAddr) -> Result<()> {
-    let (mut stream, _) = TcpListener::bind(at).context(at)?.accept()?;
-    copy(&mut stream, &mut std::io::stdout().lock())
+/// A TCP CUBIC flow of zeros from `a` to `b` of a pair; ended when dropped.
+#[derive(Debug)]
+pub struct Flow {
+    arrived: Arc<AtomicU64>,
+    source: TcpStream,
+    threads: Vec<JoinHandle<()>>,
 }
 
-/// Connects to `to` and sends it the standard input.
-///
-/// # Errors
-/// Nobody listens within five seconds, or the connection or the input fails.
-pub fn source(to: SocketAddr) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut stream = loop {
-        match TcpStream::connect(to) {
-            Ok(stream) => break stream,
-            Err(error)
-                if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < deadline =>
-            {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(error) => return Err(error).context(to),
-        }
-    };
-    copy(&mut std::io::stdin().lock(), &mut stream)
-}
+impl Flow {
+    /// Connects and starts to send.
+    ///
+    /// # Errors
+    /// The kernel has no CUBIC, or the port is in use.
+    pub fn start(pair: &Pair, port: u16) -> Result<Self> {
+        let at = SocketAddr::from((pair.b_addr(), port));
+        let listener = pair.b.inside(|| TcpListener::bind(at))?.context(at)?;
+        let source = pair.a.inside(|| TcpStream::connect(at))?.context(at)?;
+        use_cubic(&source).context("TCP CUBIC")?;
+        let (sink, _) = listener.accept()?;
+        let arrived = Arc::new(AtomicU64::new(0));
+        let (sending, counter) = (source.try_clone()?, Arc::clone(&arrived));
+        let threads = vec![
+            std::thread::spawn(move || send_zeros(sending)),
+            std::thread::spawn(move || count(sink, &counter)),
+        ];
+        Ok(Self {
+            arrived,
+            source,
+            threads,
+        })
+    }
 
-fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<()> {
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        let length = from.read(&mut buffer)?;
-        if length == 0 {
-            return Ok(to.flush()?);
-        }
-        to.write_all(buffer.get(..length).unwrap_or_default())?;
+    /// Bytes that the receiving program has read so far.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
     }
 }
 
-/// A TCP CUBIC flow from `a` to `b` of a pair, sending zeros until dropped.
-#[derive(Debug)]
-pub struct Contender {
-    _sink: Process,
-    _source: Process,
+impl Drop for Flow {
+    fn drop(&mut self) {
+        // Ends the writer at once and the reader when it has read the rest.
+        let _ = self.source.shutdown(Shutdown::Both);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
 }
 
-impl Contender {
-    /// Starts the flow; what arrives is written to `out`, whose length thus tells its progress.
-    ///
-    /// # Errors
-    /// A process cannot be started, or the kernel has no CUBIC.
-    pub fn start(pair: &Pair, port: u16, out: &Path) -> Result<Self> {
-        let to = SocketAddr::from((pair.b_addr(), port)).to_string();
-        let own = std::env::current_exe()?;
-        let end = |at: &Netns, chore: &str| -> Result<std::process::Command> {
-            at.run(&[
-                "sysctl",
-                "-q",
-                "-w",
-                "net.ipv4.tcp_congestion_control=cubic",
-            ])?;
-            let mut command = at.command(&own);
-            command.args([chore, &to]);
-            Ok(command)
-        };
-        let sink = Process::spawn(end(&pair.b, "tcp-sink")?.stdout(File::create(out)?))?;
-        let mut source = end(&pair.a, "tcp-source")?;
-        source.stdin(File::open("/dev/zero")?).stdout(Stdio::null());
-        Ok(Self {
-            _sink: sink,
-            _source: Process::spawn(&mut source)?,
-        })
+/// By socket option: as a namespace's default the kernel refuses what it calls restricted.
+fn use_cubic(stream: &TcpStream) -> std::io::Result<()> {
+    let name = c"cubic";
+    let length = libc::socklen_t::try_from(name.count_bytes()).unwrap_or(0);
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+    // SAFETY: the descriptor is open; the name outlives the call and has the given length.
+    let set = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            level,
+            option,
+            name.as_ptr().cast(),
+            length,
+        )
+    };
+    if set == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+fn send_zeros(mut to: TcpStream) {
+    let zeros = vec![0; CHUNK];
+    while to.write_all(&zeros).is_ok() {}
+}
+
+fn count(mut from: TcpStream, arrived: &AtomicU64) {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => {
+                arrived.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use xtask::exec::Process;
 use xtask::netns::{Cluster, Netns, Pair};
+use xtask::tcp;
 
 fn exists(name: &str) -> bool {
     Path::new("/run/netns").join(name).exists()
@@ -165,6 +166,17 @@ fn kernel_counters_are_per_namespace() {
     assert_eq!(arrivals(&a, &b, 5), 5);
     assert_eq!(pair.b.counter("UdpInDatagrams").unwrap(), 5);
     assert_eq!(pair.a.counter("UdpInDatagrams").unwrap(), 0);
+}
+
+#[test]
+fn tcp_crosses_and_ends() {
+    let pair = Pair::new().unwrap();
+    let flow = tcp::Flow::start(&pair, 7_000).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while flow.arrived() < 1_000_000 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A process that holds a pair, and the names of its namespaces.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::tools::{self, Ends, MIB, PORT};
+use super::tools::{self, Ends, MIB, Meter, PORT};
 use super::{Ctx, Figure, Line};
 use crate::error::{Context, Result};
 use crate::exec::{self, Process};
@@ -208,7 +208,7 @@ fn alone(ctx: &Ctx) -> Result<Figure> {
     let pair = slow_pair()?;
     let out = ctx.scratch("flow");
     let _flow = Ends::between(ctx, &pair, PORT)?.start(Path::new("/dev/zero"), &out)?;
-    let rate = tools::rates(&[&out], SETTLED, JUDGED)?[0];
+    let [rate] = tools::rates([&|| tools::length(&out)], SETTLED, JUDGED)?;
     let loss = pair.a.queue()?.loss();
     let holds = rate >= 0.9 * f64::from(LINK) && loss < 0.01;
     Ok(Figure::new(
@@ -223,7 +223,8 @@ fn two_flows(ctx: &Ctx) -> Result<Figure> {
     let zero = Path::new("/dev/zero");
     let _first = Ends::between(ctx, &pair, PORT)?.start(zero, &one)?;
     let _second = Ends::between(ctx, &pair, PORT + 1)?.start(zero, &two)?;
-    let rates = tools::rates(&[&one, &two], SETTLED, JUDGED)?;
+    let meters: [Meter<'_>; 2] = [&|| tools::length(&one), &|| tools::length(&two)];
+    let rates = tools::rates(meters, SETTLED, JUDGED)?;
     let index = tools::jain(&rates);
     let text = format!("{index:.3}: {:.1} and {:.1} Mbit/s", rates[0], rates[1]);
     Ok(Figure::new(index >= 0.9, text))
@@ -231,10 +232,11 @@ fn two_flows(ctx: &Ctx) -> Result<Figure> {
 
 fn beside_tcp(ctx: &Ctx) -> Result<Figure> {
     let pair = slow_pair()?;
-    let (ours, theirs) = (ctx.scratch("ours"), ctx.scratch("theirs"));
-    let _tcp = tcp::Contender::start(&pair, PORT, &theirs)?;
+    let ours = ctx.scratch("ours");
+    let tcp = tcp::Flow::start(&pair, PORT)?;
     let _suci = Ends::between(ctx, &pair, PORT)?.start(Path::new("/dev/zero"), &ours)?;
-    let rates = tools::rates(&[&theirs, &ours], SETTLED, JUDGED)?;
+    let meters: [Meter<'_>; 2] = [&|| Ok(tcp.arrived()), &|| tools::length(&ours)];
+    let rates = tools::rates(meters, SETTLED, JUDGED)?;
     let text = format!("TCP {:.1}, Suci {:.1} Mbit/s", rates[0], rates[1]);
     Ok(Figure::new(rates[0] >= 0.3 * f64::from(LINK), text))
 }

@@ -123,23 +123,30 @@ pub(super) fn transfer(ctx: &Ctx, ends: Ends, length: u64, limit: Duration) -> R
     }
 }
 
-/// Mbit/s by which each of `files` grew between two moments.
-pub(super) fn rates(files: &[&Path], from: Duration, to: Duration) -> Result<Vec<f64>> {
-    let lengths = || -> Result<Vec<u64>> {
-        files
-            .iter()
-            .map(|file| Ok(std::fs::metadata(file)?.len()))
-            .collect()
-    };
+/// Something that tells how many bytes have arrived so far.
+pub(super) type Meter<'a> = &'a dyn Fn() -> Result<u64>;
+
+/// The length of a file, as a meter of what is being written to it.
+pub(super) fn length(path: &Path) -> Result<u64> {
+    Ok(std::fs::metadata(path).context(path.display())?.len())
+}
+
+/// What each of `N` meters measures between two moments from now, in Mbit/s.
+pub(super) fn rates<const N: usize>(
+    meters: [Meter<'_>; N],
+    from: Duration,
+    to: Duration,
+) -> Result<[f64; N]> {
+    let read = || -> Result<Vec<u64>> { meters.iter().map(|meter| meter()).collect() };
     std::thread::sleep(from);
-    let (first, begun) = (lengths()?, Instant::now());
+    let (first, begun) = (read()?, Instant::now());
     std::thread::sleep(to.saturating_sub(from));
-    let (last, seconds) = (lengths()?, begun.elapsed().as_secs_f64());
-    Ok(first
-        .iter()
-        .zip(&last)
-        .map(|(a, b)| mbit(b.saturating_sub(*a)) / seconds)
-        .collect())
+    let (last, seconds) = (read()?, begun.elapsed().as_secs_f64());
+    let mut rates = [0.0; N];
+    for (rate, (first, last)) in rates.iter_mut().zip(first.iter().zip(&last)) {
+        *rate = mbit(last.saturating_sub(*first)) / seconds;
+    }
+    Ok(rates)
 }
 
 /// Bytes as megabits.
