@@ -109,13 +109,13 @@ impl<'a> Ack<'a> {
             return Err(Malformed("too many ack ranges"));
         }
         let first = (lower(largest, r.varint()?)?, largest);
-        let start = *r;
+        let mut start = *r;
         let mut low = first.0;
         for _ in 0..further {
             low = next_range(low, r)?.0;
         }
         let len = start.remaining() - r.remaining();
-        let more = Reader::new(start.clone().bytes(len as u64)?);
+        let more = Reader::new(start.bytes(len as u64)?);
         Ok(Self {
             largest,
             delay,

@@ -12,6 +12,8 @@ mod frame;
 mod handshake;
 mod header;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod tlv;
 pub mod varint;
 
