@@ -23,6 +23,21 @@ pub fn target_dir() -> PathBuf {
     }
 }
 
+/// A binary of ours from the same build profile as the running program, for tests of crates
+/// that do not own it.
+///
+/// # Errors
+/// It has not been built: `cargo build -p suci-cli` comes before tests that use `suci`.
+pub fn built(name: &str) -> Result<PathBuf> {
+    // target/PROFILE/deps/TEST-HASH, or target/PROFILE/xtask.
+    let own = std::env::current_exe()?;
+    let beside = own.ancestors().skip(1).take(2).map(|dir| dir.join(name));
+    let mut found = beside.filter(|path| path.is_file());
+    found
+        .next()
+        .context(format!("{name} has not been built in this profile"))
+}
+
 /// `cargo` with `args`, in the root of the tree.
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
