@@ -169,7 +169,7 @@ impl Recovery {
         self.ledger
             .record(number, now, size, kind, frames, self.delivery);
         if kind.eliciting {
-            self.pto.on_sent(now);
+            self.pto.restart(now);
         }
     }
 
@@ -212,7 +212,7 @@ impl Recovery {
         let mut summary = acked.summary;
         summary.largest_newly_acked_sent_at = Some(slot.sent_at);
         if acked.eliciting {
-            self.pto.on_progress();
+            self.pto.on_progress(now);
             if newest == largest {
                 summary.rtt_sample = self.measure(now, &slot, ack_delay, max_ack_delay);
             }
@@ -240,6 +240,7 @@ impl Recovery {
         if self.loss_time.is_some() {
             let lost = self.detect(now, max_ack_delay, sink);
             self.ledger.expire(now);
+            self.pto.restart(now);
             return if lost == LossSummary::default() {
                 TimerAction::None
             } else {
@@ -299,7 +300,7 @@ impl Recovery {
     /// measure nothing. O(window).
     pub fn drop_all(&mut self, sink: &mut impl Sink) {
         self.drop_from(0, sink);
-        self.pto.on_progress();
+        self.pto.on_progress(self.clock);
     }
 
     /// The same for the packets of more than `size` bytes: the path refused them. O(window).

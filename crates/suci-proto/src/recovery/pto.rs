@@ -16,8 +16,9 @@ const MAX_EXPONENT: u32 = 16;
 pub(super) struct Pto {
     /// How often it fired since the last acknowledgement.
     count: u32,
-    /// What it counts from: the newest eliciting packet, or its own last firing if nothing
-    /// could be sent since. The latter keeps a blocked sender from firing without end.
+    /// What it counts from: the last time that an eliciting packet was sent or acknowledged
+    /// (RFC 9002 6.2.1), losses were declared, or it fired itself. The last two keep a sender
+    /// that may not send from being woken without end.
     since: Option<Instant>,
 }
 
@@ -26,20 +27,21 @@ impl Pto {
         self.count
     }
 
-    /// An eliciting packet left.
-    pub(super) fn on_sent(&mut self, now: Instant) {
+    /// Something happened that deserves a full timeout from `now`.
+    pub(super) fn restart(&mut self, now: Instant) {
         self.since = self.since.max(Some(now));
     }
 
     /// The peer acknowledged something new: it lives, and back-off ends.
-    pub(super) fn on_progress(&mut self) {
+    pub(super) fn on_progress(&mut self, now: Instant) {
         self.count = 0;
+        self.restart(now);
     }
 
     /// The timeout passed. Says how many probes to send: one may be lost, so later ones go in pairs.
     pub(super) fn on_fired(&mut self, now: Instant) -> u32 {
         self.count = self.count.saturating_add(1);
-        self.since = self.since.max(Some(now));
+        self.restart(now);
         if self.count == 1 { 1 } else { 2 }
     }
 

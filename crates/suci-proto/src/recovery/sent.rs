@@ -166,7 +166,7 @@ pub(super) struct Slot {
     /// Index of its first frame among all frames ever recorded.
     first_frame: u64,
     /// Once resolved: no open slot lies before this position.
-    jump: u64,
+    pub(super) jump: u64,
 }
 
 /// The oldest packet in flight.
@@ -255,6 +255,12 @@ impl Ledger {
     fn get_mut(&mut self, position: u64) -> Option<&mut Slot> {
         let index = self.index(position)?;
         self.slots.get_mut(index)
+    }
+
+    /// Slots and frames that take memory.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> (usize, usize) {
+        (self.slots.len(), self.frames.len())
     }
 
     /// The frames of a packet that is still in the window.

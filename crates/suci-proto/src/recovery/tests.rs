@@ -1,1 +1,125 @@
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod model;
+
+use super::loss::{LossRun, Reordering};
+use super::pto::Pto;
+use super::sent::{Fate, Ledger};
+use super::*;
+use proptest::prelude::*;
+
+const INITIAL: Duration = Duration::from_millis(100);
+const DELAY: Duration = Duration::from_millis(5);
+const DATA: SentKind = SentKind {
+    eliciting: true,
+    mtu_probe: false,
+};
+const ACK_ONLY: SentKind = SentKind {
+    eliciting: false,
+    mtu_probe: false,
+};
+const PROBE: SentKind = SentKind {
+    eliciting: true,
+    mtu_probe: true,
+};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + ms(millis)
+}
+
+/// Remembers what was reported, in order.
+#[derive(Default)]
+struct Log {
+    acked: Vec<u64>,
+    lost: Vec<u64>,
+    frames: Vec<SentFrame>,
+}
+
+impl Sink for Log {
+    fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]) {
+        self.acked.push(number);
+        self.frames.extend_from_slice(frames);
+    }
+    fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]) {
+        self.lost.push(number);
+        self.frames.extend_from_slice(frames);
+    }
+}
+
+/// A recovery with its log, and shorthands.
+struct Bench {
+    recovery: Recovery,
+    log: Log,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    fn starting_at(first: u64) -> Self {
+        Self {
+            recovery: Recovery::new(first, INITIAL),
+            log: Log::default(),
+        }
+    }
+
+    /// One round trip measured with packet 0: 100 ms, at time 100 ms.
+    fn measured() -> Self {
+        let mut bench = Self::new();
+        bench.send(0, 0);
+        let summary = bench.ack(100, &[0..=0]);
+        assert_eq!(summary.rtt_sample, Some(ms(100)));
+        bench.log = Log::default();
+        bench
+    }
+
+    fn send(&mut self, number: u64, millis: u64) {
+        self.send_kind(number, millis, 1_000, DATA);
+    }
+
+    fn send_kind(&mut self, number: u64, millis: u64, size: usize, kind: SentKind) {
+        let frames = [SentFrame::Mode { number }];
+        self.recovery
+            .on_sent(number, at(millis), size, kind, &frames);
+    }
+
+    fn try_ack(
+        &mut self,
+        millis: u64,
+        ranges: &[RangeInclusive<u64>],
+    ) -> Result<AckSummary, ProtocolError> {
+        let ranges = ranges.iter().cloned();
+        self.recovery
+            .on_ack(at(millis), ranges, Duration::ZERO, DELAY, &mut self.log)
+    }
+
+    fn ack(&mut self, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {
+        self.try_ack(millis, ranges).unwrap()
+    }
+
+    fn timeout(&mut self, millis: u64) -> TimerAction {
+        self.recovery.on_timeout(at(millis), DELAY, &mut self.log)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.recovery.next_timeout(DELAY)
+    }
+}
+
+mod acks;
+mod losses;
+mod parts;
+mod probes;
+
+proptest! {
+    /// Any sequence of sends, acks, timeouts, drops and pauses agrees with the naive model.
+    #[test]
+    fn agrees_with_the_naive_model(data in prop::collection::vec(any::<u8>(), 0..900)) {
+        model::run(&data);
+    }
+}

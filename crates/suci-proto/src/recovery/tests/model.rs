@@ -1,0 +1,435 @@
+//! Loss recovery beside a naive model of it: one map of all packets ever sent, no cleverness.
+//!
+//! Bytes choose the operations, so that the property test and the fuzz target (which
+//! includes this file) drive the same comparison. The model does not copy the adaptive
+//! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
+
+use super::{
+    AckSummary, Duration, Instant, LossSummary, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
+    MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame, SentKind, Sink,
+    TimerAction,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+const MAX_ACK_DELAY: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Flying,
+    Silent,
+    Lost { forget_at: Instant, dropped: bool },
+    Acked,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    state: State,
+    sent_at: Instant,
+    size: usize,
+    probe: bool,
+    frames: u64,
+}
+
+/// The frames of a packet follow from its number, so that mixed-up frames are noticed.
+fn frames_of(number: PacketNumber, count: u64) -> Vec<SentFrame> {
+    (0..count)
+        .map(|i| SentFrame::Mode {
+            number: number.wrapping_mul(31) ^ i,
+        })
+        .collect()
+}
+
+#[derive(Default)]
+struct Reports {
+    acked: Vec<(PacketNumber, Vec<SentFrame>)>,
+    lost: Vec<(PacketNumber, Vec<SentFrame>)>,
+}
+
+impl Sink for Reports {
+    fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]) {
+        self.acked.push((number, frames.to_vec()));
+    }
+    fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]) {
+        self.lost.push((number, frames.to_vec()));
+    }
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> Option<u64> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(u64::from(byte))
+    }
+    fn or_zero(&mut self) -> u64 {
+        self.next().unwrap_or(0)
+    }
+}
+
+struct World {
+    recovery: Recovery,
+    now: Instant,
+    /// The last `now` that recovery can have seen for certain.
+    clock: Instant,
+    first: PacketNumber,
+    next: PacketNumber,
+    packets: BTreeMap<PacketNumber, Packet>,
+    skips: BTreeSet<PacketNumber>,
+    largest_acked: Option<PacketNumber>,
+    newest_acked_sent_at: Option<Instant>,
+    resumed_at: Option<Instant>,
+}
+
+/// Runs the operations that `data` spells; panics where recovery and model disagree.
+pub(super) fn run(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let first = match bytes.or_zero() % 3 {
+        0 => 0,
+        1 => 1 << 40,
+        _ => u64::MAX - 100_000,
+    };
+    let mut world = World {
+        recovery: Recovery::new(first, Duration::from_millis(100)),
+        now: Instant::from_nanos(1_000_000_000),
+        clock: Instant::ZERO,
+        first,
+        next: first,
+        packets: BTreeMap::new(),
+        skips: BTreeSet::new(),
+        largest_acked: None,
+        newest_acked_sent_at: None,
+        resumed_at: None,
+    };
+    for _ in 0..2_000 {
+        let Some(op) = bytes.next() else { break };
+        world.now += Duration::from_micros(bytes.or_zero().pow(2));
+        match op % 16 {
+            0..=6 => world.send(&mut bytes, op),
+            7..=11 => world.ack(&mut bytes),
+            12 => world.timeout(),
+            13 => {
+                if let Some(deadline) = world.recovery.next_timeout(MAX_ACK_DELAY) {
+                    world.now = world.now.max(deadline);
+                }
+                world.timeout();
+            }
+            14 => world.drop_some(&mut bytes),
+            _ => {
+                world.recovery.on_resumed_after_gap(world.now);
+                world.resumed_at = Some(world.now);
+            }
+        }
+        world.check_sums();
+    }
+}
+
+impl World {
+    fn send(&mut self, bytes: &mut Bytes<'_>, op: u64) {
+        let choice = bytes.or_zero();
+        if choice % 13 == 0 {
+            for _ in 0..=choice % 3 {
+                self.skips.insert(self.next);
+                self.next += 1;
+            }
+        }
+        self.clock = self.now;
+        let burst = if op == 6 { 40 } else { 1 };
+        for _ in 0..burst {
+            let eliciting = choice % 5 != 0;
+            let probe = eliciting && choice % 17 == 1;
+            let size = 40 + 9 * choice as usize;
+            let frames = choice % 4;
+            let kind = SentKind {
+                eliciting,
+                mtu_probe: probe,
+            };
+            let list = frames_of(self.next, frames);
+            self.recovery
+                .on_sent(self.next, self.now, size, kind, &list);
+            let state = if eliciting {
+                State::Flying
+            } else {
+                State::Silent
+            };
+            let packet = Packet {
+                state,
+                sent_at: self.now,
+                size,
+                probe,
+                frames,
+            };
+            self.packets.insert(self.next, packet);
+            self.next += 1;
+        }
+    }
+
+    fn ack(&mut self, bytes: &mut Bytes<'_>) {
+        let choice = bytes.or_zero();
+        let count = 1 + choice % 4;
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+        // Mostly honest: from a little below the newest downwards, around skipped numbers.
+        let mut end = self.next.saturating_sub(1 + bytes.or_zero() % 48);
+        if choice >= 250 {
+            end = self.next.saturating_add(choice - 250);
+        }
+        for _ in 0..count {
+            if end < self.first {
+                break;
+            }
+            let mut start = end.saturating_sub(bytes.or_zero() % 64);
+            if choice % 32 == 31 {
+                start = self.first.saturating_sub(choice);
+            } else if choice < 240 {
+                while self.skips.contains(&end) && end > self.first {
+                    end -= 1;
+                }
+                start = start.min(end);
+                if let Some(&skip) = self.skips.range(start..=end).next_back() {
+                    start = (skip + 1).min(end);
+                }
+            }
+            ranges.push(start..=end);
+            match start.checked_sub(2 + bytes.or_zero() % 8) {
+                Some(below) => end = below,
+                None => break,
+            }
+        }
+        let delay = Duration::from_micros(bytes.or_zero() * 40);
+        self.apply(&ranges, delay);
+        if choice % 8 == 7 {
+            self.apply(&ranges, delay);
+        }
+    }
+
+    fn apply(&mut self, ranges: &[RangeInclusive<u64>], delay: Duration) {
+        let mut reports = Reports::default();
+        let before = self.recovery.in_flight();
+        let result = self.recovery.on_ack(
+            self.now,
+            ranges.iter().cloned(),
+            delay,
+            MAX_ACK_DELAY,
+            &mut reports,
+        );
+        let bad = ranges.iter().find_map(|range| {
+            let skipped = self.skips.range(range.clone()).next().copied();
+            if *range.end() >= self.next {
+                Some(*range.end())
+            } else {
+                skipped
+            }
+        });
+        match result {
+            Ok(summary) => {
+                // Skips may be forgotten once far behind; the model remembers them all.
+                if let Some(bad) = bad {
+                    let newer = self.skips.range(bad..).count();
+                    assert!(
+                        bad < self.next && newer >= 64,
+                        "{bad} was never sent: {ranges:?}"
+                    );
+                }
+                self.check_ack(ranges, &summary, &reports);
+            }
+            Err(ProtocolError::NeverSent(number)) => {
+                assert!(bad.is_some(), "honest ack refused: {ranges:?}");
+                assert!(number >= self.next || self.skips.contains(&number));
+                assert!(reports.acked.is_empty() && reports.lost.is_empty());
+                assert_eq!(before, self.recovery.in_flight(), "applied nothing");
+            }
+            Err(other) => panic!("unexpected {other}"),
+        }
+    }
+
+    fn check_ack(
+        &mut self,
+        ranges: &[RangeInclusive<u64>],
+        summary: &AckSummary,
+        reports: &Reports,
+    ) {
+        let reported: BTreeSet<u64> = reports.acked.iter().map(|(number, _)| *number).collect();
+        assert_eq!(reported.len(), reports.acked.len(), "reported twice");
+        for range in ranges {
+            for (number, packet) in self.packets.range(range.clone()) {
+                let must = match packet.state {
+                    State::Flying => true,
+                    State::Lost { forget_at, .. } => {
+                        self.now < forget_at && self.packets.len() < MAX_REMEMBERED
+                    }
+                    State::Silent | State::Acked => false,
+                };
+                assert!(!must || reported.contains(number), "{number} not reported");
+            }
+        }
+        let (mut bytes, mut packets, mut spurious, mut eliciting) = (0, 0, 0, false);
+        let mut newest = None;
+        for (number, frames) in &reports.acked {
+            assert!(ranges.iter().any(|range| range.contains(number)));
+            let packet = self.packets.get_mut(number).unwrap();
+            assert_eq!(*frames, frames_of(*number, packet.frames));
+            match packet.state {
+                State::Flying => {
+                    bytes += packet.size as u64;
+                    packets += 1;
+                }
+                State::Lost { dropped, .. } => {
+                    spurious += u32::from(!dropped && !packet.probe);
+                }
+                State::Silent => {}
+                State::Acked => panic!("{number} acknowledged twice"),
+            }
+            eliciting |= packet.state != State::Silent;
+            let dropped = matches!(packet.state, State::Lost { dropped: true, .. });
+            newest = newest.max(Some((*number, packet.sent_at, dropped)));
+            packet.state = State::Acked;
+        }
+        assert_eq!(
+            (
+                summary.newly_acked_bytes,
+                summary.newly_acked_packets,
+                summary.spurious
+            ),
+            (bytes, packets, spurious)
+        );
+        assert_eq!(
+            summary.largest_newly_acked_sent_at,
+            newest.map(|(_, sent_at, _)| sent_at)
+        );
+        let Some((newest, sent_at, dropped)) = newest else {
+            assert_eq!(*summary, AckSummary::default());
+            assert!(reports.lost.is_empty());
+            return;
+        };
+        self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(sent_at));
+        let largest = ranges.iter().map(|range| *range.end()).max();
+        self.largest_acked = self.largest_acked.max(largest);
+        let measurable = eliciting
+            && Some(newest) == largest
+            && !dropped
+            && self.resumed_at.is_none_or(|resumed| sent_at >= resumed);
+        assert_eq!(
+            summary.rtt_sample,
+            measurable.then(|| self.now.since(sent_at))
+        );
+        self.check_losses(&summary.lost, reports);
+    }
+
+    fn timeout(&mut self) {
+        let due = self.recovery.next_timeout(MAX_ACK_DELAY);
+        let mut reports = Reports::default();
+        let action = self
+            .recovery
+            .on_timeout(self.now, MAX_ACK_DELAY, &mut reports);
+        assert!(reports.acked.is_empty());
+        match action {
+            TimerAction::None => assert!(reports.lost.is_empty()),
+            TimerAction::LossesDeclared(lost) => {
+                assert!(due.is_some_and(|due| due <= self.now) && !reports.lost.is_empty());
+                self.check_losses(&lost, &reports);
+            }
+            TimerAction::Probe { count } => {
+                assert!(due.is_some_and(|due| due <= self.now));
+                assert!((1..=2).contains(&count) && self.recovery.pto_count() > 0);
+                assert!(reports.lost.is_empty(), "a probe declares nothing lost");
+            }
+        }
+        let next = self.recovery.next_timeout(MAX_ACK_DELAY);
+        assert!(
+            next.is_none_or(|next| next > self.now),
+            "a timer in the past"
+        );
+    }
+
+    fn check_losses(&mut self, summary: &LossSummary, reports: &Reports) {
+        let rtt = self.recovery.rtt();
+        let round_trip = rtt.smoothed().max(rtt.latest());
+        let least = round_trip + round_trip / 8;
+        let most = (round_trip * 2).max(Duration::from_micros(200));
+        let held = self
+            .resumed_at
+            .is_some_and(|resumed| self.now < resumed + rtt.pto(MAX_ACK_DELAY));
+        let forget_at = self.now + rtt.pto(MAX_ACK_DELAY) * 2;
+        let largest = self.largest_acked;
+        let (mut bytes, mut packets, mut probe) = (0, 0, None);
+        for (number, frames) in &reports.lost {
+            assert!(!held, "declared within one timeout of a pause");
+            let packet = self.packets.get_mut(number).unwrap();
+            assert_eq!(packet.state, State::Flying);
+            assert_eq!(*frames, frames_of(*number, packet.frames));
+            let overtaken = largest.unwrap().checked_sub(*number).unwrap();
+            let age = self.now.since(packet.sent_at);
+            assert!(overtaken > 0 && (overtaken >= MIN_PACKET_THRESHOLD || age >= least));
+            packet.state = State::Lost {
+                forget_at,
+                dropped: false,
+            };
+            if packet.probe {
+                probe = Some(probe.map_or(packet.size, |size: usize| size.min(packet.size)));
+            } else {
+                bytes += packet.size as u64;
+                packets += 1;
+            }
+        }
+        assert_eq!((summary.bytes, summary.packets), (bytes, packets));
+        assert_eq!(summary.mtu_probe_lost, probe);
+        let Some(largest) = largest else { return };
+        for (number, packet) in self.packets.range(..largest) {
+            let overdue =
+                largest - number >= MAX_PACKET_THRESHOLD || self.now.since(packet.sent_at) >= most;
+            assert!(
+                held || !overdue || packet.state != State::Flying,
+                "{number} is overdue"
+            );
+        }
+    }
+
+    fn drop_some(&mut self, bytes: &mut Bytes<'_>) {
+        let mut reports = Reports::default();
+        let choice = bytes.or_zero() as usize;
+        let size = 9 * choice;
+        let all = choice < 16;
+        if all {
+            self.recovery.drop_all(&mut reports);
+        } else {
+            self.recovery.drop_larger_than(size, &mut reports);
+        }
+        let dropped: Vec<u64> = self
+            .packets
+            .iter()
+            .filter(|(_, packet)| packet.state == State::Flying && (all || packet.size > size))
+            .map(|(number, _)| *number)
+            .collect();
+        let reported: Vec<u64> = reports.lost.iter().map(|(number, _)| *number).collect();
+        assert_eq!(reported, dropped);
+        // What the path refused is remembered for two timeouts after the last call with a clock.
+        let forget_at = self.clock + self.recovery.rtt().pto(Duration::ZERO) * 2;
+        for number in dropped {
+            let packet = self.packets.get_mut(&number).unwrap();
+            packet.state = State::Lost {
+                forget_at,
+                dropped: true,
+            };
+        }
+    }
+
+    fn check_sums(&self) {
+        let flying = self
+            .packets
+            .values()
+            .filter(|packet| packet.state == State::Flying);
+        let bytes: u64 = flying.clone().map(|packet| packet.size as u64).sum();
+        assert_eq!(self.recovery.in_flight(), bytes);
+        assert_eq!(self.recovery.has_eliciting_in_flight(), flying.count() > 0);
+        assert_eq!(
+            self.recovery.newest_acked_sent_at(),
+            self.newest_acked_sent_at
+        );
+        assert_eq!(
+            self.recovery.next_timeout(MAX_ACK_DELAY).is_some(),
+            bytes > 0,
+            "a timer runs exactly while something is in flight"
+        );
+    }
+}
