@@ -68,6 +68,12 @@ impl Dedup {
         }
     }
 
+    /// Whether the bitmap was needed.
+    #[cfg(test)]
+    pub(super) const fn allocated(&self) -> bool {
+        self.bits.is_some()
+    }
+
     /// Notes that `from..to` were not received.
     fn open_gap(&mut self, from: PacketNumber, to: PacketNumber) {
         // All before were received, since there was no bitmap.
