@@ -8,8 +8,8 @@ fn set(ranges: &[Range<u64>]) -> RangeSet {
     ranges.iter().cloned().collect()
 }
 
-fn spans(set: &RangeSet) -> Vec<Range<u64>> {
-    set.iter().collect()
+fn spans(set: &RangeSet) -> Vec<(u64, u64)> {
+    set.iter().map(|span| (span.start, span.end)).collect()
 }
 
 /// What must hold of any set: sorted, disjoint, not adjacent, sum right.
@@ -26,8 +26,8 @@ fn check_invariants(set: &RangeSet) {
     );
     assert_eq!(set.is_empty(), spans.is_empty());
     assert_eq!(set.span_count(), spans.len());
-    assert_eq!(set.first(), spans.first().cloned());
-    assert_eq!(set.last(), spans.last().cloned());
+    assert_eq!(set.first(), spans.first().map(|&(start, end)| start..end));
+    assert_eq!(set.last(), spans.last().map(|&(start, end)| start..end));
 }
 
 #[test]
@@ -46,12 +46,12 @@ fn empty_set_has_nothing() {
 #[test]
 #[expect(clippy::reversed_empty_ranges, reason = "they must do no harm")]
 fn empty_and_reversed_ranges_change_nothing() {
-    let mut set = set(&[10..20]);
+    let mut set = set(&[10..15, 15..20]);
     assert_eq!((set.insert(15..15), set.insert(30..5)), (0, 0));
     assert_eq!((set.remove(15..15), set.remove(30..5)), (0, 0));
     assert!(!set.intersects(12..12));
     assert!(!set.intersects(18..12));
-    assert_eq!(spans(&set), [10..20]);
+    assert_eq!(spans(&set), [(10, 20)]);
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn insert_merges_what_overlaps_or_touches() {
     let mut set = set(&[10..20, 30..40, 50..60]);
     assert_eq!(set.insert(0..5), 5);
     assert_eq!(set.insert(5..10), 5, "touches both neighbours");
-    assert_eq!(spans(&set), [0..20, 30..40, 50..60]);
+    assert_eq!(spans(&set), [(0, 20), (30, 40), (50, 60)]);
     assert_eq!(set.insert(12..18), 0, "already there");
     assert_eq!(set.insert(15..55), 20, "swallows one, joins two");
-    assert_eq!(spans(&set), [0..60]);
+    assert_eq!(spans(&set), [(0, 60)]);
     assert_eq!(set.insert(60..61), 1);
     assert_eq!(set.insert(62..63), 1, "one apart stays apart");
-    assert_eq!(spans(&set), [0..61, 62..63]);
+    assert_eq!(spans(&set), [(0, 61), (62, 63)]);
     check_invariants(&set);
 }
 
@@ -73,13 +73,13 @@ fn insert_merges_what_overlaps_or_touches() {
 fn remove_splits_trims_and_swallows() {
     let mut set = set(&[0..10, 20..30, 40..50]);
     assert_eq!(set.remove(3..6), 3);
-    assert_eq!(spans(&set), [0..3, 6..10, 20..30, 40..50]);
+    assert_eq!(spans(&set), [(0, 3), (6, 10), (20, 30), (40, 50)]);
     assert_eq!(set.remove(8..45), 2 + 10 + 5);
-    assert_eq!(spans(&set), [0..3, 6..8, 45..50]);
+    assert_eq!(spans(&set), [(0, 3), (6, 8), (45, 50)]);
     assert_eq!(set.remove(3..6), 0, "touching is not overlapping");
     assert_eq!(set.remove(0..3), 3);
     assert_eq!(set.remove(49..100), 1);
-    assert_eq!(spans(&set), [6..8, 45..49]);
+    assert_eq!(spans(&set), [(6, 8), (45, 49)]);
     check_invariants(&set);
 }
 
@@ -125,7 +125,7 @@ fn f15_offsets_up_to_the_end_of_u64() {
     assert_eq!(set.insert(0..u64::MAX), u64::MAX - 15);
     assert_eq!((set.len(), set.span_count()), (u64::MAX, 1));
     assert_eq!(set.remove(7..u64::MAX - 1), u64::MAX - 8);
-    assert_eq!(spans(&set), [0..7, u64::MAX - 1..u64::MAX]);
+    assert_eq!(spans(&set), [(0, 7), (u64::MAX - 1, u64::MAX)]);
     assert_eq!(set.pop_front(7), Some(0..7));
     assert_eq!(set.pop_front(u64::MAX), Some(u64::MAX - 1..u64::MAX));
     assert!(set.is_empty());

@@ -128,7 +128,7 @@ pub(super) fn run(data: &[u8]) {
 impl World {
     fn send(&mut self, bytes: &mut Bytes<'_>, op: u64) {
         let choice = bytes.or_zero();
-        if choice % 13 == 0 {
+        if choice.is_multiple_of(13) {
             for _ in 0..=choice % 3 {
                 self.skips.insert(self.next);
                 self.next += 1;
@@ -137,7 +137,7 @@ impl World {
         self.clock = self.now;
         let burst = if op == 6 { 40 } else { 1 };
         for _ in 0..burst {
-            let eliciting = choice % 5 != 0;
+            let eliciting = !choice.is_multiple_of(5);
             let probe = eliciting && choice % 17 == 1;
             let size = 40 + 9 * choice as usize;
             let frames = choice % 4;
