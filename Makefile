@@ -21,7 +21,7 @@ TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off 
 	CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
 # What the namespace tests call, as command:package pairs.
-HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables iptables:iptables ps:procps \
+HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
 	g++:g++ git:git
 
 .PHONY: help setup setup-rust setup-host setup-deny setup-mutants demo test sim fuzz bench doc mutants show

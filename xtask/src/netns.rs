@@ -126,33 +126,22 @@ impl Netns {
     /// Replaces what an earlier call set. Loopback is spared.
     ///
     /// # Errors
-    /// Neither nft nor iptables can do it here.
+    /// `nft` is missing, or the kernel cannot do it.
     pub fn drop_arriving(&self, probability: f64) -> Result<()> {
         let share = (probability.clamp(0.0, 1.0) * 10_000.0).round();
-        // Deleting fails when there is nothing to delete.
-        let _ = self.run(&["nft", "delete", "table", "inet", "suci"]);
-        let rule = format!(
-            "table inet suci {{ chain arriving {{ type filter hook input priority 0; \
-             iifname \"{INTERFACE}\" numgen random mod 10000 < {share} drop; }} }}"
+        // nft refuses a comparison that always holds.
+        let chance = if share < 10_000.0 {
+            format!("numgen random mod 10000 < {share}")
+        } else {
+            String::new()
+        };
+        // The first statement makes sure that there is a table for the second to delete.
+        let rules = format!(
+            "table inet suci {{ }}; delete table inet suci; \
+             table inet suci {{ chain arriving {{ type filter hook input priority 0; \
+             iifname \"{INTERFACE}\" {chance} drop; }}; }}"
         );
-        let by_nft = self.run(&["nft", &rule_argument(&rule)]);
-        let Err(nft) = by_nft else { return Ok(()) };
-        for tool in ["iptables", "ip6tables"] {
-            let _ = self.run(&[tool, "-F", "INPUT"]);
-            let chance = format!("{probability:.6}");
-            let mode = [
-                "-m",
-                "statistic",
-                "--mode",
-                "random",
-                "--probability",
-                &chance,
-            ];
-            let head = [tool, "-A", "INPUT", "-i", INTERFACE];
-            self.run(&[&head[..], &mode[..], &["-j", "DROP"][..]].concat())
-                .context(format!("random drop: {nft}; and"))?;
-        }
-        Ok(())
+        self.run(&["nft", &rules]).map(drop)
     }
 
     /// Limits what leaves by [`INTERFACE`] to `mbit` Mbit/s behind a queue that holds
@@ -450,10 +439,6 @@ fn host_mac(host: u16) -> String {
 
 fn ip(args: &[&str]) -> Result<String> {
     exec::capture(Command::new("ip").args(args))
-}
-
-fn rule_argument(rule: &str) -> String {
-    format!("add {rule}")
 }
 
 /// Removes a namespace; its interfaces go with it when the last process in it ends.
