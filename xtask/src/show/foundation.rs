@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::tools::{self, Ends, MIB, Meter, PORT};
 use super::{Ctx, Figure, Line};
 use crate::error::{Context, Result};
@@ -168,18 +170,18 @@ fn cat_drops(ctx: &Ctx) -> Result<Figure> {
 }
 
 fn simulator(ctx: &Ctx) -> Result<Figure> {
-    let simulator = ctx.simulator()?;
-    let run = |args: &[&str]| exec::capture(Command::new(simulator).args(args));
-    let said = run(&["--seeds", "0..10000"])?;
-    let summary = said.lines().last().unwrap_or_default();
-    let messages = tools::number_of(summary, "messages").context("no messages in the summary")?;
-    let faults = tools::number_of(summary, "faults").context("no faults in the summary")?;
-    run(&["--seeds", "10000..10010", "--nodes", "100"])?;
-    let enough = messages >= 10_000_000 && faults >= 1_000_000;
-    Ok(Figure::new(
-        enough,
-        format!("{messages} messages, {faults} faults, 10 seeds of 100 nodes"),
-    ))
+    let mut run = Command::new(ctx.simulator()?);
+    let said = exec::capture(run.args(["--seeds", "0..10000", "--json"]))?;
+    let summary: Value = serde_json::from_str(said.lines().last().unwrap_or_default())?;
+    let count = |name: &str| {
+        summary[name]
+            .as_u64()
+            .context(format!("suci-sim: no {name}"))
+    };
+    let (messages, faults, big) = (count("messages")?, count("faults")?, count("big")?);
+    let enough = messages >= 10_000_000 && faults >= 1_000_000 && big >= 10;
+    let text = format!("{messages} messages, {faults} faults, {big} seeds of 100 nodes");
+    Ok(Figure::new(enough, text))
 }
 
 fn planted_faults(_: &Ctx) -> Result<Figure> {
