@@ -178,7 +178,7 @@ fn loom() -> Result<()> {
         "--test",
         "loom*",
     ]);
-    loom.env("RUSTFLAGS", "--cfg loom -D warnings");
+    loom.env("RUSTFLAGS", "--cfg loom");
     command(loom.env("CARGO_TARGET_DIR", exec::target_dir().join("loom")))
 }
 
