@@ -303,6 +303,15 @@ impl Recovery {
         self.pto.on_progress(self.clock);
     }
 
+    /// What was learned belongs to a path that is no longer used (RFC 9000 9.4): the round trip
+    /// and the reordering are learned anew. Usually together with [`drop_all`](Self::drop_all),
+    /// so that packets of the old path measure nothing.
+    pub fn on_path_changed(&mut self, initial_rtt: Duration) {
+        self.rtt = Rtt::new(initial_rtt);
+        self.reordering = Reordering::new();
+        self.persistence_from = None;
+    }
+
     /// The same for the packets of more than `size` bytes: the path refused them. O(window).
     pub fn drop_larger_than(&mut self, size: usize, sink: &mut impl Sink) {
         self.drop_from(size.saturating_add(1), sink);

@@ -294,6 +294,39 @@ fn drop_all_gives_everything_up_without_blame() {
 }
 
 #[test]
+fn f13_a_new_path_is_learned_anew() {
+    let mut bench = Bench::measured();
+    (1..=12).for_each(|number| bench.send(number, 100));
+    bench.ack(150, &[12..=12]);
+    bench.ack(160, &[1..=1]);
+    bench.send(13, 160);
+    bench.recovery.drop_all(&mut bench.log);
+    bench.recovery.on_path_changed(ms(40));
+    assert!(!bench.recovery.rtt().has_sample());
+    assert_eq!(bench.recovery.rtt().smoothed(), ms(40));
+    assert_eq!(
+        bench.ack(200, &[13..=13]).rtt_sample,
+        None,
+        "it went the old way"
+    );
+    (14..=17).for_each(|number| bench.send(number, 200));
+    let summary = bench.ack(220, &[17..=17]);
+    assert_eq!(summary.rtt_sample, Some(ms(20)));
+    assert_eq!(summary.lost.packets, 1, "three packets overtook again");
+}
+
+#[test]
+fn f13_nothing_sent_before_the_first_measurement_of_a_new_path_is_persistent_congestion() {
+    let mut bench = Bench::measured();
+    bench.recovery.on_path_changed(ms(40));
+    for (number, millis) in [(1, 200), (2, 1_300), (3, 1_600)] {
+        bench.send(number, millis);
+    }
+    let lost = bench.ack(1_650, &[3..=3]).lost;
+    assert_eq!((lost.packets, lost.persistent), (2, false));
+}
+
+#[test]
 fn f27_only_packets_above_the_size_are_dropped() {
     let mut bench = Bench::measured();
     for (number, size) in [(1, 1_201), (2, 1_200), (3, 9_000), (4, 100)] {
