@@ -1,1 +1,150 @@
-//! message
+//! Messages: what is queued, sent, repeated and completed, and what is put together again.
+//!
+//! One [`Outbox`] and one [`Inbox`] exist per session, and survive the replacement of its connection:
+//! everything here is named by (channel, message, byte range), never by packet number.
+//!
+//! | part | owns |
+//! |---|---|
+//! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
+//! | `outgoing` | one channel of it: order, memory credit, what is owed again |
+//! | `entry` | one message on its way out |
+//! | `inbox` | the channels of the other direction: session credit, budget of large messages |
+//! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
+//! | `assembly` | the bytes of one message |
+//! | `pool` | where received bytes live |
+//!
+//! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per session.
+//! A message is charged once, when its first byte or its RTS is first sent; repeating never needs more.
+//! A message announced by RTS is charged without its length, which the CTS grants.
+
+mod assembly;
+mod entry;
+mod inbox;
+mod incoming;
+mod outbox;
+mod outgoing;
+mod pool;
+
+pub use inbox::{Answer, Inbox, InboxLimits, IncomingError, IncomingInfo, MIN_WINDOW, RtsAction};
+pub use outbox::{Outbox, OutboxLimits, Piece, PushError};
+pub use pool::Pool;
+
+use crate::limits::MESSAGE_CHARGE;
+use crate::recovery::SentFrame;
+use crate::types::{ChannelId, Kind, MessageNumber};
+use bytes::Bytes;
+
+/// Fewest bytes of a message that are cut off to fill a packet; less room is left unused.
+///
+/// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many bytes.
+pub const MIN_PIECE: usize = 128;
+
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The channel it goes on.
+    pub channel: ChannelId,
+    /// The program's tag.
+    pub tag: u64,
+    /// What it means to the program.
+    pub kind: Kind,
+    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the caller).
+    pub user_header: Bytes,
+    /// The bytes, at most [`crate::limits::MAX_MESSAGE`] (checked by the caller). Held until acknowledged.
+    pub payload: Bytes,
+    /// Whether the program wants to hear of its delivery.
+    pub notify: bool,
+    /// The program's own handle, returned in its [`Completion`].
+    pub token: u64,
+}
+
+/// A message received completely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The channel it came on.
+    pub channel: ChannelId,
+    /// Its number there.
+    pub number: MessageNumber,
+    /// The program's tag.
+    pub tag: u64,
+    /// What it means to the program.
+    pub kind: Kind,
+    /// The program's header.
+    pub user_header: Bytes,
+    /// The bytes.
+    pub payload: Bytes,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The peer's library holds all of it: fully acknowledged.
+    Delivered,
+    /// The peer cannot have all of it: refused, or some part was never sent.
+    NotDelivered,
+    /// Sent, but not fully acknowledged.
+    Unknown,
+}
+
+/// The end of a message's way, for the sending program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its number.
+    pub number: MessageNumber,
+    /// The program's own handle.
+    pub token: u64,
+    /// Whether the program asked to be told.
+    pub notify: bool,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The receiver's reason, if it refused.
+    pub reason: Option<u64>,
+}
+
+/// What a message of `total` bytes with a header of `user_header` bytes counts against memory credit.
+#[must_use]
+pub fn charge(total: u64, user_header: usize) -> u64 {
+    MESSAGE_CHARGE
+        .saturating_add(len64(user_header))
+        .saturating_add(total)
+}
+
+/// Appends `next` to `last` if both are whole messages with consecutive numbers on one channel.
+///
+/// A packet of many small messages is then remembered as one frame.
+#[must_use]
+pub fn merge(last: &mut SentFrame, next: SentFrame) -> bool {
+    if let SentFrame::Whole {
+        channel,
+        first,
+        count,
+    } = last
+        && let SentFrame::Whole {
+            channel: same,
+            first: follower,
+            count: more,
+        } = next
+        && *channel == same
+        && first.checked_add(u64::from(*count)) == Some(follower)
+        && let Some(sum) = count.checked_add(more)
+    {
+        *count = sum;
+        return true;
+    }
+    false
+}
+
+/// A length in memory as a length of the protocol.
+const fn len64(len: usize) -> u64 {
+    len as u64
+}
+
+/// A length of the protocol as one in memory; one that cannot be held cannot be reached either.
+fn index(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

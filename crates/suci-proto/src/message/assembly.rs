@@ -1,0 +1,266 @@
+//! The bytes of one message that comes in pieces.
+//!
+//! Rules (F03, F07): the length is pinned by the first piece that tells it; of bytes that come twice the
+//! first win; nothing is allocated beyond what has been charged; the number of gaps is bounded by what
+//! honest cutting can cause.
+
+use super::pool::{Buffer, Pool};
+use super::{MIN_PIECE, charge, index, len64};
+use crate::limits::MESSAGE_CHARGE;
+use crate::ranges::RangeSet;
+use crate::types::Kind;
+use crate::wire::Start;
+use bytes::Bytes;
+use core::ops::Range;
+
+/// Gaps that any message may have.
+const FREE_SPANS: u64 = 4;
+
+/// What a message is, beside its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Description {
+    pub(super) tag: u64,
+    pub(super) kind: Kind,
+    pub(super) user_header: Bytes,
+}
+
+impl Description {
+    fn matches(&self, start: &Start<'_>) -> bool {
+        self.tag == start.tag
+            && self.kind == start.kind
+            && self.user_header.as_ref() == start.user_header
+    }
+}
+
+/// Why a piece cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It contradicts what was said before.
+    Contradiction,
+    /// More gaps than honest cutting makes.
+    Gaps,
+}
+
+/// How the message came to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Charged with its length.
+    Unasked,
+    /// Announced by RTS. Data only once `granted`. `ours`: its bytes count in the budget of large messages.
+    Asked { granted: bool, ours: bool },
+}
+
+/// A piece of a message: the borrowed half of a FRAG.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part<'a> {
+    pub(super) offset: u64,
+    /// The message's length, if the piece tells it.
+    pub(super) total: Option<u64>,
+    pub(super) start: Option<Start<'a>>,
+    pub(super) data: &'a [u8],
+}
+
+impl Part<'_> {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(len64(self.data.len()))
+    }
+}
+
+/// A message that is not complete, or was not complete at once.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    pub(super) way: Way,
+    total: Option<u64>,
+    description: Option<Description>,
+    /// The highest end of any piece so far.
+    reach: u64,
+    got: RangeSet,
+    buffer: Option<Buffer>,
+}
+
+impl Assembly {
+    /// A message of which nothing is known.
+    pub(super) fn unasked() -> Self {
+        Self {
+            way: Way::Unasked,
+            total: None,
+            description: None,
+            reach: 0,
+            got: RangeSet::new(),
+            buffer: None,
+        }
+    }
+
+    /// A message announced by RTS.
+    pub(super) fn asked(total: u64, description: Description) -> Self {
+        Self {
+            way: Way::Asked {
+                granted: false,
+                ours: false,
+            },
+            total: Some(total),
+            description: Some(description),
+            ..Self::unasked()
+        }
+    }
+
+    pub(super) fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// Into memory of the program's own, at least as long as the message.
+    pub(super) fn supply(&mut self, memory: Vec<u8>) {
+        let len = self.total.map_or(0, index);
+        self.buffer = Some(Buffer::supplied(memory, len));
+    }
+
+    fn header_len(&self) -> usize {
+        self.description
+            .as_ref()
+            .map_or(0, |description| description.user_header.len())
+    }
+
+    /// What the message is known to count against memory credit.
+    pub(super) fn charge(&self) -> u64 {
+        match self.way {
+            Way::Unasked => charge(self.total.unwrap_or(self.reach), self.header_len()),
+            Way::Asked { .. } => charge(0, self.header_len()),
+        }
+    }
+
+    /// Its bytes in the budget of large messages.
+    pub(super) fn budgeted(&self) -> u64 {
+        match self.way {
+            Way::Asked {
+                granted: true,
+                ours: true,
+            } => self.total.unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// What the message would count with this piece. Changes nothing.
+    ///
+    /// # Errors
+    /// The piece contradicts what is known.
+    pub(super) fn charge_with(&self, part: &Part<'_>) -> Result<u64, Fault> {
+        let total = match (self.total, part.total) {
+            (Some(known), Some(said)) if known != said => return Err(Fault::Contradiction),
+            (known, said) => known.or(said),
+        };
+        let reach = self.reach.max(part.end());
+        if total.is_some_and(|total| reach > total) {
+            return Err(Fault::Contradiction);
+        }
+        let header = match (&self.description, &part.start) {
+            (Some(known), Some(said)) if !known.matches(said) => return Err(Fault::Contradiction),
+            (Some(known), _) => known.user_header.len(),
+            (None, said) => said.as_ref().map_or(0, |start| start.user_header.len()),
+        };
+        Ok(match self.way {
+            Way::Unasked => charge(total.unwrap_or(reach), header),
+            Way::Asked { .. } => MESSAGE_CHARGE.saturating_add(len64(header)),
+        })
+    }
+
+    /// Takes a piece that [`charge_with`](Self::charge_with) found good, once it was charged.
+    ///
+    /// # Errors
+    /// [`Fault::Gaps`].
+    pub(super) fn add(&mut self, part: &Part<'_>, pool: &Pool) -> Result<(), Fault> {
+        self.total = self.total.or(part.total);
+        self.reach = self.reach.max(part.end());
+        if self.description.is_none()
+            && let Some(Start {
+                tag,
+                kind,
+                user_header,
+                ..
+            }) = part.start
+        {
+            let user_header = Bytes::copy_from_slice(user_header);
+            self.description = Some(Description {
+                tag,
+                kind,
+                user_header,
+            });
+        }
+        if part.data.is_empty() {
+            return Ok(());
+        }
+        self.reserve(pool);
+        let range = part.offset..part.end();
+        if !self.got.intersects(range.clone()) || planted_overwrite() {
+            self.write(part, range.clone());
+        } else {
+            // Some of it came before: only the rest is news.
+            let mut news = RangeSet::from_iter([range.clone()]);
+            for known in self.got.iter() {
+                news.remove(known);
+            }
+            for range in news.iter() {
+                self.write(part, range);
+            }
+        }
+        self.got.insert(range);
+        let spans = len64(self.got.span_count());
+        if spans > FREE_SPANS.saturating_add(self.reach / len64(MIN_PIECE)) {
+            return Err(Fault::Gaps);
+        }
+        Ok(())
+    }
+
+    /// Makes the buffer long enough: for the whole message if its length is known, else for what was seen.
+    fn reserve(&mut self, pool: &Pool) {
+        let len = index(self.total.unwrap_or(self.reach));
+        let old = match &mut self.buffer {
+            Some(buffer) if buffer.len() == len || buffer.resize(len) => return,
+            old => old.take(),
+        };
+        // Without the length every growth copies: grow at least by half.
+        let grown = match (self.total, &old) {
+            (None, Some(old)) => len.max(old.len().saturating_add(old.len() / 2)),
+            _ => len,
+        };
+        let mut buffer = pool.take(grown);
+        if let Some(old) = old {
+            let copied = buffer.write(0, old.front(len));
+            debug_assert!(copied, "the new buffer is longer");
+        }
+        let cut = buffer.resize(len);
+        debug_assert!(cut, "it has at least this length");
+        self.buffer = Some(buffer);
+    }
+
+    /// Copies the bytes `range` of the message out of `part`.
+    fn write(&mut self, part: &Part<'_>, range: Range<u64>) {
+        let from = index(range.start.saturating_sub(part.offset));
+        let to = index(range.end.saturating_sub(part.offset));
+        let bytes = part.data.get(from..to).unwrap_or_default();
+        let buffer = self.buffer.as_mut();
+        let written = buffer.is_some_and(|buffer| buffer.write(index(range.start), bytes));
+        debug_assert!(written, "reserved before");
+    }
+
+    /// Whether everything is there.
+    pub(super) fn is_complete(&self) -> bool {
+        self.description.is_some() && self.total.is_some_and(|total| self.got.covers(0..total))
+    }
+
+    /// The message, if it is complete.
+    pub(super) fn finish(self) -> Option<(Description, Bytes)> {
+        if !self.is_complete() {
+            return None;
+        }
+        let payload = self.buffer.map_or_else(Bytes::new, Buffer::freeze);
+        self.description.map(|description| (description, payload))
+    }
+}
+
+/// The planted fault `overlap-overwrites`.
+fn planted_overwrite() -> bool {
+    #[cfg(suci_plant)]
+    return crate::plant::active("overlap-overwrites");
+    #[cfg(not(suci_plant))]
+    false
+}

@@ -1,0 +1,328 @@
+//! One message on its way out: what was sent of it, what is owed again, what arrived.
+
+use super::outgoing::{Plan, What};
+use super::{MIN_PIECE, Outgoing, charge, index, len64};
+use crate::ranges::RangeSet;
+use crate::types::{ChannelId, Kind, MessageNumber};
+use crate::wire::{FragHead, Frame, Rts, Start};
+use bytes::Bytes;
+use core::ops::Range;
+
+/// A message until its number leaves the channel's front.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) user_header: Bytes,
+    pub(super) payload: Bytes,
+    pub(super) tag: u64,
+    pub(super) token: u64,
+    pub(super) kind: Kind,
+    pub(super) notify: bool,
+    /// It asked first (RTS).
+    pub(super) asked: bool,
+    /// Its number stands in the channel's list of what is owed again.
+    pub(super) listed: bool,
+    pub(super) phase: Phase,
+}
+
+/// How far a message has come.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Nothing was sent, nothing charged.
+    Queued,
+    /// Its RTS was sent and not answered; `lost`: is to be sent again.
+    Asked { lost: bool },
+    /// Charged and permitted; no byte was sent.
+    Granted,
+    /// Sent in one piece; `lost`: is to be sent again.
+    Whole { lost: bool },
+    /// Sent in several pieces, so far or since the path's packets became smaller.
+    Parts(Box<Parts>),
+    /// The peer has all of it. The payload is released.
+    Acked,
+    /// The receiver refused it, for this reason. The payload is released.
+    Refused(u64),
+}
+
+/// The books of a message that did not fit one packet.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Where the part begins that was never sent.
+    pub(super) next: u64,
+    pub(super) acked: RangeSet,
+    /// What was lost and not sent again; disjoint from `acked`.
+    lost: RangeSet,
+}
+
+impl Entry {
+    pub(super) fn new(message: Outgoing) -> Self {
+        let Outgoing {
+            channel: _,
+            tag,
+            kind,
+            user_header,
+            payload,
+            notify,
+            token,
+        } = message;
+        let (asked, listed, phase) = (false, false, Phase::Queued);
+        Self {
+            user_header,
+            payload,
+            tag,
+            token,
+            kind,
+            notify,
+            asked,
+            listed,
+            phase,
+        }
+    }
+
+    /// Bytes of the message. Zero once released.
+    pub(super) fn total(&self) -> u64 {
+        len64(self.payload.len())
+    }
+
+    /// Bytes of program data held.
+    pub(super) fn held(&self) -> u64 {
+        self.total().saturating_add(len64(self.user_header.len()))
+    }
+
+    /// What sending it at once is charged.
+    pub(super) fn charge(&self) -> u64 {
+        charge(self.total(), self.user_header.len())
+    }
+
+    /// What asking first is charged.
+    pub(super) fn request_charge(&self) -> u64 {
+        charge(0, self.user_header.len())
+    }
+
+    /// Whether something of it is to be sent again.
+    pub(super) fn owes(&self) -> bool {
+        match &self.phase {
+            Phase::Asked { lost } | Phase::Whole { lost } => *lost,
+            Phase::Parts(parts) => !parts.lost.is_empty(),
+            Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => false,
+        }
+    }
+
+    /// Whether its number needs no more thought.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Acked | Phase::Refused(_))
+    }
+
+    /// Whether every byte was sent at least once, or will never be.
+    pub(super) fn is_sent(&self) -> bool {
+        match &self.phase {
+            Phase::Queued | Phase::Asked { .. } | Phase::Granted => false,
+            Phase::Whole { .. } | Phase::Acked | Phase::Refused(_) => true,
+            Phase::Parts(parts) => parts.next >= self.total(),
+        }
+    }
+
+    /// The end: the payload is the program's alone again. Returns the bytes released.
+    pub(super) fn finish(&mut self, phase: Phase) -> u64 {
+        let held = self.held();
+        self.phase = phase;
+        self.payload = Bytes::new();
+        self.user_header = Bytes::new();
+        held
+    }
+
+    /// The piece `range` was acknowledged. True if the message is now complete at the peer.
+    pub(super) fn part_acked(&mut self, range: Range<u64>) -> bool {
+        let total = self.total();
+        let Phase::Parts(parts) = &mut self.phase else {
+            return false;
+        };
+        parts.lost.remove(range.clone());
+        parts.acked.insert(range);
+        parts.acked.covers(0..total)
+    }
+
+    /// The piece `range` was lost: what of it is not known to have arrived is owed again.
+    pub(super) fn part_lost(&mut self, range: Range<u64>) {
+        let Phase::Parts(parts) = &mut self.phase else {
+            return;
+        };
+        parts.lost.insert(range.clone());
+        // Few spans overlap: a piece is at most a packet.
+        let arrived: Vec<_> = parts
+            .acked
+            .iter()
+            .filter(|span| span.start < range.end && range.start < span.end)
+            .collect();
+        for span in arrived {
+            parts.lost.remove(span);
+        }
+    }
+
+    /// The message was lost as a whole.
+    pub(super) fn whole_lost(&mut self) {
+        match &mut self.phase {
+            Phase::Whole { lost } => *lost = true,
+            // It was lost before and is being sent in pieces: one of them may be missing still.
+            Phase::Parts(_) => self.part_lost(0..self.total()),
+            _ => {}
+        }
+    }
+
+    /// Takes the next bytes that were never sent, as fit into `room`; `full` is what an empty packet has.
+    pub(super) fn cut_new(&mut self, room: usize, full: usize, of: Name) -> Option<What> {
+        if let Phase::Parts(parts) = &self.phase {
+            let cut = self.fit(parts.next..self.total(), room, of)?;
+            return Some(self.sent_part(cut));
+        }
+        if self.fits_whole(room, of) {
+            self.phase = Phase::Whole { lost: false };
+            return Some(What::Whole);
+        }
+        if self.fits_whole(full, of) {
+            return None;
+        }
+        let cut = self.fit(0..self.total(), room, of)?;
+        self.phase = Phase::Parts(Box::default());
+        Some(self.sent_part(cut))
+    }
+
+    fn sent_part(&mut self, cut: Range<u64>) -> What {
+        if let Phase::Parts(parts) = &mut self.phase {
+            parts.next = cut.end;
+        }
+        What::Part(cut)
+    }
+
+    /// Takes something that is owed again, as fits into `room`.
+    pub(super) fn cut_lost(&mut self, room: usize, full: usize, of: Name) -> Option<What> {
+        match &self.phase {
+            Phase::Asked { .. } => {
+                if Frame::Rts(self.request(of)).size() > room {
+                    return None;
+                }
+                self.phase = Phase::Asked { lost: false };
+                Some(What::Rts)
+            }
+            Phase::Whole { .. } if self.fits_whole(room, of) => {
+                self.phase = Phase::Whole { lost: false };
+                Some(What::Whole)
+            }
+            Phase::Whole { .. } if self.fits_whole(full, of) => None,
+            Phase::Whole { .. } => {
+                // Packets have become smaller than the message.
+                let cut = self.fit(0..self.total(), room, of)?;
+                let rest = RangeSet::from_iter([cut.end..self.total()]);
+                let parts = Parts {
+                    next: self.total(),
+                    acked: RangeSet::new(),
+                    lost: rest,
+                };
+                self.phase = Phase::Parts(Box::new(parts));
+                Some(What::Part(cut))
+            }
+            Phase::Parts(parts) => {
+                let cut = self.fit(parts.lost.first()?, room, of)?;
+                if let Phase::Parts(parts) = &mut self.phase {
+                    parts.lost.remove(cut.clone());
+                }
+                Some(What::Part(cut))
+            }
+            Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => None,
+        }
+    }
+
+    /// Whether it fits into `room` in one piece, as the last frame of a packet.
+    fn fits_whole(&self, room: usize, of: Name) -> bool {
+        self.head(of, 0, true)
+            .capacity(room)
+            .is_some_and(|space| space >= self.payload.len())
+    }
+
+    /// The beginning of `range` that fits into `room`; none rather than a sliver.
+    fn fit(&self, range: Range<u64>, room: usize, of: Name) -> Option<Range<u64>> {
+        let wanted = range.end.saturating_sub(range.start);
+        let space = |end| self.head(of, range.start, end).capacity(room).map(len64);
+        if range.end == self.total() && space(true)? >= wanted {
+            return Some(range);
+        }
+        let len = space(false)?.min(wanted);
+        if len < wanted.min(len64(MIN_PIECE)) {
+            return None;
+        }
+        (len > 0).then(|| range.start..range.start.saturating_add(len))
+    }
+
+    /// The head of a piece that begins at `start`.
+    pub(super) fn head(&self, of: Name, start: u64, end: bool) -> FragHead<'_> {
+        let description = Start {
+            total: self.total(),
+            tag: self.tag,
+            kind: self.kind,
+            user_header: &self.user_header,
+        };
+        FragHead {
+            channel: of.channel,
+            message: of.number,
+            offset: start,
+            end,
+            start: (start == 0).then_some(description),
+        }
+    }
+
+    /// The announcement of this message.
+    pub(super) fn request(&self, of: Name) -> Rts<'_> {
+        Rts {
+            channel: of.channel,
+            message: of.number,
+            total: self.total(),
+            tag: self.tag,
+            kind: self.kind,
+            user_header: &self.user_header,
+        }
+    }
+
+    /// Where in the payload the bytes of `plan` lie.
+    pub(super) fn span(&self, plan: &Plan) -> Range<usize> {
+        let Plan {
+            what: What::Part(range),
+            resent,
+            ..
+        } = plan
+        else {
+            return 0..self.payload.len();
+        };
+        let span = index(range.start)..index(range.end);
+        if *resent {
+            planted_shift(span, self.payload.len())
+        } else {
+            span
+        }
+    }
+}
+
+/// Which message an [`Entry`] is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name {
+    pub(super) channel: ChannelId,
+    pub(super) number: MessageNumber,
+}
+
+#[cfg(not(suci_plant))]
+fn planted_shift(span: Range<usize>, _len: usize) -> Range<usize> {
+    span
+}
+
+/// The planted fault `retransmit-wrong-range`: the bytes one further than the frame says.
+#[cfg(suci_plant)]
+fn planted_shift(span: Range<usize>, len: usize) -> Range<usize> {
+    if !crate::plant::active("retransmit-wrong-range") {
+        return span;
+    }
+    if span.end < len {
+        span.start.saturating_add(1)..span.end.saturating_add(1)
+    } else if span.start > 0 {
+        span.start.saturating_sub(1)..span.end.saturating_sub(1)
+    } else {
+        span
+    }
+}

@@ -1,0 +1,577 @@
+//! What one side of a session receives: messages put together, in order per channel, within memory credit.
+//!
+//! Polling: after each batch of frames [`Inbox::poll_incoming`], [`Inbox::pop`],
+//! [`Inbox::poll_answer`] and [`Inbox::poll_channel_update`] until empty. Session credit is read with
+//! [`Inbox::session_limit`] whenever a packet carries a CREDIT body.
+//!
+//! **Large messages** (RTS) are not charged with their length. They are permitted one after the other
+//! as the budget of large messages allows, over all channels in the order of their requests, so that none
+//! starves and, where one fits at all, one is always under way. A request that waits holds up nothing but the
+//! later messages of its own channel (F22).
+
+use super::Message;
+use super::incoming::{Accounts, Channel, Freed, Verdict, planted_consumption};
+use super::len64;
+use super::pool::{Chunk, Pool};
+use crate::recovery::SentFrame;
+use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
+use crate::wire::{Frag, Rts};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Smallest memory window of a channel and of a session, in bytes: room for the messages that
+/// cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
+pub const MIN_WINDOW: u64 = 16_384;
+
+/// The bounds of an [`Inbox`].
+#[derive(Clone, Copy, Debug)]
+pub struct InboxLimits {
+    /// Memory credit of each channel, in bytes; at least [`MIN_WINDOW`].
+    pub channel_window: u64,
+    /// Memory credit of the session, in bytes; at least [`MIN_WINDOW`].
+    pub session_window: u64,
+    /// Longest message taken without asking the program, in bytes.
+    pub max_message: u64,
+    /// Channels that the peer may use.
+    pub max_channels: usize,
+    /// Bytes of large messages held at once, and the longest that is ever taken into memory of ours.
+    pub max_large: u64,
+}
+
+/// What happened to an RTS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtsAction {
+    /// The program must decide: [`Inbox::poll_incoming`] tells it.
+    Decide,
+    /// It waits for the budget of large messages.
+    Waits,
+    /// An answer is to be sent: [`Inbox::poll_answer`].
+    Answered,
+    /// A repetition without meaning.
+    Ignored,
+}
+
+/// A large message that needs the program's decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncomingInfo {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its number.
+    pub number: MessageNumber,
+    /// Its length in bytes.
+    pub total: u64,
+    /// The program's tag.
+    pub tag: u64,
+    /// What it means to the program.
+    pub kind: Kind,
+    /// The program's header.
+    pub user_header: Bytes,
+}
+
+/// The answer to an RTS, to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Send it.
+    Cts {
+        /// Its channel.
+        channel: ChannelId,
+        /// Its number.
+        message: MessageNumber,
+    },
+    /// Do not send it.
+    Refuse {
+        /// Its channel.
+        channel: ChannelId,
+        /// Its number.
+        message: MessageNumber,
+        /// The program's reason.
+        reason: u64,
+    },
+}
+
+impl Answer {
+    /// What the packet that carries it has to remember.
+    #[must_use]
+    pub const fn sent(&self) -> SentFrame {
+        match *self {
+            Self::Cts { channel, message } => SentFrame::Cts { channel, message },
+            Self::Refuse {
+                channel, message, ..
+            } => SentFrame::Refuse { channel, message },
+        }
+    }
+}
+
+/// Why a decision about a large message is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IncomingError {
+    /// No such message waits for a decision.
+    #[error("no such message waits for a decision")]
+    NotWaiting,
+    /// The buffer is shorter than the message; it is given back.
+    #[error("the buffer has {} bytes, the message {needed}", .buffer.len())]
+    TooShort {
+        /// The buffer.
+        buffer: Vec<u8>,
+        /// Bytes that the message has.
+        needed: u64,
+    },
+    /// Longer than the library may hold by itself: it needs a buffer.
+    #[error("a message of {total} bytes needs a buffer: the library may hold {max}")]
+    NeedsBuffer {
+        /// Bytes that the message has.
+        total: u64,
+        /// Bytes that large messages may take in all.
+        max: u64,
+    },
+}
+
+/// The receiving half of a session.
+#[derive(Debug)]
+pub struct Inbox {
+    limits: InboxLimits,
+    session_window: u64,
+    /// Budget of large messages at present.
+    large_budget: u64,
+    accounts: Accounts,
+    /// Session consumption as credited: equal to `accounts.taken`.
+    consumed: u64,
+    channels: Vec<Channel>,
+    by_id: BTreeMap<ChannelId, usize>,
+    /// The channel used last: most frames are about it.
+    recent: Option<(ChannelId, usize)>,
+    /// Channels of which the program can take a message, in turns.
+    ready: VecDeque<usize>,
+    /// Channels whose RTS waits for the budget, in order.
+    waiting: VecDeque<usize>,
+    answers: VecDeque<usize>,
+    updates: VecDeque<usize>,
+    incoming: VecDeque<IncomingInfo>,
+}
+
+impl Inbox {
+    /// An empty one. Limits below their minimum are raised to it.
+    #[must_use]
+    pub fn new(limits: InboxLimits, pool: Pool) -> Self {
+        let channel_window = limits.channel_window.max(MIN_WINDOW);
+        let session_window = limits.session_window.max(MIN_WINDOW);
+        Self {
+            limits: InboxLimits {
+                channel_window,
+                session_window,
+                ..limits
+            },
+            session_window,
+            large_budget: limits.max_large,
+            accounts: Accounts {
+                known: 0,
+                taken: 0,
+                session_limit: session_window,
+                large: 0,
+                complete: 0,
+                pool,
+                chunk: Chunk::default(),
+            },
+            consumed: 0,
+            channels: Vec::new(),
+            by_id: BTreeMap::new(),
+            recent: None,
+            ready: VecDeque::new(),
+            waiting: VecDeque::new(),
+            answers: VecDeque::new(),
+            updates: VecDeque::new(),
+            incoming: VecDeque::new(),
+        }
+    }
+
+    // ---- handlers
+
+    /// Takes a fragment. Duplicates and what was delivered before are ignored.
+    ///
+    /// # Errors
+    /// The peer broke a rule: its connection is to be closed. What was received before stays good.
+    pub fn on_frag(&mut self, frag: &Frag<'_>) -> Result<(), ProtocolError> {
+        let place = self.find_or_open(frag.channel)?;
+        if let Some(channel) = self.channels.get_mut(place) {
+            channel.on_frag(frag, &mut self.accounts)?;
+        }
+        self.list_ready(place);
+        Ok(())
+    }
+
+    /// Takes an RTS. A repeated one that was answered is answered again.
+    ///
+    /// # Errors
+    /// The peer broke a rule: its connection is to be closed.
+    pub fn on_rts(&mut self, rts: &Rts<'_>) -> Result<RtsAction, ProtocolError> {
+        let place = self.find_or_open(rts.channel)?;
+        let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
+        let first = if welcome {
+            Verdict::Waiting
+        } else {
+            Verdict::Asked
+        };
+        let Some(channel) = self.channels.get_mut(place) else {
+            return Ok(RtsAction::Ignored);
+        };
+        let repeated = channel
+            .unanswered()
+            .is_some_and(|(number, _)| number == rts.message);
+        match channel.on_rts(rts, first, &mut self.accounts)? {
+            None => Ok(RtsAction::Ignored),
+            Some(Verdict::Asked | Verdict::Waiting) if repeated => Ok(RtsAction::Ignored),
+            Some(Verdict::Asked) => {
+                self.incoming.push_back(channel.info(rts));
+                Ok(RtsAction::Decide)
+            }
+            Some(Verdict::Waiting) => {
+                self.waiting.push_back(place);
+                self.grant_waiting();
+                let waits = self
+                    .channels
+                    .get(place)
+                    .is_some_and(|c| c.unanswered().is_some());
+                Ok(if waits {
+                    RtsAction::Waits
+                } else {
+                    RtsAction::Answered
+                })
+            }
+            Some(Verdict::Granted | Verdict::Refused(_)) => {
+                self.list_answer(place);
+                Ok(RtsAction::Answered)
+            }
+        }
+    }
+
+    /// CHANNEL_BLOCKED: the peer stands at `limit`. If there is more, it is announced (again).
+    pub fn on_channel_blocked(&mut self, channel: ChannelId, limit: u64) {
+        if let Some(place) = self.find(channel)
+            && self
+                .channels
+                .get(place)
+                .is_some_and(|channel| channel.is_news(limit))
+        {
+            self.list_update(place);
+        }
+    }
+
+    /// What a packet carried is lost: what of it still matters is to be sent again. Frames that are not the
+    /// inbox's are ignored.
+    pub fn on_lost(&mut self, frame: &SentFrame) {
+        match *frame {
+            SentFrame::Cts { channel, message } | SentFrame::Refuse { channel, message } => {
+                if let Some(place) = self.find(channel)
+                    && self
+                        .channels
+                        .get(place)
+                        .is_some_and(|c| c.answered(message))
+                {
+                    self.list_answer(place);
+                }
+            }
+            SentFrame::MaxChannel { channel } => {
+                if let Some(place) = self.find(channel) {
+                    self.list_update(place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    // ---- polls
+
+    /// The next complete message: in order per channel, channels in turns. Taking it moves memory credit.
+    pub fn pop(&mut self) -> Option<Message> {
+        while let Some(place) = self.ready.pop_front() {
+            let Some(channel) = self.channels.get_mut(place) else {
+                continue;
+            };
+            channel.listed.ready = false;
+            let popped = channel.pop();
+            self.list_ready(place);
+            if let Some((message, freed)) = popped {
+                self.free(place, freed);
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    /// A large message that needs a decision: [`accept`](Self::accept) or [`refuse`](Self::refuse).
+    pub fn poll_incoming(&mut self) -> Option<IncomingInfo> {
+        self.incoming.pop_front()
+    }
+
+    /// An answer to be sent.
+    pub fn poll_answer(&mut self) -> Option<Answer> {
+        while let Some(place) = self.answers.pop_front() {
+            let Some(channel) = self.channels.get_mut(place) else {
+                continue;
+            };
+            channel.listed.answer = false;
+            if let Some(answer) = channel.answer() {
+                return Some(answer);
+            }
+        }
+        None
+    }
+
+    /// Whether [`poll_answer`](Self::poll_answer) or [`poll_channel_update`](Self::poll_channel_update) has something.
+    #[must_use]
+    pub fn has_control(&self) -> bool {
+        !self.answers.is_empty() || !self.updates.is_empty()
+    }
+
+    /// A channel's new limit, for MAX_CHANNEL: once it moved by a quarter of the window, or was asked for.
+    pub fn poll_channel_update(&mut self) -> Option<(ChannelId, u64)> {
+        let channel = self.channels.get_mut(self.updates.pop_front()?)?;
+        channel.listed.update = false;
+        Some(channel.announce())
+    }
+
+    // ---- verbs
+
+    /// Permits a large message. With a buffer, at least as long as the message, it goes there and becomes its
+    /// payload; without, it waits until the budget of large messages has room.
+    ///
+    /// # Errors
+    /// [`IncomingError`]. Nothing has changed then.
+    pub fn accept(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        buffer: Option<Vec<u8>>,
+    ) -> Result<(), IncomingError> {
+        let (place, total) = self.unanswered(channel, number)?;
+        let max = self.limits.max_large;
+        match buffer {
+            Some(buffer) if len64(buffer.len()) < total => {
+                return Err(IncomingError::TooShort {
+                    buffer,
+                    needed: total,
+                });
+            }
+            None if total > max || usize::try_from(total).is_err() => {
+                return Err(IncomingError::NeedsBuffer { total, max });
+            }
+            Some(buffer) => {
+                if let Some(channel) = self.channels.get_mut(place) {
+                    channel.grant(Some(buffer), &mut self.accounts);
+                }
+                self.waiting.retain(|waiting| *waiting != place);
+                self.list_answer(place);
+            }
+            None => {
+                if let Some(channel) = self.channels.get_mut(place) {
+                    channel.wait();
+                }
+                if !self.waiting.contains(&place) {
+                    self.waiting.push_back(place);
+                }
+            }
+        }
+        self.withdraw(channel, number);
+        self.grant_waiting();
+        Ok(())
+    }
+
+    /// Refuses a large message; its number is passed over. `reason` is told to the sender.
+    ///
+    /// # Errors
+    /// [`IncomingError::NotWaiting`].
+    pub fn refuse(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+    ) -> Result<(), IncomingError> {
+        let (place, _) = self.unanswered(channel, number)?;
+        if let Some(channel) = self.channels.get_mut(place) {
+            let freed = channel.refuse(reason);
+            self.free(place, freed);
+        }
+        self.waiting.retain(|waiting| *waiting != place);
+        self.withdraw(channel, number);
+        self.list_answer(place);
+        self.list_ready(place);
+        self.grant_waiting();
+        Ok(())
+    }
+
+    /// Shares the session another window. An announced limit stays; at least [`MIN_WINDOW`].
+    pub fn set_session_window(&mut self, bytes: u64) {
+        self.session_window = bytes.max(MIN_WINDOW);
+        self.move_session_limit();
+    }
+
+    /// Shares the session another budget of large messages, at most `max_large`. What was granted stays.
+    pub fn set_large_budget(&mut self, bytes: u64) {
+        self.large_budget = bytes.min(self.limits.max_large);
+        self.grant_waiting();
+    }
+
+    // ---- questions
+
+    /// Absolute memory credit of the session, now. Only rises.
+    #[must_use]
+    pub fn session_limit(&self) -> u64 {
+        self.accounts.session_limit
+    }
+
+    /// The limit that every channel starts with, for the handshake.
+    #[must_use]
+    pub fn initial_channel_limit(&self) -> u64 {
+        self.limits.channel_window
+    }
+
+    /// Memory held for the peer: what its incomplete and unread messages are charged, and large messages
+    /// granted into memory of ours. Bytes the program took or supplied do not count.
+    #[must_use]
+    pub fn memory_used(&self) -> u64 {
+        self.accounts
+            .known
+            .saturating_sub(self.accounts.taken)
+            .saturating_add(self.accounts.large)
+    }
+
+    /// Bytes of large messages granted and not yet taken by the program.
+    #[must_use]
+    pub fn large_held(&self) -> u64 {
+        self.accounts.large
+    }
+
+    /// Bytes of the large message that waits first for the budget.
+    #[must_use]
+    pub fn large_wanted(&self) -> Option<u64> {
+        let place = *self.waiting.front()?;
+        self.channels
+            .get(place)?
+            .unanswered()
+            .map(|(_, total)| total)
+    }
+
+    /// Messages received completely in this session.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.accounts.complete
+    }
+
+    /// Whether the program can take a message.
+    #[must_use]
+    pub fn has_message(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    // ---- inside
+
+    fn find(&mut self, channel: ChannelId) -> Option<usize> {
+        if let Some((id, place)) = self.recent
+            && id == channel
+        {
+            return Some(place);
+        }
+        let place = *self.by_id.get(&channel)?;
+        self.recent = Some((channel, place));
+        Some(place)
+    }
+
+    fn find_or_open(&mut self, id: ChannelId) -> Result<usize, ProtocolError> {
+        if let Some(place) = self.find(id) {
+            return Ok(place);
+        }
+        if self.channels.len() >= self.limits.max_channels {
+            return Err(ProtocolError::Limit("channels"));
+        }
+        let place = self.channels.len();
+        self.channels
+            .push(Channel::new(id, self.limits.channel_window));
+        self.by_id.insert(id, place);
+        Ok(place)
+    }
+
+    fn unanswered(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+    ) -> Result<(usize, u64), IncomingError> {
+        let place = self.find(channel).ok_or(IncomingError::NotWaiting)?;
+        let unanswered = self.channels.get(place).and_then(Channel::unanswered);
+        match unanswered {
+            Some((waiting, total)) if waiting == number => Ok((place, total)),
+            _ => Err(IncomingError::NotWaiting),
+        }
+    }
+
+    /// Takes an announcement back that was answered before the program polled it.
+    fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
+        self.incoming
+            .retain(|info| info.channel != channel || info.number != number);
+    }
+
+    /// Permits what waits, as far as the budget reaches.
+    fn grant_waiting(&mut self) {
+        while let Some(&place) = self.waiting.front() {
+            if let Some(total) = self.large_wanted() {
+                let large = self.accounts.large.saturating_add(total);
+                if large > self.large_budget {
+                    return;
+                }
+            }
+            self.waiting.pop_front();
+            if let Some(channel) = self.channels.get_mut(place) {
+                channel.grant(None, &mut self.accounts);
+            }
+            self.list_answer(place);
+        }
+    }
+
+    /// Books what the program took.
+    fn free(&mut self, place: usize, freed: Freed) {
+        self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
+        self.consumed = self
+            .consumed
+            .saturating_add(planted_consumption(freed.charge));
+        self.move_session_limit();
+        if freed.large > 0 {
+            self.accounts.large = self.accounts.large.saturating_sub(freed.large);
+            self.grant_waiting();
+        }
+        if self.channels.get(place).is_some_and(Channel::update_due) {
+            self.list_update(place);
+        }
+    }
+
+    fn move_session_limit(&mut self) {
+        let target = self.consumed.saturating_add(self.session_window);
+        self.accounts.session_limit = self.accounts.session_limit.max(target);
+    }
+
+    fn list_ready(&mut self, place: usize) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && !channel.listed.ready
+            && channel.is_ready()
+        {
+            channel.listed.ready = true;
+            self.ready.push_back(place);
+        }
+    }
+
+    fn list_answer(&mut self, place: usize) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && !channel.listed.answer
+        {
+            channel.listed.answer = true;
+            self.answers.push_back(place);
+        }
+    }
+
+    fn list_update(&mut self, place: usize) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && !channel.listed.update
+        {
+            channel.listed.update = true;
+            self.updates.push_back(place);
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
+
+use super::assembly::{Assembly, Description, Fault, Part, Way};
+use super::inbox::{Answer, IncomingInfo};
+use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
+use super::{Message, charge, index, len64};
+use crate::limits::MESSAGE_CHARGE;
+use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
+use crate::wire::{Frag, Rts};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its credit.
+#[derive(Debug)]
+enum Slot {
+    /// Nothing came yet.
+    Unseen,
+    /// Came in one piece: header and payload side by side.
+    Whole {
+        bytes: Bytes,
+        tag: u64,
+        kind: Kind,
+        header_len: u8,
+    },
+    /// Comes in pieces, or was announced.
+    Pieces(Box<Assembly>),
+    /// Complete, after it came in pieces.
+    Assembled(Box<Assembly>),
+    /// The program did not want it. Charged so much.
+    Refused { charge: u64 },
+}
+
+const _: () = assert!(
+    size_of::<Slot>() <= 64,
+    "no more than what a message is charged"
+);
+
+impl Slot {
+    fn charge(&self) -> u64 {
+        match self {
+            Self::Unseen => MESSAGE_CHARGE,
+            Self::Whole { bytes, .. } => charge(len64(bytes.len()), 0),
+            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.charge(),
+            Self::Refused { charge } => *charge,
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        matches!(self, Self::Whole { .. } | Self::Assembled(_))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_complete() || matches!(self, Self::Refused { .. })
+    }
+}
+
+/// The channel's newest RTS. An older one needs no memory: its sender had the answer, else it could not
+/// have sent this one.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    number: MessageNumber,
+    total: u64,
+    verdict: Verdict,
+}
+
+/// What is said about an RTS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The program must decide.
+    Asked,
+    /// Welcome, as soon as the budget of large messages allows.
+    Waiting,
+    Granted,
+    Refused(u64),
+}
+
+/// Session credit on the receiver's side, and the budget of large messages.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    /// Charges of all messages known in this session, received ones included.
+    pub(super) known: u64,
+    /// Charges of the messages the program took.
+    pub(super) taken: u64,
+    pub(super) session_limit: u64,
+    /// Bytes of large messages granted into our memory and not yet taken.
+    pub(super) large: u64,
+    /// Messages received completely.
+    pub(super) complete: u64,
+    pub(super) pool: Pool,
+    pub(super) chunk: Chunk,
+}
+
+/// What a popped message gives back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Freed {
+    pub(super) charge: u64,
+    pub(super) large: u64,
+}
+
+/// Places in the inbox's lists.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) ready: bool,
+    pub(super) answer: bool,
+    pub(super) update: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    id: ChannelId,
+    /// The number of the first slot: the next message the program takes.
+    base: MessageNumber,
+    slots: VecDeque<Slot>,
+    /// How many slots from the first are settled, without a gap.
+    settled: usize,
+    known: u64,
+    consumed: u64,
+    window: u64,
+    limit: u64,
+    request: Option<Request>,
+    pub(super) listed: Listed,
+}
+
+impl Channel {
+    pub(super) fn new(id: ChannelId, window: u64) -> Self {
+        Self {
+            id,
+            base: 0,
+            slots: VecDeque::new(),
+            settled: 0,
+            known: 0,
+            consumed: 0,
+            window,
+            limit: window,
+            request: None,
+            listed: Listed::default(),
+        }
+    }
+
+    fn contradiction(&self, message: MessageNumber) -> ProtocolError {
+        ProtocolError::Contradiction {
+            channel: self.id.0,
+            message,
+        }
+    }
+
+    fn fault(&self, message: MessageNumber, fault: Fault) -> ProtocolError {
+        match fault {
+            Fault::Contradiction => self.contradiction(message),
+            Fault::Gaps => ProtocolError::Limit("gaps in a message"),
+        }
+    }
+
+    /// Where message `number` stands. None if the program had it already.
+    fn place(&self, number: MessageNumber) -> Option<usize> {
+        number.checked_sub(self.base).map(index)
+    }
+
+    fn slot(&self, place: usize) -> &Slot {
+        self.slots.get(place).unwrap_or(&Slot::Unseen)
+    }
+
+    /// Charges message `place` with `charge` in all, and those before it that were not seen yet.
+    /// Nothing is changed if that exceeds the credit.
+    fn book(
+        &mut self,
+        place: usize,
+        charge: u64,
+        accounts: &mut Accounts,
+    ) -> Result<(), ProtocolError> {
+        let known = self.slots.get(place).map(Slot::charge);
+        let unseen = place.saturating_sub(self.slots.len());
+        let more = match known {
+            Some(known) => charge.saturating_sub(known),
+            None => len64(unseen)
+                .saturating_mul(MESSAGE_CHARGE)
+                .saturating_add(charge),
+        };
+        let channel = self
+            .known
+            .checked_add(more)
+            .filter(|known| *known <= self.limit);
+        let session = accounts
+            .known
+            .checked_add(more)
+            .filter(|k| *k <= accounts.session_limit);
+        let (Some(channel), Some(session)) = (channel, session) else {
+            return Err(ProtocolError::MemoryCredit(self.id.0));
+        };
+        self.known = channel;
+        accounts.known = session;
+        if known.is_none() {
+            // At most one per 64 B of credit.
+            self.slots
+                .resize_with(place.saturating_add(1), || Slot::Unseen);
+        }
+        Ok(())
+    }
+
+    /// Takes a fragment.
+    ///
+    /// # Errors
+    /// The peer broke a rule; its connection is to be closed.
+    pub(super) fn on_frag(
+        &mut self,
+        frag: &Frag<'_>,
+        accounts: &mut Accounts,
+    ) -> Result<(), ProtocolError> {
+        let Some(place) = self.place(frag.message) else {
+            return Ok(());
+        };
+        match (self.slot(place), &frag.start) {
+            (Slot::Whole { .. } | Slot::Assembled(_), _) => Ok(()),
+            (Slot::Refused { .. }, _) => {
+                Err(ProtocolError::OutOfPlace("data of a refused message"))
+            }
+            (Slot::Unseen, Some(_)) if frag.end => self.take_whole(place, frag, accounts),
+            (Slot::Unseen | Slot::Pieces(_), _) => self.take_part(place, frag, accounts),
+        }
+    }
+
+    /// A message in one piece.
+    fn take_whole(
+        &mut self,
+        place: usize,
+        frag: &Frag<'_>,
+        accounts: &mut Accounts,
+    ) -> Result<(), ProtocolError> {
+        let Some(start) = &frag.start else {
+            return Ok(());
+        };
+        let header = start.user_header;
+        let header_len = u8::try_from(header.len())
+            .map_err(|_| ProtocolError::Malformed("user header too long"))?;
+        self.book(
+            place,
+            charge(len64(frag.data.len()), header.len()),
+            accounts,
+        )?;
+        let size = header.len().saturating_add(frag.data.len());
+        let bytes = if size <= CHUNKED && place == self.settled {
+            accounts.chunk.copy(header, frag.data)
+        } else {
+            copy_alone(&accounts.pool, header, frag.data)
+        };
+        if let Some(slot) = self.slots.get_mut(place) {
+            *slot = Slot::Whole {
+                bytes,
+                tag: start.tag,
+                kind: start.kind,
+                header_len,
+            };
+        }
+        accounts.complete = accounts.complete.saturating_add(1);
+        self.settle();
+        Ok(())
+    }
+
+    /// A piece of a message.
+    fn take_part(
+        &mut self,
+        place: usize,
+        frag: &Frag<'_>,
+        accounts: &mut Accounts,
+    ) -> Result<(), ProtocolError> {
+        let part = Part {
+            offset: frag.offset,
+            total: frag.total(),
+            start: frag.start,
+            data: frag.data,
+        };
+        let charged = match self.slot(place) {
+            Slot::Pieces(assembly) => {
+                if let Way::Asked { granted: false, .. } = assembly.way {
+                    return Err(ProtocolError::OutOfPlace("data before its permission"));
+                }
+                assembly.charge_with(&part)
+            }
+            _ => Assembly::unasked().charge_with(&part),
+        };
+        let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
+        self.book(place, charged, accounts)?;
+        let Some(slot) = self.slots.get_mut(place) else {
+            return Ok(());
+        };
+        if matches!(slot, Slot::Unseen) {
+            *slot = Slot::Pieces(Box::new(Assembly::unasked()));
+        }
+        let Slot::Pieces(assembly) = slot else {
+            return Ok(());
+        };
+        let taken = assembly.add(&part, &accounts.pool);
+        let complete = taken.is_ok() && assembly.is_complete();
+        if complete && let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
+            *slot = Slot::Assembled(assembly);
+            accounts.complete = accounts.complete.saturating_add(1);
+            self.settle();
+        }
+        taken.map_err(|fault| self.fault(frag.message, fault))
+    }
+
+    /// Counts the settled slots at the front.
+    fn settle(&mut self) {
+        while self.slots.get(self.settled).is_some_and(Slot::is_settled) {
+            self.settled = self.settled.saturating_add(1);
+        }
+    }
+
+    /// Whether the program can take a message.
+    pub(super) fn is_ready(&self) -> bool {
+        self.slots.front().is_some_and(Slot::is_complete)
+    }
+
+    /// Takes the next message, and what refused ones behind it free.
+    pub(super) fn pop(&mut self) -> Option<(Message, Freed)> {
+        if !self.is_ready() {
+            return None;
+        }
+        let slot = self.slots.pop_front()?;
+        let mut freed = Freed {
+            charge: slot.charge(),
+            large: 0,
+        };
+        let (channel, number) = (self.id, self.base);
+        self.leave(1);
+        let message = match slot {
+            Slot::Whole {
+                bytes,
+                tag,
+                kind,
+                header_len,
+            } => {
+                let mut payload = bytes;
+                let user_header = payload.split_to(usize::from(header_len).min(payload.len()));
+                Message {
+                    channel,
+                    number,
+                    tag,
+                    kind,
+                    user_header,
+                    payload,
+                }
+            }
+            Slot::Assembled(assembly) => {
+                freed.large = assembly.budgeted();
+                let (
+                    Description {
+                        tag,
+                        kind,
+                        user_header,
+                    },
+                    payload,
+                ) = assembly.finish()?;
+                Message {
+                    channel,
+                    number,
+                    tag,
+                    kind,
+                    user_header,
+                    payload,
+                }
+            }
+            _ => return None,
+        };
+        freed.charge = freed.charge.saturating_add(self.skip_refused());
+        self.consume(freed.charge);
+        Some((message, freed))
+    }
+
+    /// The first `count` slots are gone.
+    fn leave(&mut self, count: usize) {
+        self.base = self.base.saturating_add(len64(count));
+        self.settled = self.settled.saturating_sub(count);
+    }
+
+    /// Passes over refused messages at the front. Returns their charges.
+    fn skip_refused(&mut self) -> u64 {
+        let mut freed = 0_u64;
+        while let Some(Slot::Refused { charge }) = self.slots.front() {
+            freed = freed.saturating_add(*charge);
+            self.slots.pop_front();
+            self.leave(1);
+        }
+        freed
+    }
+
+    // ---- memory credit
+
+    fn consume(&mut self, charge: u64) {
+        self.consumed = self.consumed.saturating_add(planted_consumption(charge));
+    }
+
+    /// What the limit should be.
+    fn target(&self) -> u64 {
+        self.consumed.saturating_add(self.window)
+    }
+
+    /// Whether the limit should move by so much that it is worth a frame.
+    pub(super) fn update_due(&self) -> bool {
+        self.target().saturating_sub(self.limit) >= (self.window / 4).max(1)
+    }
+
+    /// Whether a peer that stands at `limit` has not heard of the newest.
+    pub(super) fn is_news(&self, limit: u64) -> bool {
+        self.limit.max(self.target()) > limit
+    }
+
+    /// The limit to announce, which holds from now on.
+    pub(super) fn announce(&mut self) -> (ChannelId, u64) {
+        self.limit = self.limit.max(self.target());
+        (self.id, self.limit)
+    }
+
+    // ---- large messages
+
+    /// Takes an RTS. Says what is to be done about it, or None for a repetition that was answered.
+    ///
+    /// # Errors
+    /// The peer broke a rule.
+    pub(super) fn on_rts(
+        &mut self,
+        rts: &Rts<'_>,
+        verdict: Verdict,
+        accounts: &mut Accounts,
+    ) -> Result<Option<Verdict>, ProtocolError> {
+        if let Some(request) = self.request
+            && request.number >= rts.message
+        {
+            let same = request.number == rts.message;
+            return match request.verdict {
+                _ if same && request.total != rts.total => Err(self.contradiction(rts.message)),
+                verdict if same => Ok(Some(verdict)),
+                _ => Ok(None),
+            };
+        }
+        let Some(place) = self.place(rts.message) else {
+            return Err(self.contradiction(rts.message));
+        };
+        if !matches!(self.slot(place), Slot::Unseen) {
+            return Err(self.contradiction(rts.message));
+        }
+        if self
+            .request
+            .is_some_and(|r| matches!(r.verdict, Verdict::Asked | Verdict::Waiting))
+        {
+            return Err(ProtocolError::Limit("requests at once on a channel"));
+        }
+        if rts.total == 0 {
+            return Err(ProtocolError::OutOfPlace("a request for an empty message"));
+        }
+        self.book(place, charge(0, rts.user_header.len()), accounts)?;
+        let description = Description {
+            tag: rts.tag,
+            kind: rts.kind,
+            user_header: Bytes::copy_from_slice(rts.user_header),
+        };
+        if let Some(slot) = self.slots.get_mut(place) {
+            *slot = Slot::Pieces(Box::new(Assembly::asked(rts.total, description)));
+        }
+        self.request = Some(Request {
+            number: rts.message,
+            total: rts.total,
+            verdict,
+        });
+        Ok(Some(verdict))
+    }
+
+    /// What the program is told about an RTS.
+    pub(super) fn info(&self, rts: &Rts<'_>) -> IncomingInfo {
+        IncomingInfo {
+            channel: self.id,
+            number: rts.message,
+            total: rts.total,
+            tag: rts.tag,
+            kind: rts.kind,
+            user_header: Bytes::copy_from_slice(rts.user_header),
+        }
+    }
+
+    /// Number and length of the message that waits for an answer.
+    pub(super) fn unanswered(&self) -> Option<(MessageNumber, u64)> {
+        self.request
+            .filter(|request| matches!(request.verdict, Verdict::Asked | Verdict::Waiting))
+            .map(|request| (request.number, request.total))
+    }
+
+    /// The program wants the message: it waits for the budget like those that need no decision.
+    pub(super) fn wait(&mut self) {
+        if let Some(request) = &mut self.request {
+            request.verdict = Verdict::Waiting;
+        }
+    }
+
+    /// Permits the message that waits, into `memory` of the program or else ours.
+    pub(super) fn grant(&mut self, memory: Option<Vec<u8>>, accounts: &mut Accounts) {
+        let Some((number, total)) = self.unanswered() else {
+            return;
+        };
+        if let Some(place) = self.place(number)
+            && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
+        {
+            assembly.way = Way::Asked {
+                granted: true,
+                ours: memory.is_none(),
+            };
+            match memory {
+                Some(memory) => assembly.supply(memory),
+                None => accounts.large = accounts.large.saturating_add(total),
+            }
+        }
+        self.request = Some(Request {
+            number,
+            total,
+            verdict: Verdict::Granted,
+        });
+    }
+
+    /// Refuses the message that waits. Returns what that frees at once.
+    pub(super) fn refuse(&mut self, reason: u64) -> Freed {
+        let Some((number, total)) = self.unanswered() else {
+            return Freed::default();
+        };
+        if let Some(slot) = self
+            .place(number)
+            .and_then(|place| self.slots.get_mut(place))
+        {
+            *slot = Slot::Refused {
+                charge: slot.charge(),
+            };
+        }
+        self.request = Some(Request {
+            number,
+            total,
+            verdict: Verdict::Refused(reason),
+        });
+        self.settle();
+        let freed = Freed {
+            charge: self.skip_refused(),
+            large: 0,
+        };
+        self.consume(freed.charge);
+        freed
+    }
+
+    /// The answer to the newest RTS.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        let Request {
+            number: message,
+            verdict,
+            ..
+        } = self.request?;
+        let channel = self.id;
+        match verdict {
+            Verdict::Asked | Verdict::Waiting => None,
+            Verdict::Granted => Some(Answer::Cts { channel, message }),
+            Verdict::Refused(reason) => Some(Answer::Refuse {
+                channel,
+                message,
+                reason,
+            }),
+        }
+    }
+
+    /// Whether `message` is the one the newest answer is about.
+    pub(super) fn answered(&self, message: MessageNumber) -> bool {
+        self.answer().is_some() && self.request.is_some_and(|r| r.number == message)
+    }
+}
+
+/// How far consumption moves the limits: by what was charged, unless a fault is planted.
+pub(super) fn planted_consumption(charge: u64) -> u64 {
+    #[cfg(suci_plant)]
+    {
+        if crate::plant::active("memory-credit-double") {
+            return charge.saturating_mul(2);
+        }
+        if crate::plant::active("window-never-reopened") {
+            return 0;
+        }
+    }
+    charge
+}

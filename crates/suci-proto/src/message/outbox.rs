@@ -1,0 +1,538 @@
+//! What one side of a session sends: a bounded queue per channel, and turns between channels.
+//!
+//! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
+//! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
+
+use super::outgoing::{Block, Channel, Status, Terms};
+use super::{Completion, Outgoing, len64};
+use crate::limits::MAX_CHANNELS;
+use crate::recovery::SentFrame;
+use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::wire::{FragHead, Rts};
+use bytes::Bytes;
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes that a channel may send before the next one has its turn: about one train.
+const TURN: usize = 65_536;
+
+/// The bounds of an [`Outbox`].
+#[derive(Clone, Copy, Debug)]
+pub struct OutboxLimits {
+    /// Messages longer than this many bytes ask first.
+    pub rts_threshold: u64,
+    /// Bytes of payload and header queued and not acknowledged. One message beyond it is taken
+    /// when nothing else is queued.
+    pub max_queued_bytes: u64,
+    /// Messages queued and not acknowledged.
+    pub max_queued_messages: usize,
+    /// Memory credit that every receiver grants before it said so, per channel and in all: what may ride
+    /// on the INIT.
+    pub ride: u64,
+}
+
+/// Why a message was not taken. Gives it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PushError {
+    /// The queue is full: later.
+    Full(Outgoing),
+    /// The session has as many channels as it can have.
+    Channels(Outgoing),
+}
+
+/// Something to put into a packet.
+#[derive(Clone, Debug)]
+pub enum Piece<'a> {
+    /// Bytes of a message.
+    Data {
+        /// The frame, up to its data.
+        head: FragHead<'a>,
+        /// The whole message.
+        payload: &'a Bytes,
+        /// Which bytes of `payload` follow the head.
+        range: Range<usize>,
+        /// It fits only as the packet's last frame, without a length.
+        last: bool,
+        /// What the packet has to remember.
+        sent: SentFrame,
+    },
+    /// The request to send a large message.
+    Rts {
+        /// The frame.
+        rts: Rts<'a>,
+        /// What the packet has to remember.
+        sent: SentFrame,
+    },
+}
+
+/// The sending half of a session.
+#[derive(Debug)]
+pub struct Outbox {
+    limits: OutboxLimits,
+    channels: Vec<Channel>,
+    by_id: BTreeMap<ChannelId, usize>,
+    /// The channel used last: most calls are about it.
+    recent: Option<(ChannelId, usize)>,
+    /// Channels that may have something to send, in the order of their turns.
+    ring: VecDeque<usize>,
+    /// What is left of the first one's turn.
+    turn_left: usize,
+    /// Channels parked for want of session credit.
+    session_parked: Vec<usize>,
+    /// Channels parked for want of their own credit, to be reported.
+    to_report: VecDeque<usize>,
+    /// Where every channel's limit starts.
+    channel_limit: u64,
+    window: Option<u64>,
+    session_limit: u64,
+    session_used: u64,
+    queued_bytes: u64,
+    queued_messages: usize,
+    accepted: u64,
+    completions: VecDeque<Completion>,
+}
+
+impl Outbox {
+    /// An empty one. Until the handshake told the peer's limits, only `limits.ride` may be used.
+    #[must_use]
+    pub fn new(limits: OutboxLimits) -> Self {
+        Self {
+            limits,
+            channels: Vec::new(),
+            by_id: BTreeMap::new(),
+            recent: None,
+            ring: VecDeque::new(),
+            turn_left: TURN,
+            session_parked: Vec::new(),
+            to_report: VecDeque::new(),
+            channel_limit: limits.ride,
+            window: None,
+            session_limit: limits.ride,
+            session_used: 0,
+            queued_bytes: 0,
+            queued_messages: 0,
+            accepted: 0,
+            completions: VecDeque::new(),
+        }
+    }
+
+    // ---- verbs
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// [`PushError`], which gives it back.
+    pub fn push(&mut self, message: Outgoing) -> Result<MessageNumber, PushError> {
+        let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
+        let bytes = self.queued_bytes.saturating_add(size);
+        let over = bytes > self.limits.max_queued_bytes && self.queued_messages > 0;
+        if over || self.queued_messages >= self.limits.max_queued_messages {
+            return Err(PushError::Full(message));
+        }
+        let place = match self.find(message.channel) {
+            Some(place) => place,
+            None if self.channels.len() < MAX_CHANNELS => self.open(message.channel),
+            None => return Err(PushError::Channels(message)),
+        };
+        let Some(channel) = self.channels.get_mut(place) else {
+            return Err(PushError::Channels(message));
+        };
+        let number = channel.push(message);
+        self.queued_bytes = bytes;
+        self.queued_messages = self.queued_messages.saturating_add(1);
+        self.accepted = self.accepted.saturating_add(1);
+        self.activate(place);
+        Ok(number)
+    }
+
+    /// The session is over: exactly one outcome for every message that was outstanding, by channel
+    /// and number, whether it asked for one or not. Completions not yet polled stay.
+    pub fn end(&mut self) -> Vec<Completion> {
+        let mut outcomes = Vec::with_capacity(self.queued_messages);
+        for place in self.by_id.values() {
+            if let Some(channel) = self.channels.get_mut(*place) {
+                channel.end_all(&mut outcomes);
+                channel.turn.parked = None;
+            }
+        }
+        self.session_parked.clear();
+        self.queued_bytes = 0;
+        self.queued_messages = 0;
+        outcomes
+    }
+
+    // ---- what the peer says
+
+    /// The handshake told what every channel may use. Only rises.
+    pub fn set_initial_channel_limit(&mut self, limit: u64) {
+        self.window = Some(self.window.unwrap_or(0).max(limit));
+        self.channel_limit = self.channel_limit.max(limit);
+        for place in 0..self.channels.len() {
+            self.raise(place, limit);
+        }
+    }
+
+    /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs none.
+    pub fn set_channel_limit(&mut self, channel: ChannelId, limit: u64) {
+        if let Some(place) = self.find(channel) {
+            self.raise(place, limit);
+        }
+    }
+
+    /// All channels together may use credit up to `limit`. Only rises.
+    pub fn set_session_limit(&mut self, limit: u64) {
+        if limit <= self.session_limit {
+            return;
+        }
+        self.session_limit = limit;
+        for place in core::mem::take(&mut self.session_parked) {
+            if let Some(channel) = self.channels.get_mut(place) {
+                channel.turn.parked = None;
+            }
+            self.activate(place);
+        }
+    }
+
+    /// CTS: the receiver permits a message that asked. Repetitions are ignored.
+    ///
+    /// # Errors
+    /// `OutOfPlace` for a message that never asked.
+    pub fn on_cts(
+        &mut self,
+        channel: ChannelId,
+        message: MessageNumber,
+    ) -> Result<(), ProtocolError> {
+        let place = self.known(channel)?;
+        if let Some(channel) = self.channels.get_mut(place)
+            && channel.granted(message)?
+        {
+            self.activate(place);
+        }
+        Ok(())
+    }
+
+    /// REFUSE: the receiver does not want a message that asked. Repetitions are ignored.
+    ///
+    /// # Errors
+    /// `OutOfPlace` for a message that never asked.
+    pub fn on_refused(
+        &mut self,
+        channel: ChannelId,
+        message: MessageNumber,
+        reason: u64,
+    ) -> Result<(), ProtocolError> {
+        let place = self.known(channel)?;
+        if let Some(channel) = self.channels.get_mut(place) {
+            let released = channel.refused(message, reason)?;
+            self.release(place, released);
+            self.activate(place);
+        }
+        Ok(())
+    }
+
+    /// What a packet carried has arrived. Frames that are not the outbox's are ignored.
+    pub fn on_acked(&mut self, frame: &SentFrame) {
+        match *frame {
+            SentFrame::Whole {
+                channel,
+                first,
+                count,
+            } => {
+                let Some(place) = self.find(channel) else {
+                    return;
+                };
+                for number in (first..).take(count as usize) {
+                    let released = self
+                        .channels
+                        .get_mut(place)
+                        .and_then(|c| c.whole_acked(number));
+                    self.release(place, released);
+                }
+            }
+            SentFrame::Part {
+                channel,
+                message,
+                start,
+                end,
+            } => {
+                let Some(place) = self.find(channel) else {
+                    return;
+                };
+                let released = self
+                    .channels
+                    .get_mut(place)
+                    .and_then(|c| c.part_acked(message, start..end));
+                self.release(place, released);
+            }
+            SentFrame::Rts { channel, message } => {
+                if let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p)) {
+                    channel.rts_acked(message);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a packet carried is lost, or its connection is: what is not known to have arrived is owed again.
+    /// Frames that are not the outbox's are ignored.
+    pub fn on_lost(&mut self, frame: &SentFrame) {
+        let (SentFrame::Whole { channel, .. }
+        | SentFrame::Part { channel, .. }
+        | SentFrame::Rts { channel, .. }
+        | SentFrame::ChannelBlocked { channel }) = *frame
+        else {
+            return;
+        };
+        let Some(place) = self.find(channel) else {
+            return;
+        };
+        let Some(channel) = self.channels.get_mut(place) else {
+            return;
+        };
+        match *frame {
+            SentFrame::Whole { first, count, .. } => {
+                for number in (first..).take(count as usize) {
+                    channel.whole_lost(number);
+                }
+            }
+            SentFrame::Part {
+                message,
+                start,
+                end,
+                ..
+            } => channel.part_lost(message, start..end),
+            SentFrame::Rts { message, .. } => channel.rts_lost(message),
+            _ => {
+                self.report(place);
+                return;
+            }
+        }
+        self.activate(place);
+    }
+
+    // ---- polls
+
+    /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
+    pub fn has_sendable(&mut self) -> bool {
+        let terms = self.terms();
+        while let Some(&place) = self.ring.front() {
+            let status = self
+                .channels
+                .get(place)
+                .map_or(Status::Idle, |c| c.status(terms));
+            if status == Status::Ready {
+                return true;
+            }
+            self.ring.pop_front();
+            self.turn_left = TURN;
+            self.park(place, status);
+        }
+        false
+    }
+
+    /// The next piece for a packet with `room` bytes left; `full` is what an empty packet has. Lost pieces
+    /// go before new ones. None if nothing fits: the packet is to be closed.
+    ///
+    /// A piece that was returned counts as put into the packet: if it is not sent, it is lost.
+    pub fn next(&mut self, room: usize, full: usize) -> Option<Piece<'_>> {
+        if !self.has_sendable() {
+            return None;
+        }
+        let terms = self.terms();
+        let place = *self.ring.front()?;
+        let plan = self.channels.get_mut(place)?.next(room, full, terms)?;
+        self.session_used = self.session_used.saturating_add(plan.charged);
+        let piece = self.channels.get(place)?.piece(&plan, room)?;
+        let size = match &piece {
+            Piece::Data { range, .. } => range.len(),
+            Piece::Rts { .. } => 0,
+        };
+        self.turn_left = self.turn_left.saturating_sub(size.saturating_add(1));
+        if self.turn_left == 0 {
+            self.turn_left = TURN;
+            self.ring.rotate_left(1);
+        }
+        Some(piece)
+    }
+
+    /// A channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is used up, and
+    /// again if the report is lost.
+    pub fn poll_channel_blocked(&mut self) -> Option<(ChannelId, u64)> {
+        while let Some(place) = self.to_report.pop_front() {
+            let Some(channel) = self.channels.get_mut(place) else {
+                continue;
+            };
+            channel.turn.to_report = false;
+            if channel.turn.parked == Some(Block::Channel) {
+                return Some((channel.id(), channel.limit()));
+            }
+        }
+        None
+    }
+
+    /// The end of a message's way: in order per channel, those that asked for it and those refused.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    // ---- questions
+
+    /// The session limit at which something waits, for BLOCKED. Exact after [`has_sendable`](Self::has_sendable) said no.
+    #[must_use]
+    pub fn blocked_by_session(&self) -> Option<u64> {
+        (!self.session_parked.is_empty()).then_some(self.session_limit)
+    }
+
+    /// The channels whose own credit is used up, with their limits. Exact after
+    /// [`has_sendable`](Self::has_sendable) said no.
+    pub fn blocked_by_channel(&self) -> impl Iterator<Item = (ChannelId, u64)> {
+        self.channels
+            .iter()
+            .filter(|channel| channel.turn.parked == Some(Block::Channel))
+            .map(|channel| (channel.id(), channel.limit()))
+    }
+
+    /// Messages of this channel not yet acknowledged or refused. Counts them: not for the hot path.
+    #[must_use]
+    pub fn queue_len(&self, channel: ChannelId) -> usize {
+        self.get(channel).map_or(0, Channel::queue_len)
+    }
+
+    /// Bytes of payload and header not yet acknowledged.
+    #[must_use]
+    pub fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// Messages not yet acknowledged or refused.
+    #[must_use]
+    pub fn queued_messages(&self) -> usize {
+        self.queued_messages
+    }
+
+    /// Messages accepted in this session, on all channels.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// How many messages of this channel, from its first, are all acknowledged (or refused).
+    #[must_use]
+    pub fn delivered(&self, channel: ChannelId) -> u64 {
+        self.get(channel).map_or(0, Channel::base)
+    }
+
+    /// Memory credit used and granted in this session.
+    #[must_use]
+    pub fn session_credit(&self) -> (u64, u64) {
+        (self.session_used, self.session_limit)
+    }
+
+    // ---- inside
+
+    fn terms(&self) -> Terms {
+        Terms {
+            rts_threshold: self.limits.rts_threshold,
+            window: self.window,
+            session_room: self.session_limit.saturating_sub(self.session_used),
+        }
+    }
+
+    fn find(&mut self, channel: ChannelId) -> Option<usize> {
+        if let Some((id, place)) = self.recent
+            && id == channel
+        {
+            return Some(place);
+        }
+        let place = *self.by_id.get(&channel)?;
+        self.recent = Some((channel, place));
+        Some(place)
+    }
+
+    fn get(&self, channel: ChannelId) -> Option<&Channel> {
+        self.channels.get(*self.by_id.get(&channel)?)
+    }
+
+    fn known(&mut self, channel: ChannelId) -> Result<usize, ProtocolError> {
+        self.find(channel).ok_or(ProtocolError::OutOfPlace(
+            "an answer on a channel never used",
+        ))
+    }
+
+    fn open(&mut self, channel: ChannelId) -> usize {
+        let place = self.channels.len();
+        self.channels
+            .push(Channel::new(channel, self.channel_limit));
+        self.by_id.insert(channel, place);
+        place
+    }
+
+    fn raise(&mut self, place: usize, limit: u64) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && channel.raise_limit(limit)
+            && channel.turn.parked == Some(Block::Channel)
+        {
+            channel.turn.parked = None;
+            self.activate(place);
+        }
+    }
+
+    /// Gives the channel a turn: something about it changed.
+    fn activate(&mut self, place: usize) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && !channel.turn.in_ring
+        {
+            channel.turn.in_ring = true;
+            self.ring.push_back(place);
+        }
+    }
+
+    /// The channel leaves the ring.
+    fn park(&mut self, place: usize, status: Status) {
+        let Some(channel) = self.channels.get_mut(place) else {
+            return;
+        };
+        channel.turn.in_ring = false;
+        let block = match status {
+            Status::Blocked(block) => Some(block),
+            Status::Ready | Status::Idle => None,
+        };
+        let before = core::mem::replace(&mut channel.turn.parked, block);
+        if before == Some(Block::Session) && block != before {
+            self.session_parked.retain(|parked| *parked != place);
+        }
+        if before == block {
+            return;
+        }
+        match block {
+            Some(Block::Session) => self.session_parked.push(place),
+            Some(Block::Channel) => self.report(place),
+            None => {}
+        }
+    }
+
+    fn report(&mut self, place: usize) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && channel.turn.parked == Some(Block::Channel)
+            && !channel.turn.to_report
+        {
+            channel.turn.to_report = true;
+            self.to_report.push_back(place);
+        }
+    }
+
+    /// Message bytes were released: the queue has room, and the channel's front may be done.
+    fn release(&mut self, place: usize, released: Option<u64>) {
+        let Some(released) = released else { return };
+        self.queued_bytes = self.queued_bytes.saturating_sub(released);
+        self.queued_messages = self.queued_messages.saturating_sub(1);
+        let Some(channel) = self.channels.get_mut(place) else {
+            return;
+        };
+        while let Some(completion) = channel.pop_done() {
+            if completion.notify || completion.reason.is_some() {
+                self.completions.push_back(completion);
+            }
+        }
+    }
+}

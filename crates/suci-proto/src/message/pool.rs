@@ -1,0 +1,223 @@
+//! Where received bytes live: buffers that come back when the program lets go of its message.
+//!
+//! Received bytes are copied exactly once, to where the program will read them. Long messages get a
+//! buffer of their own from the shelf, kept at full length so that it is not zeroed again. Buffers below
+//! [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs us. Small
+//! messages in order share a [`Chunk`].
+
+use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Shorter buffers are not kept.
+const SHELVED: usize = 4_096;
+
+/// Longest message that shares a chunk, with its header.
+pub(super) const CHUNKED: usize = 1_024;
+
+/// A chunk's first size; it doubles with use up to [`CHUNK`], so that a peer with little to say costs little.
+const FIRST_CHUNK: usize = 1_024;
+
+/// A chunk's largest size.
+const CHUNK: usize = 16_384;
+
+/// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the same.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shelves: Arc<Mutex<Shelves>>,
+}
+
+#[derive(Debug)]
+struct Shelves {
+    /// Buffers at full length, by that length.
+    free: BTreeMap<usize, Vec<Vec<u8>>>,
+    kept: usize,
+    max_kept: usize,
+}
+
+impl Pool {
+    /// A pool that keeps at most `max_kept` bytes of unused buffers.
+    #[must_use]
+    pub fn new(max_kept: usize) -> Self {
+        let shelves = Shelves {
+            free: BTreeMap::new(),
+            kept: 0,
+            max_kept,
+        };
+        Self {
+            shelves: Arc::new(Mutex::new(shelves)),
+        }
+    }
+
+    /// Bytes of unused buffers kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.lock().kept
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelves> {
+        // No code between lock and unlock leaves the shelves half changed.
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer of `len` bytes of unspecified (old or zero) content. The caller has charged them.
+    pub(super) fn take(&self, len: usize) -> Buffer {
+        if len < SHELVED {
+            return Buffer {
+                data: vec![0; len],
+                len,
+                home: None,
+            };
+        }
+        let class = class(len);
+        let old = {
+            let mut shelves = self.lock();
+            let old = shelves.free.get_mut(&class).and_then(Vec::pop);
+            if old.is_some() {
+                shelves.kept = shelves.kept.saturating_sub(class);
+            }
+            old
+        };
+        let data = old.unwrap_or_else(|| vec![0; class]);
+        Buffer {
+            data,
+            len,
+            home: Some(self.clone()),
+        }
+    }
+
+    fn put_back(&self, data: Vec<u8>) {
+        let mut shelves = self.lock();
+        let kept = shelves.kept.saturating_add(data.len());
+        if kept <= shelves.max_kept {
+            shelves.kept = kept;
+            shelves.free.entry(data.len()).or_default().push(data);
+        }
+    }
+}
+
+/// The length kept for a buffer of `len` bytes: four steps per power of two, at most a quarter wasted.
+fn class(len: usize) -> usize {
+    let step = (1_usize << len.max(SHELVED).ilog2()) / 4;
+    len.max(SHELVED)
+        .checked_next_multiple_of(step)
+        .unwrap_or(len)
+}
+
+/// The bytes of one message while it is put together.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// At least `len` bytes.
+    data: Vec<u8>,
+    len: usize,
+    /// Where to return `data`.
+    home: Option<Pool>,
+}
+
+impl Buffer {
+    /// A buffer that the program supplied for `len` bytes; `data` is at least as long.
+    pub(super) fn supplied(data: Vec<u8>, len: usize) -> Self {
+        Self {
+            len: len.min(data.len()),
+            data,
+            home: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Copies `bytes` to `at`. False, and nothing done, if they do not fit.
+    #[must_use]
+    pub(super) fn write(&mut self, at: usize, bytes: &[u8]) -> bool {
+        let place = at
+            .checked_add(bytes.len())
+            .and_then(|end| self.data.get_mut(..self.len)?.get_mut(at..end));
+        place.map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
+    /// Shortens or lengthens to `len`, within the memory it has. False if that is not enough.
+    #[must_use]
+    pub(super) fn resize(&mut self, len: usize) -> bool {
+        let fits = len <= self.data.len();
+        if fits {
+            self.len = len;
+        }
+        fits
+    }
+
+    /// The first bytes of it, at most `len`.
+    pub(super) fn front(&self, len: usize) -> &[u8] {
+        self.data.get(..len.min(self.len)).unwrap_or_default()
+    }
+
+    /// The finished message. A shelved buffer goes home when the last reference is dropped.
+    pub(super) fn freeze(mut self) -> Bytes {
+        if self.home.is_some() {
+            return Bytes::from_owner(self);
+        }
+        let mut data = core::mem::take(&mut self.data);
+        data.truncate(self.len);
+        Bytes::from(data)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.front(self.len)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.put_back(core::mem::take(&mut self.data));
+        }
+    }
+}
+
+/// Small messages side by side, so that none needs an allocation of its own.
+///
+/// The memory is free again when all messages in it are: only for messages that the program can take
+/// at once, else a peer could hold a whole chunk with one message of each that never becomes complete in order.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    space: BytesMut,
+    size: usize,
+}
+
+impl Chunk {
+    /// Copies `header` and `data` one behind the other; together at most [`CHUNKED`] bytes.
+    pub(super) fn copy(&mut self, header: &[u8], data: &[u8]) -> Bytes {
+        let len = header.len().saturating_add(data.len());
+        if len == 0 {
+            return Bytes::new();
+        }
+        if self.space.capacity() < len && !self.space.try_reclaim(len.max(self.size)) {
+            self.size = self.size.saturating_mul(2).clamp(FIRST_CHUNK, CHUNK);
+            self.space = BytesMut::with_capacity(self.size.max(len));
+        }
+        self.space.extend_from_slice(header);
+        self.space.extend_from_slice(data);
+        self.space.split().freeze()
+    }
+}
+
+/// `header` and `data` one behind the other, in memory of their own.
+pub(super) fn copy_alone(pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
+    let len = header.len().saturating_add(data.len());
+    if len < SHELVED {
+        let mut own = Vec::with_capacity(len);
+        own.extend_from_slice(header);
+        own.extend_from_slice(data);
+        return Bytes::from(own);
+    }
+    let mut buffer = pool.take(len);
+    let written = buffer.write(0, header) && buffer.write(header.len(), data);
+    debug_assert!(written, "the buffer has this length");
+    buffer.freeze()
+}
+
+#[cfg(test)]
+mod tests;
