@@ -228,7 +228,7 @@ impl Controller for Cubic {
     }
 
     fn window(&self) -> u64 {
-        self.state.window as u64
+        self.state.window.round() as u64
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
@@ -263,6 +263,4 @@ fn cube_root(x: f64) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) fn cube_root_for_test(x: f64) -> f64 {
-    cube_root(x)
-}
+mod tests;

@@ -1,0 +1,363 @@
+//! Flows over one bottleneck: a drop-tail queue, a rate, a round trip, in virtual time.
+
+use crate::congestion::{AckSample, Cause, CongestionEvent, Controller, Cubic};
+use crate::pacer::Pacer;
+use crate::recovery::Rtt;
+use crate::time::{Duration, Instant, nanos};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+pub(super) const MTU: u64 = 1_472;
+/// Receivers wait this long for more to acknowledge.
+const ACK_DELAY: Duration = Duration::from_millis(1);
+/// Packets after which they wait no longer.
+const ACK_EVERY: usize = 8;
+
+/// The bottleneck.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    /// Bytes per second.
+    pub(super) rate: u64,
+    /// Round trip without any queue.
+    pub(super) rtt: Duration,
+    /// Packets that wait at most.
+    pub(super) queue: u64,
+    /// Packets waiting from which on arrivals are marked instead (RFC 3168); more than `queue`
+    /// for never.
+    pub(super) mark: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) sent: u64,
+    pub(super) dropped: u64,
+    pub(super) delivered: u64,
+    pub(super) marked: u64,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Start,
+    Arrive {
+        number: u64,
+        marked: bool,
+    },
+    /// The receiver will wait no longer to acknowledge its `nth` batch.
+    Flush {
+        nth: u64,
+    },
+    Ack {
+        numbers: Vec<u64>,
+        delay: Duration,
+        marked: bool,
+    },
+    Wake,
+    Timeout,
+}
+
+#[derive(Debug)]
+struct Flow {
+    controller: Cubic,
+    pacer: Pacer,
+    rtt: Rtt,
+    /// Numbers and times of packets in flight, ascending.
+    flight: VecDeque<(u64, Instant)>,
+    next: u64,
+    asleep_until: Option<Instant>,
+    /// When something was last acknowledged.
+    progress_at: Instant,
+    timer_runs: bool,
+    /// Received, not yet acknowledged.
+    waiting: Vec<u64>,
+    last_arrival: Instant,
+    batch: u64,
+    marked: bool,
+    /// Bytes left to send; most flows never end.
+    data: u64,
+    counts: Counts,
+}
+
+impl Flow {
+    fn in_flight(&self) -> u64 {
+        self.flight.len() as u64 * MTU
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Sim {
+    link: Link,
+    now: Instant,
+    /// When the link will have sent what is queued.
+    free_at: Instant,
+    flows: Vec<Flow>,
+    events: BinaryHeap<Reverse<(Instant, u64, usize, Event)>>,
+    serial: u64,
+}
+
+impl Sim {
+    pub(super) fn new(link: Link) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        Self {
+            link,
+            now,
+            free_at: now,
+            flows: Vec::new(),
+            events: BinaryHeap::new(),
+            serial: 0,
+        }
+    }
+
+    /// Adds a flow that begins `after` now and has `data` bytes to send.
+    pub(super) fn add(&mut self, after: Duration, data: u64) {
+        let begin = self.now + after;
+        self.flows.push(Flow {
+            controller: Cubic::new(MTU as usize),
+            pacer: Pacer::new(begin, MTU as usize),
+            rtt: Rtt::new(Duration::from_millis(100)),
+            flight: VecDeque::new(),
+            next: 0,
+            asleep_until: None,
+            progress_at: begin,
+            timer_runs: false,
+            waiting: Vec::new(),
+            last_arrival: begin,
+            batch: 0,
+            marked: false,
+            data,
+            counts: Counts::default(),
+        });
+        self.at(begin, self.flows.len() - 1, Event::Start);
+    }
+
+    /// Runs for `time` and returns what each flow did meanwhile.
+    pub(super) fn run(&mut self, time: Duration) -> Vec<Counts> {
+        let before: Vec<_> = self.flows.iter().map(|flow| flow.counts).collect();
+        let end = self.now + time;
+        while let Some(Reverse(first)) = self.events.peek()
+            && first.0 <= end
+        {
+            let Some(Reverse((now, _, flow, event))) = self.events.pop() else {
+                break;
+            };
+            self.now = now;
+            self.handle(flow, event);
+        }
+        self.now = end;
+        let during = |(flow, before): (&Flow, Counts)| Counts {
+            sent: flow.counts.sent - before.sent,
+            dropped: flow.counts.dropped - before.dropped,
+            delivered: flow.counts.delivered - before.delivered,
+            marked: flow.counts.marked - before.marked,
+        };
+        self.flows.iter().zip(before).map(during).collect()
+    }
+
+    /// The smoothed round trip of a flow.
+    pub(super) fn smoothed(&self, flow: usize) -> Duration {
+        self.flows[flow].rtt.smoothed()
+    }
+
+    pub(super) fn window(&self, flow: usize) -> u64 {
+        self.flows[flow].controller.window()
+    }
+
+    pub(super) fn set_rate(&mut self, rate: u64) {
+        self.link.rate = rate;
+    }
+
+    fn at(&mut self, time: Instant, flow: usize, event: Event) {
+        self.serial += 1;
+        self.events.push(Reverse((time, self.serial, flow, event)));
+    }
+
+    fn handle(&mut self, flow: usize, event: Event) {
+        match event {
+            Event::Start | Event::Wake => {}
+            Event::Arrive { number, marked } => return self.arrive(flow, number, marked),
+            Event::Flush { nth } if nth == self.flows[flow].batch => return self.acknowledge(flow),
+            Event::Flush { .. } => return,
+            Event::Ack {
+                numbers,
+                delay,
+                marked,
+            } => self.acked(flow, &numbers, delay, marked),
+            Event::Timeout => self.timeout(flow),
+        }
+        self.send(flow);
+    }
+
+    fn send(&mut self, index: usize) {
+        loop {
+            let (now, flow) = (self.now, &mut self.flows[index]);
+            if flow.in_flight() + MTU > flow.controller.window() || flow.data < MTU {
+                break;
+            }
+            if let Some(rate) = flow.controller.pacing_rate(&flow.rtt)
+                && flow.pacer.budget(now, rate) < MTU
+            {
+                let next = flow.pacer.next_time(now, rate, MTU);
+                if flow.asleep_until.is_none_or(|until| until <= now) {
+                    flow.asleep_until = Some(next);
+                    self.at(next, index, Event::Wake);
+                }
+                return;
+            }
+            flow.pacer.consume(MTU);
+            let number = flow.next;
+            flow.next += 1;
+            flow.data -= MTU;
+            flow.flight.push_back((number, now));
+            let in_flight = flow.in_flight();
+            flow.controller.on_sent(now, MTU, in_flight);
+            flow.counts.sent += 1;
+            self.enqueue(index, number);
+        }
+        let flow = &mut self.flows[index];
+        if !flow.flight.is_empty() && !flow.timer_runs {
+            flow.timer_runs = true;
+            let timeout = self.now + flow.rtt.pto(ACK_DELAY) * 2;
+            self.at(timeout, index, Event::Timeout);
+        }
+    }
+
+    /// Nothing acknowledged for two probe timeouts: the end of a flight was lost.
+    fn timeout(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let last_sent = flow.flight.back().map_or(self.now, |packet| packet.1);
+        let timeout = flow.progress_at.max(last_sent) + flow.rtt.pto(ACK_DELAY) * 2;
+        flow.timer_runs = timeout > self.now;
+        if flow.timer_runs {
+            self.at(timeout, index, Event::Timeout);
+        } else {
+            self.lose_below(index, u64::MAX);
+        }
+    }
+
+    /// Puts a packet into the bottleneck's queue, if there is room.
+    fn enqueue(&mut self, flow: usize, number: u64) {
+        let waiting = nanos(self.free_at.since(self.now)) as u128 * u128::from(self.link.rate);
+        let waiting = (waiting / 1_000_000_000) as u64 / MTU;
+        if waiting >= self.link.queue {
+            self.flows[flow].counts.dropped += 1;
+            return;
+        }
+        let marked = waiting >= self.link.mark;
+        self.flows[flow].counts.marked += u64::from(marked);
+        let transmission = Duration::from_nanos(MTU * 1_000_000_000 / self.link.rate);
+        self.free_at = self.free_at.max(self.now) + transmission;
+        self.at(
+            self.free_at + self.link.rtt / 2,
+            flow,
+            Event::Arrive { number, marked },
+        );
+    }
+
+    fn arrive(&mut self, index: usize, number: u64, marked: bool) {
+        let flow = &mut self.flows[index];
+        flow.counts.delivered += 1;
+        flow.waiting.push(number);
+        flow.marked |= marked;
+        flow.last_arrival = self.now;
+        if flow.waiting.len() >= ACK_EVERY {
+            self.acknowledge(index);
+        } else if flow.waiting.len() == 1 {
+            let nth = flow.batch;
+            self.at(self.now + ACK_DELAY, index, Event::Flush { nth });
+        }
+    }
+
+    fn acknowledge(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let ack = Event::Ack {
+            numbers: core::mem::take(&mut flow.waiting),
+            delay: self.now.since(flow.last_arrival),
+            marked: core::mem::take(&mut flow.marked),
+        };
+        flow.batch += 1;
+        self.at(self.now + self.link.rtt / 2, index, ack);
+    }
+
+    fn acked(&mut self, index: usize, numbers: &[u64], delay: Duration, marked: bool) {
+        let (now, flow) = (self.now, &mut self.flows[index]);
+        let in_flight_before = flow.in_flight();
+        let Some(&largest) = numbers.last() else {
+            return;
+        };
+        let Ok(at) = flow
+            .flight
+            .binary_search_by_key(&largest, |packet| packet.0)
+        else {
+            return;
+        };
+        let sent_at = flow.flight[at].1;
+        flow.rtt.update(now.since(sent_at), delay, ACK_DELAY);
+        // Nothing is reordered: what is older and not told of is lost, or soon will be.
+        let mut holes = Vec::new();
+        while let Some(packet) = flow.flight.front().copied()
+            && packet.0 <= largest
+        {
+            flow.flight.pop_front();
+            if numbers.binary_search(&packet.0).is_err() {
+                holes.push(packet);
+            }
+        }
+        holes
+            .into_iter()
+            .rev()
+            .for_each(|packet| flow.flight.push_front(packet));
+        flow.progress_at = now;
+        if marked {
+            let in_flight = flow.in_flight();
+            flow.controller.on_congestion(
+                now,
+                &CongestionEvent {
+                    cause: Cause::Ecn,
+                    bytes_lost: 0,
+                    largest_lost_sent_at: sent_at,
+                    persistent: false,
+                    in_flight,
+                },
+            );
+        }
+        self.lose_below(index, largest.saturating_sub(2));
+        let flow = &mut self.flows[index];
+        flow.controller.on_ack(
+            now,
+            &AckSample {
+                bytes: (in_flight_before - flow.in_flight()).min(numbers.len() as u64 * MTU),
+                in_flight_before,
+                largest_sent_at: sent_at,
+                rtt: &flow.rtt,
+                app_limited: false,
+            },
+        );
+    }
+
+    /// Declares what is in flight with numbers below `number` lost.
+    fn lose_below(&mut self, index: usize, number: u64) {
+        let flow = &mut self.flows[index];
+        let (mut lost, mut last) = (0, None);
+        while let Some(packet) = flow.flight.front().copied()
+            && packet.0 < number
+        {
+            flow.flight.pop_front();
+            lost += MTU;
+            last = Some(packet);
+        }
+        let Some((_, largest_lost_sent_at)) = last else {
+            return;
+        };
+        let in_flight = flow.in_flight();
+        flow.data += lost;
+        flow.controller.on_congestion(
+            self.now,
+            &CongestionEvent {
+                cause: Cause::Loss,
+                bytes_lost: lost,
+                largest_lost_sent_at,
+                persistent: false,
+                in_flight,
+            },
+        );
+    }
+}
