@@ -58,6 +58,8 @@ pub struct AckSummary {
     pub rate: Option<RateSample>,
     /// Packets declared lost by a threshold that were acknowledged now.
     pub spurious: u32,
+    /// Size of the largest eliciting packet acknowledged now, 0 if there was none.
+    pub largest_acked_size: usize,
     /// Size of the largest MTU probe acknowledged now.
     pub mtu_probe_acked: Option<usize>,
     /// What this acknowledgement showed to be lost.
@@ -71,6 +73,8 @@ pub struct LossSummary {
     pub bytes: u64,
     /// How many packets.
     pub packets: u32,
+    /// Size of the largest of them, 0 if there was none.
+    pub largest_size: usize,
     /// When the newest of them was sent.
     pub largest_lost_sent_at: Option<Instant>,
     /// Whether they span three probe timeouts without a sign of life (RFC 9002 7.6).
@@ -277,6 +281,13 @@ impl Recovery {
         self.ledger.flying() > 0
     }
 
+    /// The handshake measured a round trip: it stands until packets measure another.
+    pub fn set_initial_rtt(&mut self, initial: Duration) {
+        if !self.rtt.has_sample() {
+            self.rtt = Rtt::new(initial);
+        }
+    }
+
     /// The round-trip time.
     #[must_use]
     pub const fn rtt(&self) -> &Rtt {
@@ -354,8 +365,10 @@ impl Recovery {
         self.delivery.delivered = self.delivery.delivered.saturating_add(u64::from(slot.size));
         self.delivery.delivered_at = now;
         let summary = &mut acked.summary;
+        let size = slot.size as usize;
+        summary.largest_acked_size = summary.largest_acked_size.max(size);
         if slot.mtu_probe {
-            summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(slot.size as usize));
+            summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(size));
         }
         match slot.fate {
             Fate::Flying => {
@@ -449,13 +462,14 @@ impl Recovery {
             if crossed_acked {
                 run.interrupt();
             }
+            let size = slot.size as usize;
             if slot.mtu_probe {
-                let size = slot.size as usize;
                 lost.mtu_probe_lost = Some(lost.mtu_probe_lost.map_or(size, |s| s.min(size)));
                 continue;
             }
             lost.bytes = lost.bytes.saturating_add(u64::from(slot.size));
             lost.packets = lost.packets.saturating_add(1);
+            lost.largest_size = lost.largest_size.max(size);
             lost.largest_lost_sent_at = Some(slot.sent_at);
             if self
                 .persistence_from

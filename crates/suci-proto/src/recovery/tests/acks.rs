@@ -409,8 +409,22 @@ fn mtu_probe_acked_is_reported_with_its_size() {
     bench.send(2, 0);
     assert_eq!(bench.recovery.in_flight(), 3_872);
     let summary = bench.ack(10, &[0..=2]);
-    assert_eq!(summary.mtu_probe_acked, Some(1_472));
+    assert_eq!(
+        (summary.mtu_probe_acked, summary.largest_acked_size),
+        (Some(1_472), 1_472)
+    );
     assert_eq!(summary.newly_acked_bytes, 3_872);
     bench.send(3, 10);
     assert_eq!(bench.ack(20, &[3..=3]).mtu_probe_acked, None);
+}
+
+#[test]
+fn a_better_guess_of_the_round_trip_counts_until_one_is_measured() {
+    let mut bench = Bench::new();
+    bench.recovery.set_initial_rtt(ms(10));
+    assert_eq!(bench.recovery.rtt().smoothed(), ms(10));
+    bench.send(0, 0);
+    bench.ack(30, &[0..=0]);
+    bench.recovery.set_initial_rtt(ms(10));
+    assert_eq!(bench.recovery.rtt().smoothed(), ms(30));
 }

@@ -17,6 +17,7 @@ fn three_later_packets_make_a_loss() {
     let lost = LossSummary {
         bytes: 100,
         packets: 1,
+        largest_size: 100,
         largest_lost_sent_at: Some(at(100)),
         ..LossSummary::default()
     };
@@ -48,6 +49,7 @@ fn overtaken_packets_are_lost_by_the_loss_timer() {
     let expected = LossSummary {
         bytes: 1_000,
         packets: 1,
+        largest_size: 1_000,
         largest_lost_sent_at: Some(at(101)),
         ..LossSummary::default()
     };

@@ -264,7 +264,7 @@ impl World {
             }
         }
         let (mut bytes, mut packets, mut spurious, mut eliciting) = (0, 0, 0, false);
-        let mut newest = None;
+        let (mut newest, mut largest_size) = (None, 0);
         for (number, frames) in &reports.acked {
             assert!(ranges.iter().any(|range| range.contains(number)));
             let packet = self.packets.get_mut(number).unwrap();
@@ -280,7 +280,10 @@ impl World {
                 State::Silent => {}
                 State::Acked => panic!("{number} acknowledged twice"),
             }
-            eliciting |= packet.state != State::Silent;
+            if packet.state != State::Silent {
+                eliciting = true;
+                largest_size = largest_size.max(packet.size);
+            }
             let dropped = matches!(packet.state, State::Lost { dropped: true, .. });
             newest = newest.max(Some((*number, packet.sent_at, dropped)));
             packet.state = State::Acked;
@@ -297,6 +300,7 @@ impl World {
             summary.largest_newly_acked_sent_at,
             newest.map(|(_, sent_at, _)| sent_at)
         );
+        assert_eq!(summary.largest_acked_size, largest_size);
         let Some((newest, sent_at, dropped)) = newest else {
             assert_eq!(*summary, AckSummary::default());
             assert!(reports.lost.is_empty());
@@ -352,7 +356,7 @@ impl World {
             .is_some_and(|resumed| self.now < resumed + rtt.pto(MAX_ACK_DELAY));
         let forget_at = self.now + rtt.pto(MAX_ACK_DELAY) * 2;
         let largest = self.largest_acked;
-        let (mut bytes, mut packets, mut probe) = (0, 0, None);
+        let (mut bytes, mut packets, mut probe, mut largest_size) = (0, 0, None, 0);
         for (number, frames) in &reports.lost {
             assert!(!held, "declared within one timeout of a pause");
             let packet = self.packets.get_mut(number).unwrap();
@@ -370,9 +374,11 @@ impl World {
             } else {
                 bytes += packet.size as u64;
                 packets += 1;
+                largest_size = largest_size.max(packet.size);
             }
         }
         assert_eq!((summary.bytes, summary.packets), (bytes, packets));
+        assert_eq!(summary.largest_size, largest_size);
         assert_eq!(summary.mtu_probe_lost, probe);
         let Some(largest) = largest else { return };
         for (number, packet) in self.packets.range(..largest) {
