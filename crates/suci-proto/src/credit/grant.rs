@@ -29,13 +29,15 @@ pub struct Grant {
     /// Bytes that the kernel charges for one of this peer's packets.
     charge: u64,
     last_drained: Instant,
-    generation_at: Instant,
+    /// When the share was given.
+    given_at: Instant,
     reclaimed_at: Option<Instant>,
-    /// The peer wants an answer (BLOCKED, or it went beyond its limit).
+    /// The peer needs to hear: it asked (BLOCKED), went beyond its limit, or waited until now.
     forced: bool,
     /// Something drained since the last announcement asked for an acknowledgement.
     eliciting: bool,
-    pub(super) waiting: bool,
+    /// Its turn among those who wait for credit.
+    pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
     pub(super) booked: Booked,
 }
@@ -90,11 +92,11 @@ impl Grant {
             },
             charge,
             last_drained: now,
-            generation_at: now,
+            given_at: now,
             reclaimed_at: None,
             forced: false,
             eliciting: false,
-            waiting: false,
+            waiting: None,
             retired: false,
             booked: Booked::default(),
         };
@@ -167,7 +169,7 @@ impl Grant {
     /// When the grant lapses unless something more is drained; `None` once it did.
     #[must_use]
     pub fn lapse_at(&self) -> Option<Instant> {
-        (self.outstanding() > 0 || self.live || self.waiting)
+        (self.outstanding() > 0 || self.live || self.waiting.is_some())
             .then(|| self.last_drained + CREDIT_LAPSE * 2)
     }
 
@@ -242,15 +244,23 @@ impl Grant {
         self.last_drained
     }
 
-    pub(super) fn generation_since(&self) -> Instant {
-        self.generation_at
+    pub(super) fn given_at(&self) -> Instant {
+        self.given_at
     }
 
     pub(super) fn reclaimed_at(&self) -> Option<Instant> {
         self.reclaimed_at
     }
 
-    pub(super) fn drained(&mut self, number: PacketNumber, eliciting: bool, now: Instant) {
+    /// Notes a packet that was drained; the share falls to `target` if it is more.
+    pub(super) fn drained(
+        &mut self,
+        number: PacketNumber,
+        eliciting: bool,
+        target: u64,
+        now: Instant,
+    ) {
+        self.share = self.share.min(target);
         self.last_drained = self.last_drained.max(now);
         self.eliciting |= eliciting;
         let beyond = self
@@ -283,19 +293,22 @@ impl Grant {
     }
 
     /// Sets what the policy allots. More counts at once; less stops the limit until it fits,
-    /// since what was announced stays granted. `control` of a lower value takes effect once
-    /// the peer has proved that it knows.
+    /// since what was announced stays granted. A share of 0 still follows the highest number
+    /// drained, which renews the numbers for control: who waits must be able to say so again.
+    /// A lower `control` takes effect once the peer has proved that it knows.
     pub(super) fn set_share(&mut self, share: u64, control: u64, now: Instant) {
-        if share == 0 || self.reclaimed_at.is_some() {
+        if self.reclaimed_at.is_some() {
             return;
         }
         self.set_control(control);
         if !self.live {
             self.live = true;
             self.generation = self.generation.saturating_add(1);
-            self.generation_at = now;
             self.control.at_start = control;
-            self.forced = false;
+        }
+        if self.share == 0 && share > 0 {
+            self.given_at = now;
+            self.forced = true;
         }
         self.share = share;
         self.raise();
@@ -312,7 +325,7 @@ impl Grant {
 
     /// Moves the limit up to the share, if what is outstanding leaves room.
     fn raise(&mut self) {
-        if !self.live || self.share == 0 || self.outstanding() > self.share {
+        if !self.live || self.reclaimed_at.is_some() || self.outstanding() > self.share {
             return;
         }
         let late = self.share / LATE_PART;

@@ -81,7 +81,8 @@ impl SendCredit {
     /// `answered`: when we sent the packet that this grant answers (INIT's sending time; for
     /// the grant in INIT the time in the cookie it brought back), since the grant is no younger.
     #[must_use]
-    pub fn new(first: PacketNumber, initial: &SocketCredit, answered: Instant) -> Self {
+    pub fn new(first: PacketNumber, initial: impl Into<SocketCredit>, answered: Instant) -> Self {
+        let initial = initial.into();
         let limit_end = first.saturating_add(initial.limit).saturating_add(1);
         Self {
             generation: initial.generation,
@@ -186,7 +187,8 @@ impl SendCredit {
     }
 
     /// Applies a CREDIT. True if it gave more than there was.
-    pub fn on_grant(&mut self, credit: &SocketCredit, now: Instant) -> bool {
+    pub fn on_grant(&mut self, credit: impl Into<SocketCredit>, now: Instant) -> bool {
+        let credit = credit.into();
         self.settle(now);
         let limit_end = credit.limit.saturating_add(1);
         if credit.generation > self.generation {
@@ -281,7 +283,8 @@ impl SendCredit {
 
     /// A quarter of the newest grant is left, or less.
     fn is_low(&self, next: PacketNumber) -> bool {
-        self.live && self.limit_end.saturating_sub(next) <= self.refresh.window / 4
+        let left = self.limit_end.saturating_sub(next);
+        self.live && self.refresh.window > 0 && left <= self.refresh.window / 4
     }
 
     /// Notes that data, or acks that may not go, wait for credit: BLOCKED becomes due one

@@ -5,6 +5,7 @@ use crate::credit::grant::Booked;
 use crate::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
+use std::collections::BTreeMap;
 
 /// Fewest control packets that a peer may have beyond its limit; the peer limit follows from it.
 const CONTROL_MIN: u64 = 2;
@@ -12,14 +13,20 @@ const CONTROL_MIN: u64 = 2;
 /// Most of them: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
-/// A newcomer takes at most this part of the control reserve that is left, so that a burst of
-/// newcomers finds some before the first ones have heard that theirs shrank.
-const CONTROL_PART: u64 = 32;
+/// A newcomer takes at most this part of what is left, so that a burst of newcomers finds some
+/// before the first ones have shrunk. Its first packet brings it the even share.
+const NEWCOMER_PART: u64 = 32;
+
+/// But it should start with this many packets (the initial window of RFC 6928)...
+const FIRST_PACKETS: u64 = 10;
+
+/// ... unless they are more than this part of what is left.
+const FIRST_PART: u64 = 8;
 
 /// A peer that sent nothing for so long may be asked to return what it does not use.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// While others wait with nothing, a generation lasts so long even in use.
+/// While others wait with nothing, a share lasts so long even in use.
 const TURN: Duration = Duration::from_secs(1);
 
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
@@ -78,7 +85,9 @@ pub struct Shares {
     data_budget: u64,
     control_budget: u64,
     peers: u64,
-    waiting: u64,
+    /// Who asked (BLOCKED) when nothing was free, by turn: its peer and what one packet costs.
+    waiting: BTreeMap<u64, (usize, u64)>,
+    next_turn: u64,
     /// One packet of each peer that waits.
     waiting_bytes: u64,
     booked: Booked,
@@ -95,7 +104,8 @@ impl Shares {
             data_budget: budget - control,
             control_budget: control / CONTROL_CHARGE,
             peers: 0,
-            waiting: 0,
+            waiting: BTreeMap::new(),
+            next_turn: 0,
             waiting_bytes: 0,
             booked: Booked {
                 bytes: 0,
@@ -137,7 +147,9 @@ impl Shares {
             .clamp(CONTROL_MIN, CONTROL_MAX)
     }
 
-    const fn control_free(&self) -> u64 {
+    /// Control packets beyond the limits that nobody was given.
+    #[must_use]
+    pub const fn control_free(&self) -> u64 {
         self.control_budget.saturating_sub(self.booked.control)
     }
 
@@ -243,17 +255,20 @@ impl Shares {
         eliciting: bool,
         now: Instant,
     ) {
-        grant.drained(number, eliciting, now);
+        grant.drained(number, eliciting, self.target(grant), now);
         self.allot(grant, now);
     }
 
-    /// Answers BLOCKED: a CREDIT is due if the peer has any, and if not it waits for some.
-    pub fn on_blocked(&mut self, grant: &mut Grant, now: Instant) {
+    /// Answers BLOCKED: a CREDIT is due if the peer has any, and if not it waits for its turn.
+    /// `peer` is what [`next_to_serve`](Self::next_to_serve) will call it.
+    pub fn on_blocked(&mut self, grant: &mut Grant, peer: usize, now: Instant) {
         grant.blocked();
         self.allot(grant, now);
-        if grant.is_dormant() && !grant.waiting && !grant.retired {
-            grant.waiting = true;
-            self.waiting = self.waiting.saturating_add(1);
+        if grant.is_dormant() && grant.waiting.is_none() && !grant.retired {
+            let turn = self.next_turn;
+            self.next_turn = turn.saturating_add(1);
+            grant.waiting = Some(turn);
+            self.waiting.insert(turn, (peer, grant.charge()));
             self.waiting_bytes = self.waiting_bytes.saturating_add(grant.charge());
         }
     }
@@ -289,10 +304,12 @@ impl Shares {
         lapsed
     }
 
-    /// Whether somebody waits with nothing and could be served: see [`wake`](Self::wake).
+    /// The peer that waited longest, if there is credit for it now: [`wake`](Self::wake) its
+    /// grant, then ask again. Look here whenever a RETURN, a lapse or a departure freed some.
     #[must_use]
-    pub const fn can_serve_waiting(&self) -> bool {
-        self.waiting > 0 && self.free() >= self.waiting_bytes
+    pub fn next_to_serve(&self) -> Option<usize> {
+        let (_, (peer, charge)) = self.waiting.first_key_value()?;
+        (*charge <= self.free()).then_some(*peer)
     }
 
     /// Whether this grant should be RECLAIMed, first or again.
@@ -305,10 +322,10 @@ impl Shares {
             return false;
         }
         let idle = now >= grant.idle_since() + IDLE;
-        let had_turn = now >= grant.generation_since() + TURN;
-        let starving = self.waiting > 0 && self.free() < self.waiting_bytes;
+        let had_turn = now >= grant.given_at() + TURN;
+        let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let narrow = self.free() < self.even() && grant.outstanding() > self.target(grant);
-        let control_short = self.control_free() < CONTROL_PART
+        let control_short = self.control_free() < NEWCOMER_PART
             && grant.control() > self.control_target().max(CONTROL_MIN);
         (starving && (idle || had_turn)) || ((narrow || control_short) && idle)
     }
@@ -328,17 +345,18 @@ impl Shares {
         packets(self.even(), grant.charge()).max(1)
     }
 
-    /// Packets for a peer that has none: half of what is free, so that a burst of newcomers all
-    /// get some, at least one if there is one, at most the even share.
+    /// Packets for a peer that has none: a part of what is free, at least one if there is one,
+    /// at most the even share.
     fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();
-        let bytes = booked.saturating_add((free / 2).max(free.min(charge)));
-        packets(bytes, charge).min(packets(self.even(), charge).max(1))
+        let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
+        let bytes = (free / NEWCOMER_PART).max(first).max(free.min(charge));
+        packets(booked.saturating_add(bytes), charge).min(packets(self.even(), charge).max(1))
     }
 
     fn newcomer_control(&self, booked: u64) -> u64 {
         let free = self.control_free().saturating_add(booked);
-        (free / CONTROL_PART)
+        (free / NEWCOMER_PART)
             .clamp(CONTROL_MIN, CONTROL_MAX)
             .min(self.control_target())
     }
@@ -351,21 +369,29 @@ impl Shares {
             } else {
                 self.share_for_active(grant)
             };
-            let control = self.control_for(grant);
             if share > 0 {
                 self.stop_waiting(grant);
-                grant.set_share(share, control, now);
             }
+            grant.set_share(share, self.control_for(grant), now);
         }
         self.settle(grant);
     }
 
+    /// Those who wait come in their order, and before everybody else.
     fn share_for_dormant(&self, grant: &Grant) -> u64 {
-        let others = if grant.waiting { 0 } else { self.waiting_bytes };
-        if self.free() < others.saturating_add(grant.charge()) {
+        let before = match grant.waiting {
+            Some(turn) => self
+                .waiting
+                .range(..turn)
+                .map(|(_, (_, charge))| *charge)
+                .sum(),
+            None => self.waiting_bytes,
+        };
+        if self.free() < before.saturating_add(grant.charge()) {
             return 0;
         }
-        self.room_for_newcomer(grant.booked.bytes, grant.charge())
+        let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
+        newcomer.max(self.share_for_active(grant))
     }
 
     fn share_for_active(&self, grant: &Grant) -> u64 {
@@ -388,8 +414,8 @@ impl Shares {
     }
 
     fn stop_waiting(&mut self, grant: &mut Grant) {
-        if core::mem::take(&mut grant.waiting) {
-            self.waiting = self.waiting.saturating_sub(1);
+        if let Some(turn) = grant.waiting.take() {
+            self.waiting.remove(&turn);
             self.waiting_bytes = self.waiting_bytes.saturating_sub(grant.charge());
         }
     }

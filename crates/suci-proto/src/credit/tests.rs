@@ -1,1 +1,52 @@
-//! Socket credit.
+//! Socket credit: each rule alone, then all of them against a hostile network.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed unwrap is a failed test"
+)]
+
+use super::*;
+use crate::limits::{CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU};
+use crate::time::{Duration, Instant};
+
+mod grant;
+mod model;
+mod send;
+mod shares;
+
+/// A buffer whose budget holds this many full packets.
+fn buffer(packets: u64) -> u64 {
+    packets * DATA_CHARGE * 2
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+const L: u64 = CREDIT_LAPSE.as_millis() as u64;
+
+/// A socket with one peer, whose share is `share` packets.
+fn one(share: u64, first: PacketNumber) -> (Shares, Grant) {
+    let mut shares = Shares::new(buffer(share * 2) + 8);
+    let mut grant = shares
+        .admit(first, ETHERNET_MTU, at(0))
+        .expect("room for one");
+    shares.wake(&mut grant, at(0));
+    assert_eq!(grant.share(), share);
+    (shares, grant)
+}
+
+fn offer(generation: u64, limit: PacketNumber, control: u64) -> SocketCredit {
+    SocketCredit {
+        generation,
+        limit,
+        control,
+    }
+}
+
+/// Nothing is on the books.
+fn is_unused(shares: &Shares, recv_buffer: u64) -> bool {
+    let fresh = Shares::new(recv_buffer);
+    (shares.peers(), shares.free(), shares.next_to_serve()) == (0, fresh.free(), None)
+        && shares.control_free() == fresh.control_free()
+}

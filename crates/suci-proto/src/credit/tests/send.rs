@@ -1,0 +1,340 @@
+//! The sender's half.
+
+use super::*;
+
+const PTO: Duration = Duration::from_millis(20);
+
+fn sender(limit: u64, control: u64) -> SendCredit {
+    SendCredit::new(0, offer(0, limit, control), at(0))
+}
+
+#[test]
+fn data_goes_up_to_the_limit() {
+    let credit = sender(9, 2);
+    assert_eq!(credit.data_allowance(0, at(1)), 10);
+    assert_eq!(credit.data_allowance(9, at(1)), 1);
+    assert!(credit.may_send_data(9, at(1)));
+    assert!(!credit.may_send_data(10, at(1)));
+    assert_eq!(credit.data_allowance(500, at(1)), 0);
+    assert_eq!((credit.generation(), credit.limit()), (0, 9));
+}
+
+#[test]
+fn the_first_grant_counts_from_the_first_number() {
+    let credit = SendCredit::new(1_000, offer(0, 0, 2), at(0));
+    assert!(credit.may_send_data(1_000, at(1)));
+    assert!(!credit.may_send_data(1_001, at(1)));
+}
+
+#[test]
+fn f21_control_passes_a_closed_window_in_small_packets() {
+    let mut credit = sender(9, 2);
+    assert_eq!(credit.may_send_control(9, at(1)), ControlAllowance::Free);
+    assert_eq!(credit.may_send_control(10, at(1)), ControlAllowance::Small);
+    assert_eq!(credit.may_send_control(11, at(1)), ControlAllowance::Small);
+    credit.on_sent(10, at(5), false);
+    credit.on_sent(11, at(7), false);
+    assert_eq!(
+        credit.may_send_control(12, at(8)),
+        ControlAllowance::No(at(7 + L))
+    );
+    assert_eq!(
+        credit.may_send_control(12, at(7 + L)),
+        ControlAllowance::Small,
+        "one each L"
+    );
+    credit.on_sent(12, at(7 + L), false);
+    assert_eq!(
+        credit.may_send_control(13, at(8 + L)),
+        ControlAllowance::No(at(7 + 2 * L))
+    );
+}
+
+#[test]
+fn control_within_the_limit_does_not_delay_control_beyond_it() {
+    let mut credit = sender(9, 0);
+    credit.on_sent(9, at(5), false);
+    assert_eq!(
+        credit.may_send_control(10, at(6)),
+        ControlAllowance::Small,
+        "the first each L"
+    );
+    credit.on_sent(10, at(6), false);
+    assert_eq!(
+        credit.may_send_control(11, at(7)),
+        ControlAllowance::No(at(6 + L))
+    );
+    assert!(credit.on_grant(offer(0, 20, 0), at(8)));
+    assert_eq!(credit.may_send_control(11, at(8)), ControlAllowance::Free);
+}
+
+#[test]
+fn a_generation_only_rises() {
+    let mut credit = sender(9, 2);
+    assert!(credit.on_grant(offer(0, 20, 3), at(1)));
+    assert!(
+        !credit.on_grant(offer(0, 15, 9), at(1)),
+        "an older announcement came later"
+    );
+    assert_eq!(credit.limit(), 20);
+    assert_eq!(credit.may_send_control(23, at(1)), ControlAllowance::Small);
+    credit.on_sent(23, at(1), false);
+    assert!(matches!(
+        credit.may_send_control(24, at(1)),
+        ControlAllowance::No(_)
+    ));
+    assert!(
+        !credit.on_grant(offer(0, 20, 1), at(1)),
+        "nothing more for data"
+    );
+    assert!(
+        matches!(credit.may_send_control(22, at(1)), ControlAllowance::No(_)),
+        "the smaller"
+    );
+    assert!(!credit.on_grant(offer(0, 20, 7), at(1)));
+    assert!(
+        matches!(credit.may_send_control(22, at(1)), ControlAllowance::No(_)),
+        "not back"
+    );
+}
+
+#[test]
+fn a_higher_generation_replaces_even_downwards() {
+    let mut credit = sender(100, 2);
+    assert!(credit.on_grant(offer(1, 50, 4), at(1)));
+    assert_eq!((credit.generation(), credit.limit()), (1, 50));
+    assert_eq!(credit.may_send_control(54, at(1)), ControlAllowance::Small);
+    assert!(
+        !credit.on_grant(offer(0, 200, 9), at(1)),
+        "an ended generation"
+    );
+    assert_eq!((credit.generation(), credit.limit()), (1, 50));
+}
+
+#[test]
+fn lapses_l_after_the_newest_acked_packet_was_sent() {
+    let mut credit = sender(9, 2);
+    credit.on_sent(0, at(100), true);
+    credit.on_acked(at(100), at(3_000));
+    credit.on_acked(at(50), at(3_001));
+    assert_eq!(credit.lapse_at(), Some(at(100 + L)));
+    assert!(credit.may_send_data(1, at(99 + L)));
+    assert!(!credit.lapsed(at(99 + L)));
+    assert!(credit.lapsed(at(100 + L)));
+    assert!(!credit.may_send_data(1, at(100 + L)));
+    // Control now counts from what was sent, not from what had been granted.
+    assert_eq!(
+        credit.may_send_control(2, at(100 + L)),
+        ControlAllowance::Small
+    );
+    credit.on_sent(1, at(100 + L), false);
+    credit.on_sent(2, at(100 + L), false);
+    assert_eq!(
+        credit.may_send_control(3, at(101 + L)),
+        ControlAllowance::No(at(100 + 2 * L)),
+        "the reserve is used up"
+    );
+}
+
+#[test]
+fn a_lapse_is_for_ever_and_returned() {
+    let mut credit = sender(9, 2);
+    credit.on_sent(0, at(1), true);
+    credit.on_sent(1, at(9_000), true);
+    assert_eq!(credit.return_due(at(9_000)), None);
+    assert_eq!(
+        credit.return_due(at(L)),
+        Some(SocketReturn {
+            generation: 0,
+            highest: 1
+        }),
+        "known before anything was called"
+    );
+    // The ack of a late packet comes too late: the receiver may have counted on the lapse.
+    credit.on_acked(at(9_000), at(L));
+    assert_eq!(credit.lapse_at(), None);
+    assert!(!credit.may_send_data(2, at(L)));
+    assert!(!credit.on_grant(offer(0, 50, 2), at(L)), "ended");
+    assert!(!credit.return_asked());
+    assert_eq!(
+        credit.return_due(at(L)),
+        Some(SocketReturn {
+            generation: 0,
+            highest: 1
+        })
+    );
+    credit.on_return_sent(at(L));
+    assert_eq!(credit.return_due(at(L)), None);
+    credit.on_return_lost(7);
+    assert_eq!(credit.return_due(at(L)), None, "another generation's");
+    credit.on_return_lost(0);
+    assert!(credit.return_due(at(L)).is_some());
+    assert!(credit.on_grant(offer(1, 50, 2), at(L)));
+    assert_eq!(credit.return_due(at(L)), None);
+    assert_eq!(credit.data_allowance(2, at(L)), 49);
+}
+
+#[test]
+fn a_generation_without_fresh_ack_is_returned_at_once() {
+    let mut credit = sender(9, 2);
+    assert!(
+        !credit.on_grant(offer(1, 50, 2), at(L)),
+        "it may be minutes old"
+    );
+    assert!(!credit.may_send_data(0, at(L)));
+    assert_eq!(credit.return_due(at(L)).map(|r| r.generation), Some(1));
+    credit.on_acked(at(L - 5), at(L));
+    assert!(credit.on_grant(offer(2, 50, 2), at(L)));
+    assert_eq!(credit.data_allowance(0, at(L)), 51);
+}
+
+#[test]
+fn reclaim_is_answered_each_time_and_ends_the_generation() {
+    let mut credit = sender(9, 2);
+    credit.on_sent(0, at(1), true);
+    credit.on_sent(1, at(1), true);
+    credit.on_reclaim(0, at(2));
+    assert!(credit.return_asked());
+    let answer = SocketReturn {
+        generation: 0,
+        highest: 1,
+    };
+    assert_eq!(credit.return_due(at(2)), Some(answer));
+    assert!(!credit.may_send_data(2, at(2)));
+    assert_eq!(credit.limit(), 1, "frozen at what was sent");
+    assert_eq!(credit.may_send_control(2, at(2)), ControlAllowance::Small);
+    credit.on_return_sent(at(2));
+    assert!(!credit.return_asked());
+    assert!(
+        !credit.on_grant(offer(0, 90, 2), at(3)),
+        "its later grants are ignored"
+    );
+    credit.on_sent(2, at(2), true);
+    credit.on_reclaim(0, at(4));
+    assert_eq!(
+        credit.return_due(at(4)),
+        Some(SocketReturn {
+            generation: 0,
+            highest: 2
+        })
+    );
+    assert!(credit.on_grant(offer(1, 90, 2), at(5)));
+    credit.on_reclaim(0, at(6));
+    assert_eq!(credit.return_due(at(6)), None, "of a past generation");
+    assert!(credit.may_send_data(3, at(6)));
+}
+
+#[test]
+fn reclaim_may_overtake_the_grant_it_ends() {
+    let mut credit = sender(9, 2);
+    credit.on_reclaim(3, at(1));
+    assert_eq!(
+        credit.return_due(at(1)),
+        Some(SocketReturn {
+            generation: 3,
+            highest: 0
+        })
+    );
+    assert!(!credit.on_grant(offer(3, 90, 2), at(2)));
+    assert!(!credit.may_send_data(0, at(2)));
+    assert!(credit.on_grant(offer(4, 90, 2), at(3)));
+}
+
+#[test]
+fn f19_blocked_repeats_with_back_off_until_credit_comes() {
+    let mut credit = sender(0, 64);
+    credit.on_sent(0, at(0), true);
+    assert_eq!(credit.blocked_timer(), None);
+    credit.on_waiting(at(10), PTO);
+    credit.on_waiting(at(25), PTO);
+    assert_eq!(
+        credit.blocked_timer(),
+        Some(at(30)),
+        "the first call counts"
+    );
+    assert!(!credit.needs_blocked(at(29)));
+    assert!(credit.needs_blocked(at(30)));
+    let mut now = 30;
+    for pause in [20, 40, 80, 160, 320, 640, 1_000, 1_000] {
+        credit.on_blocked_sent(at(now));
+        now += pause;
+        assert_eq!(credit.blocked_timer(), Some(at(now)));
+    }
+    assert!(!credit.on_grant(offer(0, 0, 64), at(now)), "nothing new");
+    assert!(credit.blocked_timer().is_some());
+    assert!(credit.on_grant(offer(0, 5, 64), at(now)));
+    assert_eq!(credit.blocked_timer(), None);
+    credit.on_waiting(at(now), PTO);
+    credit.on_idle();
+    assert_eq!(credit.blocked_timer(), None);
+}
+
+#[test]
+fn blocked_is_due_at_once_when_the_grant_ended() {
+    let mut credit = sender(9, 2);
+    credit.on_waiting(at(L + 5), PTO);
+    assert!(credit.needs_blocked(at(L + 5)));
+    let mut credit = sender(9, 2);
+    credit.on_waiting(at(5), PTO);
+    credit.on_reclaim(0, at(6));
+    assert_eq!(credit.blocked_timer(), Some(at(6)));
+}
+
+#[test]
+fn a_pause_before_blocked_has_bounds() {
+    for (pto, pause) in [(Duration::ZERO, 1), (Duration::from_secs(60), 1_000)] {
+        let mut credit = sender(0, 2);
+        credit.on_waiting(at(0), pto);
+        assert_eq!(credit.blocked_timer(), Some(at(pause)));
+    }
+}
+
+#[test]
+fn who_only_acks_asks_for_an_ack_before_its_grant_ends() {
+    let mut credit = sender(39, 2);
+    credit.on_sent(0, at(0), false);
+    assert!(!credit.refresh_due(29, at(0)));
+    assert!(credit.refresh_due(30, at(0)), "a quarter is left");
+    credit.on_sent(30, at(0), true);
+    assert!(!credit.refresh_due(31, at(0)), "once for each grant");
+    assert!(credit.on_grant(offer(0, 79, 2), at(0)));
+    assert!(!credit.refresh_due(31, at(0)));
+    assert!(!credit.refresh_due(31, at(L / 2 - 1)));
+    assert!(
+        credit.refresh_due(31, at(L / 2)),
+        "half of the lapse is over"
+    );
+    credit.on_sent(31, at(L / 2), true);
+    assert!(!credit.refresh_due(32, at(L / 2 + 1_249)));
+    assert!(
+        credit.refresh_due(32, at(L / 2 + 1_250)),
+        "again, with a pause"
+    );
+    credit.on_acked(at(L / 2), at(L / 2 + 3_000));
+    assert!(!credit.refresh_due(32, at(L / 2 + 3_000)));
+}
+
+#[test]
+fn f15_numbers_near_their_end() {
+    let first = u64::MAX - 3;
+    let mut credit = SendCredit::new(first, offer(0, 1_000, u64::MAX), at(0));
+    assert_eq!(
+        credit.data_allowance(first, at(1)),
+        3,
+        "the last number is never used"
+    );
+    credit.on_sent(u64::MAX - 1, at(1), true);
+    credit.on_sent(u64::MAX, at(1), true);
+    assert!(!credit.on_grant(offer(0, u64::MAX, u64::MAX), at(1)));
+    assert!(!credit.may_send_data(u64::MAX, at(1)));
+    assert!(matches!(
+        credit.may_send_control(u64::MAX, at(1)),
+        ControlAllowance::No(_)
+    ));
+    credit.on_reclaim(u64::MAX, at(1));
+    assert_eq!(
+        credit.return_due(at(1)).map(|r| r.highest),
+        Some(u64::MAX - 1)
+    );
+    assert!(!credit.on_grant(offer(u64::MAX, 5, 2), at(1)));
+}

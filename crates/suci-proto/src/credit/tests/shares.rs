@@ -1,0 +1,287 @@
+//! The budget of a socket.
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn the_peer_limit_is_1260_at_8_mib() {
+    let shares = Shares::new(8 * MIB);
+    assert_eq!(shares.peer_limit(), 1_260);
+    assert_eq!(shares.free() / DATA_CHARGE, 1_820);
+    assert_eq!(shares.control_target(), 64);
+    assert_eq!(Shares::new(0).peer_limit(), 0);
+}
+
+#[test]
+fn a_packet_is_charged_as_the_kernel_does() {
+    for (payload, charge) in [
+        (0, 832),
+        (128, 832),
+        (129, 1_280),
+        (512, 1_280),
+        (1_200, 2_304),
+        (1_472, 2_304),
+        (4_096, 8_448),
+        (65_507, 66_339),
+        (usize::MAX, 66_339),
+    ] {
+        assert_eq!(data_charge(payload), charge, "{payload}");
+    }
+    let mut before = 0;
+    for payload in (0..70_000_usize).step_by(7) {
+        let charge = data_charge(payload);
+        assert!(charge >= before && charge >= payload.min(65_507) as u64 + 128);
+        if (4_097..32_000).contains(&payload) {
+            let linear = (payload as u64 + 448).next_power_of_two() + 256;
+            assert!(charge >= linear, "{payload}: {charge} < {linear}");
+        }
+        before = charge;
+    }
+}
+
+#[test]
+fn one_share_stays_free_for_a_newcomer() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants = Vec::new();
+    for peers in 1..=20_u64 {
+        let newcomer = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+        let even = 1_820 / (peers + 1);
+        assert!(
+            newcomer.share() >= even.min(10),
+            "peer {peers} got {}",
+            newcomer.share()
+        );
+        grants.push(newcomer);
+        // The others shrink and the newcomer grows as they are drained.
+        for round in 0..3 {
+            for grant in &mut grants {
+                let all = grant.limit();
+                shares.on_drained(grant, all, true, at(round));
+                shares.check().unwrap();
+            }
+        }
+        assert!(grants.iter().all(|g| g.share() == even), "{peers}");
+        assert!(shares.free() >= shares.even(), "{peers}");
+    }
+    for grant in &mut grants {
+        shares.release(grant);
+        shares.release(grant);
+    }
+    assert_eq!((shares.peers(), shares.free() / DATA_CHARGE), (0, 1_820));
+    assert!(is_unused(&shares, 8 * MIB));
+}
+
+#[test]
+fn a_burst_of_newcomers_is_served_within_the_budget() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants = Vec::new();
+    while let Some(grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
+        assert!(grant.share() >= 1 && grant.control() >= 2);
+        grants.push(grant);
+        shares.check().unwrap();
+    }
+    assert!(grants.len() >= 100, "only {} at once", grants.len());
+    assert!(
+        !shares.may_answer_hello(0, ETHERNET_MTU),
+        "silence, not a refusal: they come again"
+    );
+}
+
+/// Peers that answer RECLAIM at once.
+fn return_all(shares: &mut Shares, grants: &mut [Grant], now: Instant) {
+    for grant in grants {
+        if shares.reclaim_due(grant, now) {
+            let generation = shares.reclaim(grant, now).unwrap();
+            grant.credit();
+            let number = grant.limit();
+            shares.on_drained(grant, number, true, now);
+            shares.on_return(grant, generation, number, now);
+        }
+        shares.check().unwrap();
+    }
+}
+
+#[test]
+fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants: Vec<Grant> = Vec::new();
+    let mut now = 0;
+    while (grants.len() as u64) < shares.peer_limit() {
+        assert!(now < 1_000_000, "stuck at {} peers", grants.len());
+        now += 200;
+        if let Some(grant) = shares.admit(0, ETHERNET_MTU, at(now)) {
+            grants.push(grant);
+            now -= 200;
+        } else {
+            return_all(&mut shares, &mut grants, at(now));
+        }
+    }
+    assert!(shares.admit(0, ETHERNET_MTU, at(now)).is_none(), "full");
+    assert!(!shares.may_answer_hello(0, ETHERNET_MTU));
+    for _ in 0..5 {
+        now += 1_000;
+        for grant in &mut grants {
+            grant.credit();
+            let number = grant.limit() + grant.control();
+            shares.on_drained(grant, number, true, at(now));
+            shares.check().unwrap();
+        }
+    }
+    assert!(grants.iter().all(|g| g.share() == 1 && g.control() == 2));
+    // One leaves, and there is room for another.
+    let mut gone = grants.pop().unwrap();
+    shares.release(&mut gone);
+    assert!(shares.admit(0, ETHERNET_MTU, at(now)).is_some());
+}
+
+#[test]
+fn each_cookie_reserves_a_packet() {
+    let shares = Shares::new(buffer(3));
+    assert!(shares.may_answer_hello(0, ETHERNET_MTU));
+    assert!(shares.may_answer_hello(1, ETHERNET_MTU) == (shares.peer_limit() >= 2));
+    assert!(!shares.may_answer_hello(3, ETHERNET_MTU));
+    assert!(
+        !shares.may_answer_hello(0, 65_507),
+        "not one packet of that size"
+    );
+    assert!(!shares.may_answer_hello(u64::MAX, ETHERNET_MTU));
+}
+
+#[test]
+fn big_packets_are_charged_as_big() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut jumbo = shares.admit(0, 65_507, at(0)).unwrap();
+    shares.wake(&mut jumbo, at(0));
+    assert_eq!(jumbo.share(), 31);
+    assert_eq!(jumbo.outstanding_bytes(), 31 * 66_339);
+    let mut small = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    shares.wake(&mut small, at(0));
+    assert!(small.share() > 250, "{}", small.share());
+    shares.check().unwrap();
+}
+
+#[test]
+fn a_replacement_inherits_the_reserve_and_repays_the_old_connection() {
+    let (mut shares, mut old) = one(80, 0);
+    let mut new = shares.replace(&mut old, 0, ETHERNET_MTU, at(1)).unwrap();
+    assert_eq!(shares.peers(), 1);
+    shares.check().unwrap();
+    assert!(
+        shares.replace(&mut old, 0, ETHERNET_MTU, at(1)).is_none(),
+        "only once"
+    );
+    let booked = old.outstanding_bytes() + new.outstanding_bytes();
+    assert_eq!(shares.free(), Shares::new(buffer(160) + 8).free() - booked);
+    // The old one may still be drained, but is given nothing more.
+    let limit = old.limit();
+    shares.on_drained(&mut old, 3, true, at(2));
+    shares.on_blocked(&mut old, 7, at(2));
+    assert!(shares.reclaim(&mut old, at(500)).is_none());
+    assert!(!shares.reclaim_due(&old, at(500)));
+    let free = shares.free();
+    shares.on_drained(&mut new, 0, true, at(3));
+    shares.release(&mut old);
+    assert!(shares.free() > free);
+    assert!(limit >= 69);
+    shares.on_drained(&mut old, 60, true, at(4));
+    shares.release(&mut new);
+    assert!(is_unused(&shares, buffer(160) + 8));
+}
+
+#[test]
+fn nobody_starves_when_there_are_more_peers_than_packets() {
+    // Four packets of 64 KiB for six peers.
+    let mut shares = Shares::new(4 * 66_339 * 2 + 16);
+    let mut grants: Vec<Grant> = Vec::new();
+    for _ in 0..4 {
+        grants.push(shares.admit(0, 65_507, at(0)).unwrap());
+    }
+    assert!(
+        shares.admit(0, 65_507, at(0)).is_none(),
+        "no packet for its first"
+    );
+    let mut late = grants.pop().unwrap();
+    assert!(shares.expire(&mut late, at(2 * L)), "silent");
+    let extra = shares.admit(0, 65_507, at(2 * L)).unwrap();
+    grants.push(extra);
+    shares.on_drained(&mut late, 0, true, at(2 * L));
+    assert!(late.is_dormant(), "all is given");
+    shares.on_blocked(&mut late, 7, at(2 * L));
+    shares.on_blocked(&mut late, 7, at(2 * L));
+    // It is told so, which renews its numbers for control: it can go on asking.
+    assert!(late.update_due());
+    assert_eq!(late.credit().limit, 0);
+    shares.on_drained(&mut late, 1, true, at(2 * L));
+    shares.on_blocked(&mut late, 7, at(2 * L));
+    assert!(late.update_due());
+    assert_eq!((late.credit().limit, late.outstanding()), (1, 0));
+    assert_eq!(shares.next_to_serve(), None);
+    // An idle holder is asked to return, and its packet goes to the one that waits.
+    let now = at(2 * L + 100);
+    let holder = grants.first_mut().unwrap();
+    assert!(shares.reclaim_due(holder, now));
+    assert_eq!(shares.reclaim(holder, now), Some(0));
+    shares.on_drained(holder, 1, true, now);
+    shares.on_return(holder, 0, 1, now);
+    assert!(holder.is_dormant(), "another waits");
+    assert_eq!(shares.next_to_serve(), Some(7));
+    shares.on_blocked(holder, 7, now);
+    assert!(holder.is_dormant(), "first come, first served");
+    shares.wake(&mut late, now);
+    assert_eq!((late.share(), late.generation()), (1, 1));
+    assert!(late.update_due());
+    shares.check().unwrap();
+    // Now the other one waits, and the busy ones have had their turn.
+    let busy = grants.last_mut().unwrap();
+    shares.on_drained(busy, 0, true, at(2 * L + 999));
+    assert!(!shares.reclaim_due(busy, at(2 * L + 999)));
+    shares.on_drained(busy, 1, true, at(2 * L + 1_000));
+    assert!(shares.reclaim_due(busy, at(2 * L + 1_000)));
+}
+
+#[test]
+fn who_waits_no_more_holds_nothing_up() {
+    let mut shares = Shares::new(4 * 66_339 * 2 + 16);
+    let mut holders: Vec<_> = (0..3)
+        .map(|_| shares.admit(0, 65_507, at(0)).unwrap())
+        .collect();
+    let mut waiter = shares.admit(0, 65_507, at(0)).unwrap();
+    shares.expire(&mut waiter, at(2 * L));
+    let mut fourth = shares.admit(0, 65_507, at(2 * L)).unwrap();
+    shares.on_drained(&mut waiter, 0, true, at(2 * L));
+    shares.on_blocked(&mut waiter, 7, at(2 * L));
+    assert!(shares.expire(&mut waiter, at(4 * L)), "gave up silently");
+    assert!(!shares.reclaim_due(&fourth, at(4 * L - 1)), "nobody waits");
+    shares.on_drained(&mut fourth, 0, true, at(4 * L));
+    for grant in &mut holders {
+        shares.release(grant);
+    }
+    shares.on_blocked(&mut waiter, 7, at(4 * L));
+    assert!(waiter.share() > 0);
+    shares.release(&mut waiter);
+    shares.release(&mut fourth);
+    assert!(is_unused(&shares, 4 * 66_339 * 2 + 16));
+}
+
+#[test]
+fn a_zero_buffer_serves_nobody() {
+    let mut shares = Shares::new(1_000);
+    assert!(shares.admit(0, ETHERNET_MTU, at(0)).is_none());
+    assert_eq!(shares.peers(), 0);
+    shares.check().unwrap();
+}
+
+#[test]
+fn overcommitment_is_reported_with_both_sums() {
+    let error = Overcommitted {
+        data: 9,
+        data_budget: 8,
+        control: 1,
+        control_budget: 2,
+    };
+    assert_eq!(
+        error.to_string(),
+        "granted 9 of 8 B for data and 1 of 2 control packets"
+    );
+}
