@@ -205,11 +205,18 @@ pub enum Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self, ProtocolError> {
         let byte = r.u8()?;
         if byte & (kind::FRAG | frag::RESERVED) == kind::FRAG {
             return Ok(Self::Frag(Frag::read(byte, r)?));
         }
+        Self::read_control(byte, r)
+    }
+
+    /// Apart, so that reading a fragment needs no room for the largest frame.
+    #[inline(never)]
+    fn read_control(byte: u8, r: &mut Reader<'a>) -> Result<Self, ProtocolError> {
         if byte & !(ack::ECN | ack::CREDIT) == kind::ACK {
             return Ok(Self::Ack(Ack::read(byte, r)?));
         }
