@@ -104,10 +104,6 @@ impl Assembly {
         }
     }
 
-    pub(super) fn total(&self) -> Option<u64> {
-        self.total
-    }
-
     /// Into memory of the program's own, at least as long as the message.
     pub(super) fn supply(&mut self, memory: Vec<u8>) {
         let len = self.total.map_or(0, index);
@@ -213,10 +209,14 @@ impl Assembly {
     /// Makes the buffer long enough: for the whole message if its length is known, else for what was seen.
     fn reserve(&mut self, pool: &Pool) {
         let len = index(self.total.unwrap_or(self.reach));
-        let old = match &mut self.buffer {
-            Some(buffer) if buffer.len() == len || buffer.resize(len) => return,
-            old => old.take(),
-        };
+        if self
+            .buffer
+            .as_mut()
+            .is_some_and(|buffer| buffer.resize(len))
+        {
+            return;
+        }
+        let old = self.buffer.take();
         // Without the length every growth copies: grow at least by half.
         let grown = match (self.total, &old) {
             (None, Some(old)) => len.max(old.len().saturating_add(old.len() / 2)),

@@ -1,7 +1,7 @@
 //! What one side of a session receives: messages put together, in order per channel, within memory credit.
 //!
 //! Polling: after each batch of frames [`Inbox::poll_incoming`], [`Inbox::pop`],
-//! [`Inbox::poll_answer`] and [`Inbox::poll_channel_update`] until empty. Session credit is read with
+//! [`Inbox::poll_answer`] until empty. Session credit is read with
 //! [`Inbox::session_limit`] whenever a packet carries a CREDIT body.
 //!
 //! **Large messages** (RTS) are not charged with their length. They are permitted one after the other
@@ -10,12 +10,12 @@
 //! later messages of its own channel (F22).
 
 use super::Message;
-use super::incoming::{Accounts, Channel, Freed, Verdict, planted_consumption};
+use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
 use super::pool::{Chunk, Pool};
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
-use crate::wire::{Frag, Rts};
+use crate::wire::{Frag, Frame, Rts};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,9 +26,9 @@ pub const MIN_WINDOW: u64 = 16_384;
 /// The bounds of an [`Inbox`].
 #[derive(Clone, Copy, Debug)]
 pub struct InboxLimits {
-    /// Memory credit of each channel, in bytes; at least [`MIN_WINDOW`].
+    /// Memory credit of each channel, in bytes. Zero until [`Inbox::set_windows`] shares some out.
     pub channel_window: u64,
-    /// Memory credit of the session, in bytes; at least [`MIN_WINDOW`].
+    /// Memory credit of the session, in bytes. Likewise.
     pub session_window: u64,
     /// Longest message taken without asking the program, in bytes.
     pub max_message: u64,
@@ -36,19 +36,6 @@ pub struct InboxLimits {
     pub max_channels: usize,
     /// Bytes of large messages held at once, and the longest that is ever taken into memory of ours.
     pub max_large: u64,
-}
-
-/// What happened to an RTS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RtsAction {
-    /// The program must decide: [`Inbox::poll_incoming`] tells it.
-    Decide,
-    /// It waits for the budget of large messages.
-    Waits,
-    /// An answer is to be sent: [`Inbox::poll_answer`].
-    Answered,
-    /// A repetition without meaning.
-    Ignored,
 }
 
 /// A large message that needs the program's decision.
@@ -68,17 +55,17 @@ pub struct IncomingInfo {
     pub user_header: Bytes,
 }
 
-/// The answer to an RTS, to be sent.
+/// What the peer is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Send it.
+    /// A message that asked may be sent.
     Cts {
         /// Its channel.
         channel: ChannelId,
         /// Its number.
         message: MessageNumber,
     },
-    /// Do not send it.
+    /// A message that asked is not wanted.
     Refuse {
         /// Its channel.
         channel: ChannelId,
@@ -87,17 +74,40 @@ pub enum Answer {
         /// The program's reason.
         reason: u64,
     },
+    /// A channel's memory credit.
+    MaxChannel {
+        /// The channel.
+        channel: ChannelId,
+        /// The absolute limit.
+        limit: u64,
+    },
 }
 
 impl Answer {
-    /// What the packet that carries it has to remember.
+    /// The frame, and what the packet that carries it has to remember.
     #[must_use]
-    pub const fn sent(&self) -> SentFrame {
+    pub const fn frame(&self) -> (Frame<'static>, SentFrame) {
         match *self {
-            Self::Cts { channel, message } => SentFrame::Cts { channel, message },
+            Self::Cts { channel, message } => (
+                Frame::Cts { channel, message },
+                SentFrame::Cts { channel, message },
+            ),
             Self::Refuse {
-                channel, message, ..
-            } => SentFrame::Refuse { channel, message },
+                channel,
+                message,
+                reason,
+            } => (
+                Frame::Refuse {
+                    channel,
+                    message,
+                    reason,
+                },
+                SentFrame::Refuse { channel, message },
+            ),
+            Self::MaxChannel { channel, limit } => (
+                Frame::MaxChannel { channel, limit },
+                SentFrame::MaxChannel { channel },
+            ),
         }
     }
 }
@@ -130,6 +140,9 @@ pub enum IncomingError {
 #[derive(Debug)]
 pub struct Inbox {
     limits: InboxLimits,
+    /// What every channel starts with.
+    first_limit: u64,
+    channel_window: u64,
     session_window: u64,
     /// Budget of large messages at present.
     large_budget: u64,
@@ -150,23 +163,19 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An empty one. Limits below their minimum are raised to it.
+    /// An empty one.
     #[must_use]
     pub fn new(limits: InboxLimits, pool: Pool) -> Self {
-        let channel_window = limits.channel_window.max(MIN_WINDOW);
-        let session_window = limits.session_window.max(MIN_WINDOW);
         Self {
-            limits: InboxLimits {
-                channel_window,
-                session_window,
-                ..limits
-            },
-            session_window,
+            limits,
+            first_limit: limits.channel_window,
+            channel_window: limits.channel_window,
+            session_window: limits.session_window,
             large_budget: limits.max_large,
             accounts: Accounts {
                 known: 0,
                 taken: 0,
-                session_limit: session_window,
+                session_limit: limits.session_window,
                 large: 0,
                 complete: 0,
                 pool,
@@ -203,7 +212,7 @@ impl Inbox {
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed.
-    pub fn on_rts(&mut self, rts: &Rts<'_>) -> Result<RtsAction, ProtocolError> {
+    pub fn on_rts(&mut self, rts: &Rts<'_>) -> Result<(), ProtocolError> {
         let place = self.find_or_open(rts.channel)?;
         let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
         let first = if welcome {
@@ -212,46 +221,23 @@ impl Inbox {
             Verdict::Asked
         };
         let Some(channel) = self.channels.get_mut(place) else {
-            return Ok(RtsAction::Ignored);
+            return Ok(());
         };
-        let repeated = channel
-            .unanswered()
-            .is_some_and(|(number, _)| number == rts.message);
         match channel.on_rts(rts, first, &mut self.accounts)? {
-            None => Ok(RtsAction::Ignored),
-            Some(Verdict::Asked | Verdict::Waiting) if repeated => Ok(RtsAction::Ignored),
-            Some(Verdict::Asked) => {
-                self.incoming.push_back(channel.info(rts));
-                Ok(RtsAction::Decide)
-            }
-            Some(Verdict::Waiting) => {
+            Asked::Stale => {}
+            Asked::Again => self.list_answer(place),
+            Asked::New if welcome => {
                 self.waiting.push_back(place);
                 self.grant_waiting();
-                let waits = self
-                    .channels
-                    .get(place)
-                    .is_some_and(|c| c.unanswered().is_some());
-                Ok(if waits {
-                    RtsAction::Waits
-                } else {
-                    RtsAction::Answered
-                })
             }
-            Some(Verdict::Granted | Verdict::Refused(_)) => {
-                self.list_answer(place);
-                Ok(RtsAction::Answered)
-            }
+            Asked::New => self.incoming.push_back(channel.info(rts)),
         }
+        Ok(())
     }
 
-    /// CHANNEL_BLOCKED: the peer stands at `limit`. If there is more, it is announced (again).
-    pub fn on_channel_blocked(&mut self, channel: ChannelId, limit: u64) {
-        if let Some(place) = self.find(channel)
-            && self
-                .channels
-                .get(place)
-                .is_some_and(|channel| channel.is_news(limit))
-        {
+    /// CHANNEL_BLOCKED: the peer may not know the channel's newest limit. It is announced (again).
+    pub fn repeat_limit(&mut self, channel: ChannelId) {
+        if let Some(place) = self.find(channel) {
             self.list_update(place);
         }
     }
@@ -303,7 +289,8 @@ impl Inbox {
         self.incoming.pop_front()
     }
 
-    /// An answer to be sent.
+    /// Something to tell the peer: answers to its RTS, and a channel's credit once it moved by a quarter of
+    /// the window or was asked for. What is not sent is lost: [`on_lost`](Self::on_lost).
     pub fn poll_answer(&mut self) -> Option<Answer> {
         while let Some(place) = self.answers.pop_front() {
             let Some(channel) = self.channels.get_mut(place) else {
@@ -314,20 +301,15 @@ impl Inbox {
                 return Some(answer);
             }
         }
-        None
-    }
-
-    /// Whether [`poll_answer`](Self::poll_answer) or [`poll_channel_update`](Self::poll_channel_update) has something.
-    #[must_use]
-    pub fn has_control(&self) -> bool {
-        !self.answers.is_empty() || !self.updates.is_empty()
-    }
-
-    /// A channel's new limit, for MAX_CHANNEL: once it moved by a quarter of the window, or was asked for.
-    pub fn poll_channel_update(&mut self) -> Option<(ChannelId, u64)> {
         let channel = self.channels.get_mut(self.updates.pop_front()?)?;
         channel.listed.update = false;
         Some(channel.announce())
+    }
+
+    /// Whether [`poll_answer`](Self::poll_answer) has something.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        !self.answers.is_empty() || !self.updates.is_empty()
     }
 
     // ---- verbs
@@ -399,16 +381,42 @@ impl Inbox {
         Ok(())
     }
 
-    /// Shares the session another window. An announced limit stays; at least [`MIN_WINDOW`].
-    pub fn set_session_window(&mut self, bytes: u64) {
-        self.session_window = bytes.max(MIN_WINDOW);
+    /// Shares the session other windows: of each channel, and in all. Credit that was announced stays.
+    /// Both should have at least [`MIN_WINDOW`], else messages that cannot ask may wait for ever.
+    pub fn set_windows(&mut self, channel: u64, session: u64) {
+        self.session_window = session;
         self.move_session_limit();
+        self.channel_window = channel;
+        if self.first_limit == 0 {
+            self.first_limit = channel;
+        }
+        for place in 0..self.channels.len() {
+            if let Some(changed) = self.channels.get_mut(place) {
+                changed.set_window(channel);
+                self.list_due_update(place);
+            }
+        }
     }
 
     /// Shares the session another budget of large messages, at most `max_large`. What was granted stays.
     pub fn set_large_budget(&mut self, bytes: u64) {
         self.large_budget = bytes.min(self.limits.max_large);
         self.grant_waiting();
+    }
+
+    /// The session is over: only what the program can still take stays, and nothing is answered.
+    pub fn end(&mut self) {
+        for channel in &mut self.channels {
+            let freed = channel.drop_unready();
+            self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
+            self.accounts.large = self.accounts.large.saturating_sub(freed.large);
+            channel.listed.answer = false;
+            channel.listed.update = false;
+        }
+        self.waiting.clear();
+        self.answers.clear();
+        self.updates.clear();
+        self.incoming.clear();
     }
 
     // ---- questions
@@ -419,10 +427,17 @@ impl Inbox {
         self.accounts.session_limit
     }
 
-    /// The limit that every channel starts with, for the handshake.
+    /// The limit that every channel starts with, for the handshake: the first window that was shared out.
+    /// It stays, so that a later handshake of the session does not contradict the first.
     #[must_use]
-    pub fn initial_channel_limit(&self) -> u64 {
-        self.limits.channel_window
+    pub fn channel_window(&self) -> u64 {
+        self.first_limit
+    }
+
+    /// The session's present window.
+    #[must_use]
+    pub fn session_window(&self) -> u64 {
+        self.session_window
     }
 
     /// Memory held for the peer: what its incomplete and unread messages are charged, and large messages
@@ -459,7 +474,7 @@ impl Inbox {
 
     /// Whether the program can take a message.
     #[must_use]
-    pub fn has_message(&self) -> bool {
+    pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
@@ -485,8 +500,9 @@ impl Inbox {
         }
         let place = self.channels.len();
         self.channels
-            .push(Channel::new(id, self.limits.channel_window));
+            .push(Channel::new(id, self.first_limit, self.channel_window));
         self.by_id.insert(id, place);
+        self.list_due_update(place);
         Ok(place)
     }
 
@@ -537,9 +553,7 @@ impl Inbox {
             self.accounts.large = self.accounts.large.saturating_sub(freed.large);
             self.grant_waiting();
         }
-        if self.channels.get(place).is_some_and(Channel::update_due) {
-            self.list_update(place);
-        }
+        self.list_due_update(place);
     }
 
     fn move_session_limit(&mut self) {
@@ -563,6 +577,12 @@ impl Inbox {
         {
             channel.listed.answer = true;
             self.answers.push_back(place);
+        }
+    }
+
+    fn list_due_update(&mut self, place: usize) {
+        if self.channels.get(place).is_some_and(Channel::update_due) {
+            self.list_update(place);
         }
     }
 

@@ -74,6 +74,16 @@ pub(super) enum Verdict {
     Refused(u64),
 }
 
+/// What an RTS is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    New,
+    /// The newest one, repeated: its answer, if it has one, may be lost.
+    Again,
+    /// Older than that: long answered.
+    Stale,
+}
+
 /// Session credit on the receiver's side, and the budget of large messages.
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -122,7 +132,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(id: ChannelId, window: u64) -> Self {
+    /// A channel whose limit, by the handshake, is `limit`.
+    pub(super) fn new(id: ChannelId, limit: u64, window: u64) -> Self {
         Self {
             id,
             base: 0,
@@ -131,7 +142,7 @@ impl Channel {
             known: 0,
             consumed: 0,
             window,
-            limit: window,
+            limit,
             request: None,
             listed: Listed::default(),
         }
@@ -400,20 +411,35 @@ impl Channel {
         self.target().saturating_sub(self.limit) >= (self.window / 4).max(1)
     }
 
-    /// Whether a peer that stands at `limit` has not heard of the newest.
-    pub(super) fn is_news(&self, limit: u64) -> bool {
-        self.limit.max(self.target()) > limit
+    /// The limit to announce, which holds from now on.
+    pub(super) fn announce(&mut self) -> Answer {
+        self.limit = self.limit.max(self.target());
+        Answer::MaxChannel {
+            channel: self.id,
+            limit: self.limit,
+        }
     }
 
-    /// The limit to announce, which holds from now on.
-    pub(super) fn announce(&mut self) -> (ChannelId, u64) {
-        self.limit = self.limit.max(self.target());
-        (self.id, self.limit)
+    pub(super) fn set_window(&mut self, window: u64) {
+        self.window = window;
+    }
+
+    /// Drops what the program cannot take any more: everything from the first gap on.
+    pub(super) fn drop_unready(&mut self) -> Freed {
+        let mut freed = Freed::default();
+        for slot in self.slots.drain(self.settled.min(self.slots.len())..) {
+            freed.charge = freed.charge.saturating_add(slot.charge());
+            if let Slot::Pieces(assembly) | Slot::Assembled(assembly) = slot {
+                freed.large = freed.large.saturating_add(assembly.budgeted());
+            }
+        }
+        self.request = None;
+        freed
     }
 
     // ---- large messages
 
-    /// Takes an RTS. Says what is to be done about it, or None for a repetition that was answered.
+    /// Takes an RTS, whose `verdict` this is if it is new.
     ///
     /// # Errors
     /// The peer broke a rule.
@@ -422,15 +448,18 @@ impl Channel {
         rts: &Rts<'_>,
         verdict: Verdict,
         accounts: &mut Accounts,
-    ) -> Result<Option<Verdict>, ProtocolError> {
+    ) -> Result<Asked, ProtocolError> {
         if let Some(request) = self.request
             && request.number >= rts.message
         {
-            let same = request.number == rts.message;
-            return match request.verdict {
-                _ if same && request.total != rts.total => Err(self.contradiction(rts.message)),
-                verdict if same => Ok(Some(verdict)),
-                _ => Ok(None),
+            if request.number > rts.message {
+                return Ok(Asked::Stale);
+            }
+            let same = request.total == rts.total;
+            return if same {
+                Ok(Asked::Again)
+            } else {
+                Err(self.contradiction(rts.message))
             };
         }
         let Some(place) = self.place(rts.message) else {
@@ -462,7 +491,7 @@ impl Channel {
             total: rts.total,
             verdict,
         });
-        Ok(Some(verdict))
+        Ok(Asked::New)
     }
 
     /// What the program is told about an RTS.

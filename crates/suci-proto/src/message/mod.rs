@@ -25,7 +25,7 @@ mod outbox;
 mod outgoing;
 mod pool;
 
-pub use inbox::{Answer, Inbox, InboxLimits, IncomingError, IncomingInfo, MIN_WINDOW, RtsAction};
+pub use inbox::{Answer, Inbox, InboxLimits, IncomingError, IncomingInfo, MIN_WINDOW};
 pub use outbox::{Outbox, OutboxLimits, Piece, PushError};
 pub use pool::Pool;
 

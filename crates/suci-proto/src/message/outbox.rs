@@ -410,6 +410,12 @@ impl Outbox {
         self.queued_messages
     }
 
+    /// Whether every message was acknowledged or refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queued_messages == 0
+    }
+
     /// Messages accepted in this session, on all channels.
     #[must_use]
     pub fn accepted(&self) -> u64 {
