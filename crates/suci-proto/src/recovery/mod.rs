@@ -217,10 +217,11 @@ impl Recovery {
         summary.largest_newly_acked_sent_at = Some(slot.sent_at);
         if acked.eliciting {
             self.pto.on_progress(now);
-            if newest == largest {
-                summary.rtt_sample = self.measure(now, &slot, ack_delay, max_ack_delay);
+            if self.is_measurable(&slot) {
+                summary.rtt_sample =
+                    (newest == largest).then(|| self.measure(now, &slot, ack_delay, max_ack_delay));
+                summary.rate = self.measure_rate(now, &slot);
             }
-            summary.rate = self.measure_rate(now, &slot);
         }
         summary.lost = self.detect(now, max_ack_delay, sink);
         self.ledger.expire(now);
@@ -387,27 +388,29 @@ impl Recovery {
         }
     }
 
-    /// Takes the round trip of the largest packet acknowledged, if it says something about the
-    /// path as it is: not after a pause of this process, nor after the path was given up.
+    /// Whether a packet's flight says something about the path as it is: not if this process
+    /// stood still meanwhile, nor if the path was given up.
+    fn is_measurable(&self, slot: &Slot) -> bool {
+        let paused = self
+            .resumed_at
+            .is_some_and(|resumed| slot.sent_at < resumed);
+        !paused && slot.fate != Fate::Dropped
+    }
+
+    /// Takes the round trip of the largest packet acknowledged.
     fn measure(
         &mut self,
         now: Instant,
         newest: &Slot,
         ack_delay: Duration,
         max_ack_delay: Duration,
-    ) -> Option<Duration> {
-        let paused = self
-            .resumed_at
-            .is_some_and(|resumed| newest.sent_at < resumed);
-        if paused || newest.fate == Fate::Dropped {
-            return None;
-        }
+    ) -> Duration {
         let sample = now.since(newest.sent_at);
         self.rtt.update(sample, ack_delay, max_ack_delay);
         if self.persistence_from.is_none() {
             self.persistence_from = Some(now);
         }
-        Some(sample)
+        sample
     }
 
     /// Delivery rate over the flight of the newest packet acknowledged
@@ -415,13 +418,10 @@ impl Recovery {
     fn measure_rate(&mut self, now: Instant, newest: &Slot) -> Option<RateSample> {
         let mark = newest.rate;
         self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
-        let interval = newest
-            .sent_at
-            .since(mark.first_sent_at)
-            .max(now.since(mark.delivered_at));
+        let sending = newest.sent_at.since(mark.first_sent_at);
+        let interval = sending.max(now.since(mark.delivered_at));
         let delivered = self.delivery.delivered.saturating_sub(mark.delivered);
-        let plausible = !interval.is_zero() && interval >= self.rtt.min();
-        (plausible && delivered > 0).then_some(RateSample {
+        (!interval.is_zero()).then_some(RateSample {
             delivered,
             interval,
         })

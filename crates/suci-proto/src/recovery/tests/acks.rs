@@ -402,6 +402,13 @@ fn delivery_rate_takes_the_slower_of_sending_and_acknowledging() {
 }
 
 #[test]
+fn delivery_rate_needs_time_to_pass() {
+    let mut bench = Bench::new();
+    bench.send(0, 50);
+    assert_eq!(bench.ack(50, &[0..=0]).rate, None);
+}
+
+#[test]
 fn mtu_probe_acked_is_reported_with_its_size() {
     let mut bench = Bench::new();
     bench.send_kind(0, 0, 1_400, PROBE);

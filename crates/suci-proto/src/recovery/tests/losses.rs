@@ -387,6 +387,7 @@ fn f16_nothing_is_lost_within_one_probe_timeout_of_a_pause() {
     let summary = bench.ack(60_001, &[6..=6]);
     assert_eq!(summary.lost, LossSummary::default());
     assert_eq!(summary.rtt_sample, None, "the pause is no round trip");
+    assert_eq!(summary.rate, None, "nor does it slow the path");
     assert_eq!(bench.recovery.rtt().smoothed(), ms(100));
     assert_eq!(bench.next_timeout(), Some(held));
     assert_eq!(bench.timeout(60_304), TimerAction::None);
