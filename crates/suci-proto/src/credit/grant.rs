@@ -55,8 +55,8 @@ struct Control {
     target: u64,
     /// What the peer may still believe.
     charged: u64,
-    /// What this generation began with: a RETURN of it proves that it was seen.
-    at_start: u64,
+    /// The most that this generation said: a RETURN of it proves that nothing older counts.
+    most: u64,
     /// A drained number from here on proves that the peer saw `target`.
     proof: Option<PacketNumber>,
 }
@@ -87,7 +87,7 @@ impl Grant {
             control: Control {
                 target: control,
                 charged: control,
-                at_start: control,
+                most: control,
                 proof: None,
             },
             charge,
@@ -240,8 +240,9 @@ impl Grant {
         }
     }
 
+    /// Since when the peer has not used what it has.
     pub(super) fn idle_since(&self) -> Instant {
-        self.last_drained
+        self.last_drained.max(self.given_at)
     }
 
     pub(super) fn given_at(&self) -> Instant {
@@ -304,7 +305,7 @@ impl Grant {
         if !self.live {
             self.live = true;
             self.generation = self.generation.saturating_add(1);
-            self.control.at_start = control;
+            self.control.most = control;
         }
         if self.share == 0 && share > 0 {
             self.given_at = now;
@@ -320,6 +321,7 @@ impl Grant {
         }
         self.control.target = control;
         self.control.charged = self.control.charged.max(control);
+        self.control.most = self.control.most.max(control);
         self.control.proof = None;
     }
 
@@ -369,9 +371,7 @@ impl Grant {
         self.end();
         let sent_end = highest.saturating_add(1).max(self.drained_end);
         self.limit_end = self.limit_end.min(sent_end);
-        if self.control.target <= self.control.at_start {
-            self.control.charged = self.control.charged.min(self.control.at_start);
-        }
+        self.control.charged = self.control.charged.min(self.control.most);
         true
     }
 

@@ -29,6 +29,9 @@ pub use shares::{Overcommitted, Shares, data_charge};
 use crate::types::PacketNumber;
 use crate::wire;
 
+/// Fewest control packets that every grant allows beyond its limit; the peer limit follows from it.
+const CONTROL_MIN: u64 = 2;
+
 /// The socket half of a CREDIT body: which packet numbers a sender may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketCredit {

@@ -1,6 +1,6 @@
 //! The sender's half: which packet numbers may be used, for what, and when to ask for more.
 
-use crate::credit::{SocketCredit, SocketReturn};
+use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
 use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
@@ -229,16 +229,22 @@ impl SendCredit {
         if generation < self.generation {
             return;
         }
-        // A generation may be reclaimed before its first grant got here.
-        self.generation = generation;
+        if generation > self.generation {
+            // Reclaimed before its first grant got here, with a reserve that we do not know.
+            self.generation = generation;
+            self.control = self.control.min(CONTROL_MIN);
+        }
         self.end(true, now);
     }
 
-    /// What to say in a RETURN frame with the next packet, if anything.
+    /// What to say in a RETURN frame with the next packet, if anything. It goes with every
+    /// BLOCKED too: a receiver that did not hear it would answer with grants that we ignore.
     #[must_use]
     pub fn return_due(&self, now: Instant) -> Option<SocketReturn> {
         match &self.returning {
-            Some(returning) => (!returning.sent).then_some(returning.answer),
+            Some(returning) => {
+                (!returning.sent || self.needs_blocked(now)).then_some(returning.answer)
+            }
             None => (self.live && self.lapsed(now)).then(|| self.answer()),
         }
     }

@@ -1,16 +1,13 @@
 //! The budget of one socket, shared evenly.
 
-use crate::credit::Grant;
 use crate::credit::grant::Booked;
+use crate::credit::{CONTROL_MIN, Grant};
 use crate::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 use std::collections::BTreeMap;
 
-/// Fewest control packets that a peer may have beyond its limit; the peer limit follows from it.
-const CONTROL_MIN: u64 = 2;
-
-/// Most of them: what a small cluster is given to survive heavy loss without waiting.
+/// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
 /// A newcomer takes at most this part of what is left, so that a burst of newcomers finds some

@@ -321,3 +321,25 @@ fn f15_grants_near_the_end_of_the_numbers() {
     grant.start_at(u64::MAX);
     assert_eq!(grant.limit(), u64::MAX - 1);
 }
+
+#[test]
+fn a_return_leaves_the_largest_reserve_its_generation_said() {
+    let mut shares = Shares::new(8 << 20);
+    let mut others: Vec<_> = (0..99)
+        .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
+        .collect();
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    let first = grant.credit().control;
+    others.iter_mut().for_each(|other| shares.release(other));
+    shares.on_drained(&mut grant, 0, true, at(1));
+    let most = grant.credit().control;
+    assert!(most > first);
+    let _others: Vec<_> = (0..60)
+        .map(|_| shares.admit(0, ETHERNET_MTU, at(1)).unwrap())
+        .collect();
+    shares.on_drained(&mut grant, 1, true, at(2));
+    assert!(grant.credit().control < most);
+    shares.on_return(&mut grant, 0, 1, at(3));
+    assert_eq!(grant.control(), most, "it may not have heard of less");
+    shares.check().unwrap();
+}

@@ -338,3 +338,29 @@ fn f15_numbers_near_their_end() {
     );
     assert!(!credit.on_grant(offer(u64::MAX, 5, 2), at(1)));
 }
+
+#[test]
+fn f19_blocked_of_an_ended_generation_says_so_each_time() {
+    let mut credit = sender(9, 2);
+    credit.on_reclaim(0, at(1));
+    credit.on_return_sent(at(1));
+    assert_eq!(credit.return_due(at(2)), None);
+    credit.on_waiting(at(2), PTO);
+    assert!(credit.needs_blocked(at(2)) && credit.return_due(at(2)).is_some());
+    credit.on_blocked_sent(at(2));
+    assert_eq!(credit.return_due(at(3)), None);
+    assert!(credit.return_due(at(22)).is_some(), "with the next BLOCKED");
+}
+
+#[test]
+fn a_reserve_that_never_arrived_is_not_used() {
+    let mut credit = sender(9, 60);
+    credit.on_reclaim(1, at(1));
+    assert_eq!(credit.may_send_control(1, at(1)), ControlAllowance::Small);
+    credit.on_sent(0, at(1), false);
+    credit.on_sent(1, at(1), false);
+    assert!(matches!(
+        credit.may_send_control(2, at(1)),
+        ControlAllowance::No(_)
+    ));
+}

@@ -285,3 +285,29 @@ fn overcommitment_is_reported_with_both_sums() {
         "granted 9 of 8 B for data and 1 of 2 control packets"
     );
 }
+
+#[test]
+fn a_share_just_given_is_not_idle() {
+    let mut shares = Shares::new(4 * 66_339 * 2 + 16);
+    let mut grants: Vec<_> = (0..4)
+        .map(|_| shares.admit(0, 65_507, at(0)).unwrap())
+        .collect();
+    let mut late = grants.pop().unwrap();
+    shares.expire(&mut late, at(2 * L));
+    let mut early = shares.admit(0, 65_507, at(2 * L)).unwrap();
+    shares.on_drained(&mut late, 0, true, at(2 * L));
+    shares.on_blocked(&mut late, 7, at(2 * L));
+    shares.release(&mut early);
+    assert_eq!(shares.next_to_serve(), Some(7));
+    shares.wake(&mut late, at(2 * L + 300));
+    let mut other = grants.pop().unwrap();
+    shares.expire(&mut other, at(2 * L + 300));
+    let _newcomer = shares.admit(0, 65_507, at(2 * L + 300));
+    shares.on_drained(&mut other, 0, true, at(2 * L + 300));
+    shares.on_blocked(&mut other, 8, at(2 * L + 300));
+    assert!(
+        !shares.reclaim_due(&late, at(2 * L + 399)),
+        "it has not had time to use it"
+    );
+    assert!(shares.reclaim_due(&late, at(2 * L + 400)));
+}
