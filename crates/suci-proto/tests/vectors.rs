@@ -413,6 +413,7 @@ fn the_table_of_constants_is_true() {
         ("DEDUP_WINDOW", limits::DEDUP_WINDOW.to_string()),
         ("SKIP_INTERVAL", limits::SKIP_INTERVAL.to_string()),
         ("MESSAGE_CHARGE", limits::MESSAGE_CHARGE.to_string()),
+        ("RIDE_CREDIT", limits::RIDE_CREDIT.to_string()),
         ("MAX_CHANNELS", limits::MAX_CHANNELS.to_string()),
         ("CREDIT_LAPSE", seconds(limits::CREDIT_LAPSE)),
         ("COOKIE_LIFETIME", seconds(limits::COOKIE_LIFETIME)),

@@ -69,7 +69,7 @@ pub struct Params {
     pub unattended: bool,
     /// How it wants traffic to flow towards it.
     pub mode: Mode,
-    /// Extensions it speaks, one bit each; version 1 defines none.
+    /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME.
     pub extensions: u64,
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
     pub sealed: Option<Vec<u8>>,
