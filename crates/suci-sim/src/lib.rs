@@ -1,1 +1,45 @@
-//! Simulated clusters.
+//! Simulated clusters for Suci: many engines, virtual time, one seed that decides everything.
+//!
+//! A run has two phases, as in TigerBeetle's VOPR. *Safety*: faults throughout, and whatever
+//! happens, no promise may break. *Liveness*: the network is mended, every process runs, and
+//! everything that was accepted must arrive within bounded virtual time, after which the
+//! cluster must fall silent. The [`oracle`] judges what programs are told, the socket model
+//! judges the receive budget, and every engine's own audit runs after every turn.
+//!
+//! # Replaying
+//! A seed that fails prints one command, which replays it event by event:
+//! ```text
+//! seed 17 (lossy, 3 nodes) failed at 2.000123 s: Gap: process 1 got number 9 of channel 0 ...
+//!   replay: suci-sim --seeds 17..18 --trace
+//! ```
+//! From a program or a test the same run is:
+//! ```
+//! use suci_sim::{profiles::Profile, runner};
+//!
+//! let outcome = runner::run_seed(17, Profile::Lossy, Some(2), false);
+//! assert!(outcome.failure.is_none(), "{}", outcome.failure.unwrap());
+//! ```
+//! A scenario of one's own starts from [`options::Options::quiet`], adds faults to its script
+//! and drives a [`world::World`] by hand: `tests/` holds one for each row of docs/faults.md
+//! that virtual time can provoke.
+#![forbid(unsafe_code)]
+
+pub mod content;
+pub mod hostile;
+pub mod invariants;
+pub mod network;
+pub mod node;
+pub mod options;
+pub mod oracle;
+pub mod packet;
+pub mod profiles;
+pub mod queue;
+pub mod report;
+pub mod rng;
+pub mod runner;
+mod script;
+pub mod socket;
+pub mod tap;
+pub mod trace;
+pub mod workload;
+pub mod world;

@@ -1,2 +1,149 @@
 //! The `suci-sim` command.
-fn main() {}
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use clap::Parser;
+use suci_sim::profiles::Profile;
+use suci_sim::runner::{self, Outcome, Plan};
+
+/// Simulated clusters: virtual time, faults from a seed, an oracle that knows the promises.
+#[derive(Debug, Parser)]
+#[command(after_help = "\
+Examples:
+  suci-sim --seeds 0..300                     what `make test` runs
+  suci-sim --seeds 17..18 --trace             replay one seed, event by event
+  suci-sim --seeds 0..100 --profile restart   one kind of fault
+  suci-sim --seeds 0..1000 --plant dedup-off --expect-failure")]
+struct Args {
+    /// Seeds to run, first and one past the last
+    #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "0..300")]
+    seeds: Range<u64>,
+    /// Number of nodes (default: the seed chooses, mostly 2 to 8)
+    #[arg(long)]
+    nodes: Option<NonZeroUsize>,
+    /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
+    /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile
+    #[arg(long, default_value = "default")]
+    profile: Profile,
+    /// Plant a fault in every engine (builds with --cfg suci_plant only)
+    #[arg(long, value_name = "NAME")]
+    plant: Option<String>,
+    /// Succeed as soon as one seed fails, fail if none does
+    #[arg(long)]
+    expect_failure: bool,
+    /// Print every event
+    #[arg(long)]
+    trace: bool,
+    /// Seeds at once (default: one per core)
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print the numbers of every seed
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let parsed = text.split_once("..").and_then(|(from, to)| {
+        let range = from.parse().ok()?..to.parse().ok()?;
+        (range.start < range.end).then_some(range)
+    });
+    parsed.ok_or_else(|| "expected two numbers, as in 0..300".into())
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(name) = &args.plant
+        && let Err(text) = plant(name)
+    {
+        eprintln!("suci-sim: {text}");
+        return ExitCode::from(2);
+    }
+    runner::quiet_panics();
+    let started = Instant::now();
+    let one = NonZeroUsize::MIN;
+    let cores = thread::available_parallelism().unwrap_or(one);
+    let plan = Plan {
+        from: args.seeds.start,
+        to: args.seeds.end,
+        profile: args.profile,
+        nodes: args.nodes.map(NonZeroUsize::get),
+        // Traces of several seeds at once would be mixed.
+        jobs: if args.trace {
+            one
+        } else {
+            args.jobs.unwrap_or(cores)
+        },
+        stop: args.expect_failure,
+        print: args.trace,
+    };
+    let (tally, failed) = runner::run_plan(&plan, |outcome| tell(&args, outcome));
+    let wall = started.elapsed();
+    if args.json {
+        println!("{}", tally.json(failed, wall.as_millis()));
+    } else {
+        let seeds = tally.seeds;
+        println!(
+            "{seeds} seeds, {failed} failed: {tally}, {:.1} s wall",
+            wall.as_secs_f64()
+        );
+    }
+    ExitCode::from(u8::from((failed > 0) != args.expect_failure))
+}
+
+fn tell(args: &Args, outcome: &Outcome) {
+    let Outcome {
+        seed,
+        profile,
+        nodes,
+        tally,
+        trace,
+        failure,
+    } = outcome;
+    if args.verbose {
+        println!("seed {seed} ({profile}, {nodes} nodes, trace {trace:016x}): {tally}");
+    }
+    if let Some(failure) = failure {
+        eprintln!("seed {seed} ({profile}, {nodes} nodes) failed {failure}");
+        eprintln!("  replay: {}", replay(args, *seed));
+    }
+}
+
+/// The command that runs one seed again and prints its trace.
+fn replay(args: &Args, seed: u64) -> String {
+    let mut command = format!("suci-sim --seeds {seed}..{} --trace", seed + 1);
+    if args.profile != Profile::Default {
+        command += &format!(" --profile {}", args.profile);
+    }
+    if let Some(nodes) = args.nodes {
+        command += &format!(" --nodes {nodes}");
+    }
+    if let Some(name) = &args.plant {
+        command += &format!(" --plant {name}");
+    }
+    command
+}
+
+#[cfg(suci_plant)]
+fn plant(name: &str) -> Result<(), String> {
+    if suci_proto::plant::select(name) {
+        return Ok(());
+    }
+    Err(format!(
+        "no fault {name:?} to plant; there are {}",
+        suci_proto::plant::NAMES.join(", ")
+    ))
+}
+
+#[cfg(not(suci_plant))]
+fn plant(name: &str) -> Result<(), String> {
+    Err(format!(
+        "--plant {name} needs a build with planted faults: RUSTFLAGS=\"--cfg suci_plant\" cargo build -p suci-sim"
+    ))
+}

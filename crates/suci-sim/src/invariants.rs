@@ -1,0 +1,121 @@
+//! What must hold after every step, whatever the programs and the network do.
+
+use suci_proto::Engine;
+use suci_proto::limits::MAX_DATAGRAM;
+use suci_proto::time::{Duration, Instant};
+
+use crate::node::Train;
+use crate::oracle::{Kind, Violation, broken};
+use crate::packet::ProcId;
+
+/// Turns in a row that may find a timer due without anything coming of it. Timers are allowed
+/// to be early, not to be early for ever.
+const IDLE_TURNS: u32 = 64;
+
+/// Time that those turns must span before they count as standing still.
+const STILL: Duration = Duration::from_millis(1);
+
+/// Asks the engine about its limits: memory under the cap, in flight under every window, budget
+/// never exceeded, no timer in the past.
+///
+/// # Errors
+/// The limit that does not hold.
+pub fn audit(engine: &Engine, now: Instant) -> Result<(), Violation> {
+    engine.audit(now).map_err(|text| Violation {
+        kind: Kind::Invariant,
+        text,
+    })
+}
+
+/// A train must be what the kernel takes: equal segments except the last, and not too many.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn train(train: &Train, max_segments: usize) -> Result<(), Violation> {
+    let (length, segment, segments) = (train.bytes.len(), train.segment, train.segments);
+    let counted = if segment == 0 {
+        0
+    } else {
+        length.div_ceil(segment)
+    };
+    if segments == 0 || counted != segments || segments > max_segments || length > MAX_DATAGRAM {
+        let text = format!("a train of {length} B in {segments} segments of {segment} B");
+        return broken(Kind::Invariant, text);
+    }
+    Ok(())
+}
+
+/// An engine that goes on sending without time passing.
+#[must_use]
+pub fn endless(process: ProcId) -> Violation {
+    Violation {
+        kind: Kind::Invariant,
+        text: format!("process {process} never stops sending"),
+    }
+}
+
+/// Watches that timers which are due lead to something.
+#[derive(Debug, Default)]
+pub struct Progress {
+    idle: u32,
+    since: Instant,
+}
+
+impl Progress {
+    /// After a drained turn: `due` is the next timer, `worked` whether anything happened.
+    ///
+    /// # Errors
+    /// The engine asks to be called at once, again and again, and does nothing then.
+    pub fn check(
+        &mut self,
+        now: Instant,
+        due: Option<Instant>,
+        blocked: bool,
+        worked: bool,
+    ) -> Result<(), Violation> {
+        if worked || blocked || due.is_none_or(|at| at > now) {
+            self.idle = 0;
+            self.since = now;
+            return Ok(());
+        }
+        self.idle += 1;
+        if self.idle < IDLE_TURNS && now.since(self.since) < STILL {
+            return Ok(());
+        }
+        let text = format!(
+            "a timer for {due:?} stays due at {now:?}, {} idle turns",
+            self.idle
+        );
+        broken(Kind::Invariant, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_that_stays_due_is_found() {
+        let mut progress = Progress::default();
+        let due = Some(Instant::from_nanos(5));
+        let found = (0..=u64::from(IDLE_TURNS)).any(|turn| {
+            progress
+                .check(Instant::from_nanos(10 + turn), due, false, false)
+                .is_err()
+        });
+        assert!(found);
+    }
+
+    #[test]
+    fn a_due_timer_that_leads_to_work_is_fine() {
+        let mut progress = Progress::default();
+        for turn in 0..1_000 {
+            let now = Instant::from_nanos(turn);
+            assert!(
+                progress
+                    .check(now, Some(Instant::ZERO), false, turn % 2 == 0)
+                    .is_ok()
+            );
+        }
+    }
+}

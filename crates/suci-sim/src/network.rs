@@ -1,0 +1,313 @@
+//! The network: addresses that change, links with latency and rate, and every fault that a
+//! packet can meet. It decides what arrives when; it knows nothing of what packets mean.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use suci_proto::time::{Duration, Instant, nanos};
+use suci_proto::types::Ecn;
+
+use crate::options::{Faults, Links};
+use crate::packet::{Packet, PlaceId};
+use crate::report::Tally;
+use crate::rng::Rng;
+
+/// Places cut off from the rest.
+#[derive(Clone, Debug)]
+struct Cut {
+    places: Vec<PlaceId>,
+    outwards: bool,
+    inwards: bool,
+    until: Instant,
+}
+
+/// A packet that will arrive.
+pub type Arrival = (Instant, PlaceId, Packet);
+
+/// All links between all places.
+#[derive(Debug)]
+pub struct Network {
+    /// What may change while a run goes on.
+    pub links: Links,
+    /// What happens to packets.
+    pub faults: Faults,
+    rng: Rng,
+    salt: u64,
+    routes: BTreeMap<SocketAddr, PlaceId>,
+    /// Whose every address ever was.
+    owners: BTreeMap<SocketAddr, PlaceId>,
+    addresses: Vec<SocketAddr>,
+    rebinds: u16,
+    cuts: Vec<Cut>,
+    /// Until when each place's link is busy with what it sent.
+    busy: Vec<Instant>,
+    /// When the newest in-order packet of a pair arrives: jitter alone does not reorder.
+    ordered: BTreeMap<(PlaceId, PlaceId), Instant>,
+}
+
+impl Network {
+    /// A network of `places` hosts.
+    #[must_use]
+    pub fn new(seed: u64, places: usize, links: Links, faults: Faults) -> Self {
+        let addresses: Vec<_> = (0..places)
+            .map(|place| address(place, 7_000, links.ipv6))
+            .collect();
+        let routes: BTreeMap<_, _> = addresses.iter().copied().zip(0..).collect();
+        let owners = routes.clone();
+        let mut rng = Rng::new(seed, 2);
+        let salt = rng.word();
+        let busy = vec![Instant::ZERO; places];
+        let ordered = BTreeMap::new();
+        Self {
+            links,
+            faults,
+            rng,
+            salt,
+            routes,
+            owners,
+            addresses,
+            rebinds: 0,
+            cuts: Vec::new(),
+            busy,
+            ordered,
+        }
+    }
+
+    /// A place's address as others see it now.
+    #[must_use]
+    pub fn address(&self, place: PlaceId) -> SocketAddr {
+        self.addresses
+            .get(place)
+            .copied()
+            .unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
+    }
+
+    /// A place's address in everybody's address book: the one it began with.
+    #[must_use]
+    pub fn book_address(&self, place: PlaceId) -> SocketAddr {
+        address(place, 7_000, self.links.ipv6)
+    }
+
+    /// Which place an address leads to.
+    #[must_use]
+    pub fn place_at(&self, to: SocketAddr) -> Option<PlaceId> {
+        self.routes.get(&to).copied()
+    }
+
+    /// Gives a place a new address: port and sometimes host. `keep`: the old one still leads to it.
+    pub fn rebind(&mut self, place: PlaceId, keep: bool) {
+        self.rebinds += 1;
+        let host = if self.rng.chance(300_000) {
+            place + 0x8000
+        } else {
+            place
+        };
+        let fresh = address(host, 7_000 + self.rebinds, self.links.ipv6);
+        if let Some(current) = self.addresses.get_mut(place) {
+            if !keep {
+                self.routes.remove(current);
+            }
+            *current = fresh;
+            self.routes.insert(fresh, place);
+            self.owners.insert(fresh, place);
+        }
+    }
+
+    /// Whose an address is or was, wherever it leads now.
+    #[must_use]
+    pub fn owner_of(&self, address: SocketAddr) -> Option<PlaceId> {
+        self.owners.get(&address).copied()
+    }
+
+    /// Cuts places off, in one direction or both.
+    pub fn cut(&mut self, places: Vec<PlaceId>, outwards: bool, inwards: bool, until: Instant) {
+        self.cuts.push(Cut {
+            places,
+            outwards,
+            inwards,
+            until,
+        });
+    }
+
+    /// Stops every fault. Addresses of the book lead to their places again; the newest stay.
+    pub fn mend(&mut self) {
+        self.faults = Faults::NONE;
+        self.cuts.clear();
+        self.links.mtu = self.links.mtu.max(1_200);
+        for place in 0..self.addresses.len() {
+            self.routes
+                .insert(address(place, 7_000, self.links.ipv6), place);
+        }
+    }
+
+    /// Sends a packet; what arrives of it, and when, is added to `arrivals`.
+    pub fn carry(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        tally: &mut Tally,
+        arrivals: &mut Vec<Arrival>,
+    ) {
+        tally.packets += 1;
+        let Some(to) = self.place_at(packet.to) else {
+            tally.unroutable += 1;
+            return;
+        };
+        let from = packet.source;
+        if packet.bytes.len() > self.links.mtu {
+            tally.oversized += 1;
+            return;
+        }
+        if self.is_cut(now, from, to) {
+            tally.cut += 1;
+            return;
+        }
+        let Some(leaves) = self.transmit(now, from, packet.bytes.len()) else {
+            tally.queue_full += 1;
+            return;
+        };
+        let spared = self.is_spared(from, to);
+        if self.happens(self.faults.loss, spared) {
+            tally.lost += 1;
+            return;
+        }
+        if self.happens(self.faults.duplicate, spared) {
+            tally.duplicated += 1;
+            let mut copy = packet.clone();
+            copy.fate.duplicate = true;
+            let at = self.arrives(leaves, from, to, spared, &mut copy, tally);
+            arrivals.push((at, to, copy));
+        }
+        let mut packet = packet;
+        let at = self.arrives(leaves, from, to, spared, &mut packet, tally);
+        arrivals.push((at, to, packet));
+    }
+
+    fn is_cut(&mut self, now: Instant, from: PlaceId, to: PlaceId) -> bool {
+        self.cuts.retain(|cut| cut.until > now);
+        self.cuts.iter().any(|cut| {
+            let (inside, towards) = (cut.places.contains(&from), cut.places.contains(&to));
+            (cut.outwards && inside && !towards) || (cut.inwards && towards && !inside)
+        })
+    }
+
+    /// When the last bit leaves the sending place, unless its queue is full.
+    fn transmit(&mut self, now: Instant, from: PlaceId, size: usize) -> Option<Instant> {
+        let Some(rate) = self.links.rate else {
+            return Some(now);
+        };
+        let Some(busy) = self.busy.get_mut(from) else {
+            return Some(now);
+        };
+        let begins = now.max(*busy);
+        if begins.since(now) > self.links.queue {
+            return None;
+        }
+        let wire = (size as u64 + 28) * 1_000_000_000 / rate.max(1);
+        *busy = begins + Duration::from_nanos(wire);
+        Some(*busy)
+    }
+
+    fn arrives(
+        &mut self,
+        leaves: Instant,
+        from: PlaceId,
+        to: PlaceId,
+        spared: bool,
+        packet: &mut Packet,
+        tally: &mut Tally,
+    ) -> Instant {
+        if self.happens(self.faults.flip, spared) {
+            tally.flipped += 1;
+            self.flip(packet);
+        }
+        if packet.ecn == Ecn::Ect0 && self.happens(self.faults.mark, spared) {
+            tally.marked += 1;
+            packet.ecn = Ecn::Ce;
+        }
+        let jitter = self.rng.range(0, nanos(self.links.jitter).max(1));
+        let mut at = leaves + self.latency(from, to) + Duration::from_nanos(jitter);
+        if self.happens(self.faults.hold, spared) {
+            tally.held += 1;
+            packet.fate.held = true;
+            return at
+                + self
+                    .rng
+                    .duration(Duration::from_millis(100), self.faults.hold_by);
+        }
+        if self.happens(self.faults.reorder, spared) {
+            tally.reordered += 1;
+            packet.fate.held = true;
+            return at
+                + self
+                    .rng
+                    .duration(Duration::from_micros(1), self.faults.reorder_by);
+        }
+        let ordered = self.ordered.entry((from, to)).or_default();
+        at = at.max(*ordered);
+        *ordered = at;
+        at
+    }
+
+    fn latency(&self, from: PlaceId, to: PlaceId) -> Duration {
+        let pair = (from as u64) << 32 | to as u64;
+        let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;
+        Duration::from_nanos(nanos(self.links.latency) / 100 * percent)
+    }
+
+    /// Whether this direction is the better one of its pair.
+    fn is_spared(&self, from: PlaceId, to: PlaceId) -> bool {
+        let (low, high) = (from.min(to) as u64, from.max(to) as u64);
+        let bit = crate::rng::mix(self.salt ^ (low << 32 | high) ^ 1) & 1 == 1;
+        (from < to) == bit
+    }
+
+    fn happens(&mut self, ppm: u32, spared: bool) -> bool {
+        let share = if spared {
+            100 - self.faults.asymmetry.min(100)
+        } else {
+            100
+        };
+        let ppm = u64::from(ppm) * u64::from(share) / 100;
+        self.rng.chance(u32::try_from(ppm).unwrap_or(u32::MAX))
+    }
+
+    fn flip(&mut self, packet: &mut Packet) {
+        let mut bytes = packet.bytes.to_vec();
+        damage(&mut self.rng, &mut bytes);
+        packet.fate.damaged = packet.fate.damaged || packet.bytes != bytes;
+        packet.bytes = Bytes::from(bytes);
+        packet.carries = Rc::new([]);
+    }
+}
+
+/// Flips one to three bits: CRC32C sees all of those at any length that a datagram has
+/// (Hamming distance 4, Castagnoli 1993), so that none may pass.
+pub fn damage(rng: &mut Rng, bytes: &mut [u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let near = rng.index(0, bytes.len());
+    for _ in 0..rng.range(1, 4) {
+        let at = if rng.chance(500_000) {
+            near
+        } else {
+            rng.index(0, bytes.len())
+        };
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte ^= 1 << rng.range(0, 8);
+        }
+    }
+}
+
+fn address(host: usize, port: u16, ipv6: bool) -> SocketAddr {
+    let host = u32::try_from(host).unwrap_or(0);
+    if ipv6 {
+        let bits = (0xfd00_u128 << 112) | u128::from(host + 1);
+        SocketAddr::from((Ipv6Addr::from_bits(bits), port))
+    } else {
+        SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + host + 1), port))
+    }
+}

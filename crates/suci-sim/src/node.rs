@@ -1,0 +1,476 @@
+//! One process: an engine, its socket, and a driver that keeps the driving contract.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use suci_proto::time::{Duration, Instant, nanos};
+use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
+use suci_proto::{Arrival, Engine, Event, Outgoing, SendError, TransmitResult};
+
+use crate::invariants::{self, Progress};
+use crate::network::Network;
+use crate::options::{Consume, Drive};
+use crate::oracle::{Oracle, Spec, Violation};
+use crate::packet::{Fate, Packet, PlaceId, ProcId};
+use crate::report::Tally;
+use crate::rng::Rng;
+use crate::socket::Socket;
+use crate::tap;
+use crate::trace::Trace;
+use crate::workload::{Sent, Workload};
+
+/// What a turn and each packet in it cost, so that no process is infinitely fast.
+const TURN_COST: Duration = Duration::from_micros(1);
+const PACKET_COST: Duration = Duration::from_nanos(300);
+
+/// Trains of one turn; more means that the engine never stops.
+const MAX_TRAINS: usize = 100_000;
+
+/// Segments of one train, as the Linux driver allows.
+const SEGMENTS: usize = 64;
+
+/// What a turn may use of the world around the process.
+pub struct Context<'a> {
+    /// Virtual time.
+    pub now: Instant,
+    /// Sees everything.
+    pub oracle: &'a mut Oracle,
+    /// Asked for addresses and the largest packet.
+    pub network: &'a Network,
+    /// Node IDs by place.
+    pub nodes: &'a [u32],
+    /// Counts faults.
+    pub tally: &'a mut Tally,
+    /// Notes what happens.
+    pub trace: &'a mut Trace,
+    /// Draws the faults of sockets.
+    pub rng: &'a mut Rng,
+    /// Parts per million of trains that the socket takes later.
+    pub socket_full: u32,
+    /// Parts per million of trains refused for being segmented.
+    pub no_gso: u32,
+    /// Whether invariants are checked in this turn.
+    pub audit: bool,
+    /// Numbers the packets of the run.
+    pub order: &'a mut u64,
+    /// Packets that left.
+    pub outbox: &'a mut Vec<Packet>,
+}
+
+/// A process at a place.
+pub struct Process {
+    /// Its number in the run.
+    pub id: ProcId,
+    /// Its place.
+    pub place: PlaceId,
+    /// The engine under test.
+    pub engine: Engine,
+    /// Its receive buffer.
+    pub socket: Socket,
+    /// How it is driven.
+    pub drive: Drive,
+    /// How its program consumes.
+    pub consume: Consume,
+    /// The program takes nothing until then.
+    pub consumes_from: Instant,
+    /// The process is stopped until then.
+    pub paused_until: Instant,
+    /// It does nothing before then: it is busy.
+    pub busy_until: Instant,
+    /// Sends that fail with an error meant for an earlier one.
+    pub unreachable: u32,
+    /// When it first heard of which process.
+    pub heard: BTreeMap<ProcId, Instant>,
+    /// Link and session events, for scenario tests.
+    pub log: Vec<(Instant, Event)>,
+    max_segments: usize,
+    blocked_until: Instant,
+    next_visit: Instant,
+    progress: Progress,
+}
+
+impl Process {
+    /// A process that begins now.
+    #[must_use]
+    pub fn new(id: ProcId, place: PlaceId, engine: Engine, recv_buffer: u64, now: Instant) -> Self {
+        Self {
+            id,
+            place,
+            engine,
+            socket: Socket::new(recv_buffer, now),
+            drive: Drive::Woken(Duration::from_micros(20)),
+            consume: Consume::Eager,
+            consumes_from: now,
+            paused_until: now,
+            busy_until: now,
+            unreachable: 0,
+            heard: BTreeMap::new(),
+            log: Vec::new(),
+            max_segments: SEGMENTS,
+            blocked_until: now,
+            next_visit: now,
+            progress: Progress::default(),
+        }
+    }
+
+    /// One turn of the driving contract. Returns when the next one is due.
+    ///
+    /// # Errors
+    /// The promise or invariant that broke.
+    pub fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        workload: &mut Workload,
+    ) -> Result<Option<Instant>, Violation> {
+        let now = cx.now;
+        self.engine.begin_turn(now);
+        let mut work = self.drain_socket(cx);
+        self.engine.handle_timeout(now);
+        work += self.consume(cx, workload)?;
+        workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
+        self.routes(cx);
+        work += self.transmit(cx)?;
+        // Taking events last shows those that sending caused.
+        self.events(cx, workload)?;
+        if cx.audit {
+            invariants::audit(&self.engine, now)?;
+        }
+        self.busy_until = now + TURN_COST + PACKET_COST * u32::try_from(work).unwrap_or(u32::MAX);
+        let due = self.engine.next_timeout();
+        let blocked = self.blocked_until > now;
+        self.progress.check(now, due, blocked, work > 0)?;
+        let due = if blocked {
+            due.map(|at| at.max(self.blocked_until))
+        } else {
+            due
+        };
+        let visit = self.next_visit.max(self.consumes_from);
+        let visit = (visit > now).then_some(visit);
+        let retry = blocked.then_some(self.blocked_until);
+        let next = [due, workload.next_at(), visit, retry]
+            .into_iter()
+            .flatten()
+            .min();
+        Ok(self.next_wake(next, work > 0))
+    }
+
+    /// When a turn follows that is wanted at `next`.
+    fn next_wake(&self, next: Option<Instant>, worked: bool) -> Option<Instant> {
+        let after = self.busy_until;
+        match self.drive {
+            Drive::Woken(_) => next.map(|at| at.max(after)),
+            // Polls that find nothing to do change nothing, so only the one after work and the
+            // one that finds something are made.
+            Drive::Polls(period) if worked => Some(on_grid(after, period)),
+            Drive::Polls(period) => next.map(|at| on_grid(at.max(after), period)),
+        }
+    }
+
+    /// When a packet that arrives now is noticed.
+    pub fn notices(&self, now: Instant, rng: &mut Rng) -> Instant {
+        let after = self.busy_until.max(self.paused_until);
+        match self.drive {
+            Drive::Woken(delay) => {
+                let delay = Duration::from_nanos(rng.range(0, nanos(delay).max(1)));
+                (now + delay).max(after)
+            }
+            Drive::Polls(period) => on_grid(now.max(after), period),
+        }
+    }
+
+    fn drain_socket(&mut self, cx: &mut Context<'_>) -> usize {
+        let mut count = 0;
+        while let Some((at, packet)) = self.socket.take(cx.now) {
+            count += 1;
+            // What is damaged or invented carries nothing; a repeated packet is as good as the first.
+            cx.oracle.handed(self.id, &packet.carries);
+            if !packet.fate.damaged && !packet.fate.hostile {
+                self.heard.entry(packet.sender).or_insert(cx.now);
+            }
+            let arrival = Arrival {
+                from: packet.from,
+                ecn: packet.ecn,
+                at,
+            };
+            self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
+        }
+        count
+    }
+
+    /// Offers one message; its token comes back with the answer.
+    ///
+    /// # Errors
+    /// The promise that the engine's answer breaks.
+    pub fn send(&mut self, cx: &mut Context<'_>, spec: Spec) -> Result<(Sent, u64), Violation> {
+        let name = cx.oracle.draft(self.id, &spec);
+        let message = Outgoing {
+            channel: ChannelId(spec.channel),
+            tag: if spec.tagged { name.tag() } else { 0 },
+            kind: MessageKind(spec.kind),
+            user_header: name.header(spec.header),
+            payload: name.payload(spec.length),
+            notify: spec.notify,
+            token: name.token,
+        };
+        match self.engine.send(cx.now, NodeId(spec.to), message) {
+            Ok(number) => {
+                cx.trace.note(
+                    cx.now,
+                    1 ^ number << 8,
+                    format_args!(
+                        "process {} sends {number} on {} to node {}: {} B, token {}",
+                        self.id, spec.channel, spec.to, spec.length, name.token
+                    ),
+                );
+                cx.oracle.accepted(cx.now, name, spec, number)?;
+                Ok((Sent::Accepted, name.token))
+            }
+            Err(SendError::WouldBlock(_)) => Ok((Sent::Blocked, name.token)),
+            Err(_) => Ok((Sent::Refused, name.token)),
+        }
+    }
+
+    /// Takes messages as this program does, and every event before and between them: `Ended`
+    /// stands between the messages of two sessions.
+    fn consume(
+        &mut self,
+        cx: &mut Context<'_>,
+        workload: &mut Workload,
+    ) -> Result<usize, Violation> {
+        let mut left = match self.consume {
+            _ if self.consumes_from > cx.now => 0,
+            Consume::Eager => usize::MAX,
+            Consume::Slow { .. } if self.next_visit > cx.now => 0,
+            Consume::Slow { period, count } => {
+                self.next_visit = cx.now + period;
+                count as usize
+            }
+        };
+        let mut taken = 0;
+        loop {
+            self.events(cx, workload)?;
+            if left == 0 {
+                return Ok(taken);
+            }
+            let Some((node, message)) = self.engine.recv(cx.now) else {
+                return Ok(taken);
+            };
+            left -= 1;
+            taken += 1;
+            cx.trace.note(
+                cx.now,
+                2 ^ message.number << 8,
+                format_args!(
+                    "process {} receives {} on {} from node {node}: {} B",
+                    self.id,
+                    message.number,
+                    message.channel.0,
+                    message.payload.len()
+                ),
+            );
+            cx.oracle.received(self.id, node, &message)?;
+            workload.received(node.0, message.channel.0);
+        }
+    }
+
+    fn events(&mut self, cx: &mut Context<'_>, workload: &mut Workload) -> Result<(), Violation> {
+        while let Some(event) = self.engine.poll_event() {
+            cx.trace.note(
+                cx.now,
+                3,
+                format_args!("process {} event {event:?}", self.id),
+            );
+            cx.oracle.event(self.id, &event)?;
+            if let Event::Incoming {
+                node,
+                channel,
+                number,
+                total,
+                ..
+            } = event
+            {
+                self.incoming(cx, workload, node, channel, number, total);
+            }
+            if !matches!(event, Event::Delivered { .. } | Event::Incoming { .. }) {
+                self.log.push((cx.now, event));
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers an `Incoming` event: refused, or taken into a buffer. The session may be over by
+    /// now, which the engine says.
+    fn incoming(
+        &mut self,
+        cx: &mut Context<'_>,
+        workload: &mut Workload,
+        node: NodeId,
+        channel: ChannelId,
+        number: u64,
+        total: u64,
+    ) {
+        if workload.refuses() {
+            if self.engine.refuse(node, channel, number, 7).is_ok() {
+                cx.oracle.refused(self.id, node, channel.0, number);
+            }
+            return;
+        }
+        let room = usize::try_from(total).unwrap_or(usize::MAX).min(1 << 26);
+        let buffer = Vec::with_capacity(room);
+        let taken = self.engine.accept(node, channel, number, Some(buffer));
+        cx.trace.note(
+            cx.now,
+            4,
+            format_args!(
+                "process {} accepts {number} of node {node}: {taken:?}",
+                self.id
+            ),
+        );
+    }
+
+    /// Answers what packets the routes carry: a network that announces its limits tells.
+    fn routes(&mut self, cx: &Context<'_>) {
+        let links = &cx.network.links;
+        while let Some((node, _)) = self.engine.poll_route() {
+            self.engine
+                .set_route_mtu(node, links.mtu_announced.then_some(links.mtu));
+        }
+    }
+
+    fn transmit(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
+        if self.blocked_until > cx.now {
+            return Ok(0);
+        }
+        let mut packets = 0;
+        for _ in 0..MAX_TRAINS {
+            let Some(transmit) = self.engine.poll_transmit(cx.now, self.max_segments) else {
+                return Ok(packets);
+            };
+            let train = Train {
+                to: transmit.dest,
+                ecn: transmit.ecn,
+                segment: transmit.segment,
+                segments: transmit.segments,
+                bytes: {
+                    let mut bytes = Vec::with_capacity(transmit.len);
+                    transmit.copy_to(&mut bytes);
+                    Bytes::from(bytes)
+                },
+            };
+            invariants::train(&train, self.max_segments)?;
+            let result = self.verdict(cx, &train);
+            packets += self.release(cx, &train, result);
+            self.engine.transmit_done(cx.now, result);
+            if result == TransmitResult::Again {
+                return Ok(packets);
+            }
+        }
+        Err(invariants::endless(self.id))
+    }
+
+    /// What the socket says to a train.
+    fn verdict(&mut self, cx: &mut Context<'_>, train: &Train) -> TransmitResult {
+        let result = if self.unreachable > 0 {
+            self.unreachable -= 1;
+            TransmitResult::Unreachable
+        } else if cx.rng.chance(cx.socket_full) {
+            self.blocked_until = cx.now + Duration::from_micros(cx.rng.range(10, 1_000));
+            TransmitResult::Again
+        } else if train.segments > 1 && cx.rng.chance(cx.no_gso) {
+            self.max_segments = 1;
+            TransmitResult::NoGso
+        } else if cx.network.links.mtu_announced && train.segment > cx.network.links.mtu {
+            TransmitResult::TooBig
+        } else if train.segments > 1 && cx.rng.chance(cx.socket_full) {
+            TransmitResult::Sent(cx.rng.index(1, train.segments))
+        } else {
+            return TransmitResult::Sent(train.segments);
+        };
+        cx.tally.refused_sends += 1;
+        result
+    }
+
+    /// Cuts a train into packets, as far as the socket took it, and lets the tap read them.
+    fn release(&mut self, cx: &mut Context<'_>, train: &Train, result: TransmitResult) -> usize {
+        let taken = if let TransmitResult::Sent(segments) = result {
+            segments
+        } else {
+            0
+        };
+        let owner = cx.network.owner_of(train.to);
+        let node = owner.and_then(|place| cx.nodes.get(place)).copied();
+        for (index, bytes) in train.cut().enumerate() {
+            let parts = if node.is_some() {
+                tap::parts(&bytes)
+            } else {
+                Vec::new()
+            };
+            let carries: Rc<[_]> = parts
+                .into_iter()
+                .filter_map(|part| cx.oracle.identify(self.id, node?, part))
+                .collect();
+            cx.oracle.sent(&carries, index < taken);
+            if index >= taken {
+                continue;
+            }
+            *cx.order += 1;
+            cx.trace.note(
+                cx.now,
+                5 ^ (bytes.len() as u64) << 8,
+                format_args!(
+                    "process {} -> {}: {} B type {:02x}, {carries:?}",
+                    self.id,
+                    train.to,
+                    bytes.len(),
+                    bytes.first().copied().unwrap_or(0)
+                ),
+            );
+            cx.outbox.push(Packet {
+                bytes,
+                from: cx.network.address(self.place),
+                to: train.to,
+                source: self.place,
+                sender: self.id,
+                sent_at: cx.now,
+                order: *cx.order,
+                ecn: train.ecn,
+                carries,
+                fate: Fate::default(),
+            });
+        }
+        taken
+    }
+}
+
+/// A train as the socket sees it.
+#[derive(Debug)]
+pub struct Train {
+    /// Destination.
+    pub to: SocketAddr,
+    /// Mark.
+    pub ecn: suci_proto::types::Ecn,
+    /// Bytes per segment.
+    pub segment: usize,
+    /// Segments.
+    pub segments: usize,
+    /// All of them.
+    pub bytes: Bytes,
+}
+
+impl Train {
+    fn cut(&self) -> impl Iterator<Item = Bytes> {
+        (0..self.segments).map(|index| {
+            let start = (index * self.segment).min(self.bytes.len());
+            let end = (start + self.segment).min(self.bytes.len());
+            self.bytes.slice(start..end)
+        })
+    }
+}
+
+/// The first multiple of `period` at `at` or after.
+fn on_grid(at: Instant, period: Duration) -> Instant {
+    let period = nanos(period).max(1);
+    Instant::from_nanos(at.as_nanos().div_ceil(period).saturating_mul(period))
+}

@@ -1,0 +1,262 @@
+//! Everything that shapes a run, as plain data. [`crate::profiles`] draws it from a seed;
+//! scenario tests write it down.
+
+use suci_proto::Config;
+use suci_proto::time::Duration;
+
+/// What the network does to packets. Chances are parts per million of packets.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    /// Packets that vanish.
+    pub loss: u32,
+    /// Packets that arrive twice.
+    pub duplicate: u32,
+    /// Packets that are overtaken, held back by up to `reorder_by`.
+    pub reorder: u32,
+    /// Longest time that an overtaken packet is held back.
+    pub reorder_by: Duration,
+    /// Packets held back for as long as `hold_by` (seconds to minutes).
+    pub hold: u32,
+    /// Longest time that a held packet stays away.
+    pub hold_by: Duration,
+    /// Packets with bits flipped past the UDP checksum.
+    pub flip: u32,
+    /// Packets marked as having met congestion.
+    pub mark: u32,
+    /// How much worse one direction of a pair is than the other, in percent of the chances
+    /// above: 0 makes both alike, 100 spares one direction altogether.
+    pub asymmetry: u32,
+}
+
+impl Faults {
+    /// A network that loses nothing.
+    pub const NONE: Self = Self {
+        loss: 0,
+        duplicate: 0,
+        reorder: 0,
+        reorder_by: Duration::ZERO,
+        hold: 0,
+        hold_by: Duration::ZERO,
+        flip: 0,
+        mark: 0,
+        asymmetry: 0,
+    };
+}
+
+/// What the network is made of.
+#[derive(Clone, Debug)]
+pub struct Links {
+    /// Time that a packet takes at least; pairs differ by up to a factor of two.
+    pub latency: Duration,
+    /// What is added at random, keeping the order of a pair's packets.
+    pub jitter: Duration,
+    /// Bytes per second that one place can send, if there is a limit.
+    pub rate: Option<u64>,
+    /// Longest queue at that limit; what would wait longer is dropped.
+    pub queue: Duration,
+    /// Largest UDP payload that passes.
+    pub mtu: usize,
+    /// Whether the sending socket says so (EMSGSIZE), or the packet vanishes.
+    pub mtu_announced: bool,
+    /// Addresses are IPv6.
+    pub ipv6: bool,
+}
+
+/// How a process is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drive {
+    /// Woken by packets and timers after at most this long (threads, event loops).
+    Woken(Duration),
+    /// Polls every so often, whatever happens.
+    Polls(Duration),
+}
+
+/// How a program takes its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consume {
+    /// All of them in every turn.
+    Eager,
+    /// At most `count` every `period`.
+    Slow {
+        /// Time between two visits.
+        period: Duration,
+        /// Messages per visit.
+        count: u32,
+    },
+}
+
+/// What programs send: sizes by weight, in bytes `low..=high`.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Messages of each pair of nodes that talk.
+    pub messages: u32,
+    /// Nodes that one node talks to at most.
+    pub fan_out: usize,
+    /// All talk to node 0 only.
+    pub to_first: bool,
+    /// Channels per pair.
+    pub channels: u32,
+    /// Messages in a burst, at most.
+    pub burst: u32,
+    /// Longest pause between two bursts.
+    pub gap: Duration,
+    /// Weight, low, high.
+    pub sizes: Vec<(u32, u64, u64)>,
+    /// Parts per million of messages that ask for `Delivered`.
+    pub notify: u32,
+    /// Parts per million of received messages that are answered.
+    pub reply: u32,
+    /// Parts per million of `Incoming` messages that are refused.
+    pub refuse: u32,
+    /// Both sides begin at once with their largest message.
+    pub huge_first: bool,
+}
+
+/// A fault of processes or of the network as a whole, at its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A process dies without a word; its successor starts after the time given, if any.
+    Crash(usize, Option<Duration>),
+    /// A process is stopped for that long; its socket goes on filling.
+    Pause(usize, Duration),
+    /// A program takes no messages for that long.
+    StopConsuming(usize, Duration),
+    /// A process closes with this deadline; its successor starts some time after.
+    Close(usize, Duration, Duration),
+    /// A process closes its session with another place's node.
+    ClosePeer(usize, usize, Duration),
+    /// A process gives its session with another place's node up.
+    Abandon(usize, usize),
+    /// The places named are cut off in the directions given (outwards, inwards) for that long.
+    Cut(Vec<usize>, bool, bool, Duration),
+    /// A place's address changes as others see it; the old one still leads there, or not.
+    Rebind(usize, bool),
+    /// The network's largest packet changes.
+    Mtu(usize, bool),
+    /// The attacker sends so many packets.
+    Attack(u32),
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// How the run is called in reports.
+    pub profile: &'static str,
+    /// Places with a process each; node IDs are the places' numbers plus 1.
+    pub nodes: usize,
+    /// Further places whose process has the node ID of place 0, 1, ...: duplicates.
+    pub duplicates: Vec<DuplicateAt>,
+    /// Configuration by place, cycled.
+    pub configs: Vec<Config>,
+    /// Receive buffer of every socket, as the kernel charges.
+    pub recv_buffer: u64,
+    /// How processes are driven, by place, cycled.
+    pub drives: Vec<Drive>,
+    /// How programs consume, by place, cycled.
+    pub consumes: Vec<Consume>,
+    /// The last place's nodes know everybody, nobody has them in the book (`Accept::Anyone`).
+    pub clients: usize,
+    /// What programs send.
+    pub traffic: Traffic,
+    /// The network.
+    pub links: Links,
+    /// What it does to packets until it is mended.
+    pub faults: Faults,
+    /// Parts per million of trains that the socket takes only later (EAGAIN, ENOBUFS).
+    pub socket_full: u32,
+    /// Parts per million of trains refused for being segmented (EIO).
+    pub no_gso: u32,
+    /// A closed port answers, and the next send fails with ECONNREFUSED.
+    pub port_unreachable: bool,
+    /// When processes start: at once, or spread over this time.
+    pub start_within: Duration,
+    /// What happens when.
+    pub script: Vec<(Duration, Step)>,
+    /// How long faults go on.
+    pub faults_for: Duration,
+    /// How long, once they stopped, everything may take to arrive.
+    pub mended_for: Duration,
+}
+
+/// A second process with the node ID of another place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateAt {
+    /// Whose node ID.
+    pub of: usize,
+    /// When it starts. It dies when the network is mended.
+    pub start: Duration,
+}
+
+impl Options {
+    /// A calm network of that many nodes whose programs say nothing by themselves: where
+    /// scenario tests begin.
+    #[must_use]
+    pub fn quiet(nodes: usize) -> Self {
+        Self {
+            seed: 1,
+            profile: "quiet",
+            nodes,
+            duplicates: Vec::new(),
+            configs: vec![Config::default()],
+            recv_buffer: 8 << 20,
+            drives: vec![Drive::Woken(Duration::from_micros(20))],
+            consumes: vec![Consume::Eager],
+            clients: 0,
+            traffic: Traffic::none(),
+            links: Links {
+                latency: Duration::from_micros(50),
+                jitter: Duration::from_micros(5),
+                rate: None,
+                queue: Duration::from_millis(50),
+                mtu: 1_472,
+                mtu_announced: true,
+                ipv6: false,
+            },
+            faults: Faults::NONE,
+            socket_full: 0,
+            no_gso: 0,
+            port_unreachable: false,
+            start_within: Duration::ZERO,
+            script: Vec::new(),
+            faults_for: Duration::from_secs(5),
+            mended_for: Duration::from_secs(120),
+        }
+    }
+
+    /// All places, duplicates included.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.nodes + self.duplicates.len()
+    }
+
+    /// The node ID of a place.
+    #[must_use]
+    pub fn node(&self, place: usize) -> u32 {
+        let owner = place
+            .checked_sub(self.nodes)
+            .and_then(|extra| self.duplicates.get(extra));
+        u32::try_from(owner.map_or(place, |duplicate| duplicate.of)).unwrap_or(u32::MAX - 1) + 1
+    }
+}
+
+impl Traffic {
+    /// Programs that send nothing unless a test makes them.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            messages: 0,
+            fan_out: 0,
+            to_first: false,
+            channels: 1,
+            burst: 1,
+            gap: Duration::from_millis(1),
+            sizes: vec![(1, 0, 200)],
+            notify: 500_000,
+            reply: 0,
+            refuse: 0,
+            huge_first: false,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Promise 2 (every accepted message arrives once both processes live and the network delivers),
+//! and what can only be told when a run is over.
+
+use super::{Fate, Kind, Oracle, Record, Verdict, broken};
+
+impl Oracle {
+    /// The network was mended, every process that is left ran on: is everything settled?
+    ///
+    /// # Errors
+    /// The first message that should have arrived and did not.
+    pub fn finish(&self) -> Verdict {
+        for record in &self.records {
+            self.finish_message(record)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every message of living processes is settled: the end of a liveness run.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let mut open = self
+            .open
+            .iter()
+            .filter(|((process, _), _)| self.lives(*process));
+        open.all(|(_, tokens)| tokens.iter().all(|token| self.is_arrived(*token)))
+    }
+
+    fn is_arrived(&self, token: u64) -> bool {
+        self.record(token).is_none_or(|record| {
+            !record.spec.notify && (record.received_by.is_some() || self.receiver_died(record))
+        })
+    }
+
+    fn lives(&self, process: u32) -> bool {
+        self.processes
+            .get(process as usize)
+            .is_some_and(|process| process.stopped_at.is_none())
+    }
+
+    fn finish_message(&self, record: &Record) -> Verdict {
+        let received = record.received_by.is_some();
+        match record.fate {
+            Fate::Open if !self.lives(record.from) => Ok(()),
+            Fate::Open if record.spec.notify => {
+                let text = if received {
+                    "received, never told"
+                } else {
+                    "never received"
+                };
+                broken(Kind::Undelivered, format!("{text}: {record}"))
+            }
+            Fate::Open if !received && !self.receiver_died(record) => {
+                broken(Kind::Undelivered, format!("never received: {record}"))
+            }
+            Fate::Delivered | Fate::Silent if !received => self.finish_unreceived(record),
+            Fate::Open | Fate::Delivered | Fate::Silent | Fate::NotDelivered | Fate::Unknown => {
+                Ok(())
+            }
+        }
+    }
+
+    /// The peer's library held it, its program never got it: so that process died, or an
+    /// earlier message of the channel was missing when the session ended.
+    fn finish_unreceived(&self, record: &Record) -> Verdict {
+        let gap = self
+            .before(record)
+            .is_some_and(|before| before.received_by.is_none());
+        if gap || self.receiver_died(record) {
+            return Ok(());
+        }
+        let text = format!("delivered, but the program never got it: {record}");
+        broken(Kind::Undelivered, text)
+    }
+
+    fn receiver_died(&self, record: &Record) -> bool {
+        let mut peers = self
+            .processes
+            .iter()
+            .filter(|process| process.node == record.spec.to);
+        peers.any(|process| {
+            process
+                .stopped_at
+                .is_some_and(|at| at >= record.accepted_at)
+        })
+    }
+
+    fn before(&self, record: &Record) -> Option<&Record> {
+        let stream = self
+            .streams
+            .get(&(record.from, record.spec.to, record.spec.channel))?;
+        let before = self.record(*stream.tokens.get(record.position.checked_sub(1)?)?)?;
+        (before.number + 1 == record.number).then_some(before)
+    }
+}

@@ -1,0 +1,414 @@
+//! The oracle: it watches what programs hand in and what they are given, and knows the promises.
+//!
+//! It shares no code with the engine and asks it nothing. What it knows comes from four places:
+//! what `send` accepted, what `recv` returned, which events came, and what a tap on the wire
+//! saw going out of one process and into another ([`crate::tap`]). A session is what lies
+//! between two `Ended` events of one process about one node.
+//!
+//! Promises (DESIGN.md section 5) and where they are checked: 1 in `receiver`, 2 in `finish`,
+//! 3 and 4 in `sender`, 5 in `receiver` (nothing arrives twice, whoever receives it). Promises
+//! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
+
+mod coverage;
+mod finish;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use suci_proto::Outcome;
+use suci_proto::time::Instant;
+
+use crate::content::Name;
+use crate::packet::{Carried, ProcId};
+use crate::tap::Part;
+pub use coverage::Coverage;
+use receiver::Inbound;
+
+/// A broken promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A message that nobody sent, or that was for somebody else.
+    Invented,
+    /// Its bytes, tag, kind or user header are not what was sent.
+    Modified,
+    /// It arrived a second time.
+    Twice,
+    /// It arrived before or after its turn.
+    Order,
+    /// An earlier message of its channel is missing.
+    Gap,
+    /// Messages of two sessions were mixed.
+    OldSession,
+    /// `Delivered` although the peer's library never got all of it.
+    FalselyDelivered,
+    /// `NotDelivered` although it was received, or all of it was sent and none refused it.
+    FalselyNotDelivered,
+    /// `Unknown` although parts of it never left.
+    FalselyUnknown,
+    /// A second outcome for one message.
+    OutcomeTwice,
+    /// A message ended without the outcome that was due.
+    OutcomeMissing,
+    /// An outcome about a message that does not exist or is somebody else's.
+    OutcomeInvented,
+    /// Accepted, both processes alive, the network mended: it must have arrived.
+    Undelivered,
+    /// `Up`, `Lost` or `Ended` that does not fit the ones before.
+    Events,
+    /// A limit of memory, credit, time or the network's interface.
+    Invariant,
+    /// The kernel dropped what the receiver had allowed.
+    Overrun,
+    /// Packets go on although nobody has anything to say.
+    Chatter,
+    /// The engine panicked.
+    Panic,
+}
+
+/// Which promise broke and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The promise.
+    pub kind: Kind,
+    /// What was seen.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.text)
+    }
+}
+
+/// What checks answer.
+pub type Verdict = Result<(), Violation>;
+
+pub(crate) fn broken(kind: Kind, text: impl Into<String>) -> Verdict {
+    Err(Violation {
+        kind,
+        text: text.into(),
+    })
+}
+
+/// What a program wants to send, apart from its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The destination node.
+    pub to: u32,
+    /// The channel.
+    pub channel: u32,
+    /// Bytes of payload.
+    pub length: u64,
+    /// Bytes of user header.
+    pub header: u8,
+    /// What it means to the program.
+    pub kind: u8,
+    /// Whether it carries a tag.
+    pub tagged: bool,
+    /// Whether `Delivered` was asked for.
+    pub notify: bool,
+}
+
+/// How a message ended for its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Not yet.
+    Open,
+    /// By the `Delivered` event or outcome.
+    Delivered,
+    /// By the `NotDelivered` event or outcome.
+    NotDelivered,
+    /// By the outcome `Unknown`.
+    Unknown,
+    /// Its session ended without naming it, which says delivered where no notice was asked for.
+    Silent,
+}
+
+/// One accepted message.
+#[derive(Debug)]
+struct Record {
+    from: ProcId,
+    spec: Spec,
+    number: u64,
+    name: Name,
+    accepted_at: Instant,
+    /// Where it stands in its stream.
+    position: usize,
+    fate: Fate,
+    received_by: Option<ProcId>,
+    refused: bool,
+    sent: Coverage,
+    offered: Coverage,
+    /// By receiving process: what was handed to its library.
+    handed: Vec<(ProcId, Coverage)>,
+}
+
+impl Record {
+    fn held_by_someone(&self) -> bool {
+        self.handed.iter().any(|(_, coverage)| coverage.is_whole())
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spec {
+            to,
+            channel,
+            length,
+            ..
+        } = self.spec;
+        let (token, from, number) = (self.name.token, self.from, self.number);
+        write!(
+            f,
+            "message {number} of channel {channel} from process {from} to node {to} ({length} B, token {token}, accepted at {} us)",
+            self.accepted_at.as_nanos() / 1_000
+        )
+    }
+}
+
+/// All messages of one process to one node on one channel, in the order of acceptance.
+#[derive(Debug, Default)]
+struct Stream {
+    tokens: Vec<u64>,
+    /// Where the newest session's messages begin.
+    session_start: usize,
+    /// The number of the first message there: 0 in a right engine.
+    next_number: u64,
+}
+
+/// One process as the oracle knows it.
+#[derive(Debug)]
+struct Process {
+    node: u32,
+    stopped_at: Option<Instant>,
+}
+
+/// Whether a process has a peer for up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Link {
+    #[default]
+    Idle,
+    Up,
+    Lost,
+}
+
+/// What all programs of a run handed in and were given.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    seed: u64,
+    records: Vec<Record>,
+    processes: Vec<Process>,
+    streams: BTreeMap<(ProcId, u32, u32), Stream>,
+    /// Messages without an outcome, by sending process and node.
+    open: BTreeMap<(ProcId, u32), BTreeSet<u64>>,
+    inbound: BTreeMap<(ProcId, u32), Inbound>,
+    links: BTreeMap<(ProcId, u32), Link>,
+    delivered: u64,
+    bytes: u64,
+    ended: u64,
+}
+
+impl Oracle {
+    /// An oracle that has seen nothing of the run with this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            ..Self::default()
+        }
+    }
+
+    /// Messages received by programs.
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Payload bytes received by programs.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Messages accepted by `send`.
+    #[must_use]
+    pub fn accepted_count(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// Sessions that ended, counted at each side.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// A process begins; its number is returned.
+    pub fn process_started(&mut self, node: u32) -> ProcId {
+        self.processes.push(Process {
+            node,
+            stopped_at: None,
+        });
+        ProcId::try_from(self.processes.len() - 1).unwrap_or(ProcId::MAX)
+    }
+
+    /// A process is gone, with all that its library held.
+    pub fn process_stopped(&mut self, process: ProcId, now: Instant) {
+        if let Some(process) = self.processes.get_mut(process as usize) {
+            process.stopped_at = Some(now);
+        }
+    }
+
+    /// The content of the next message that is accepted, should it be this one.
+    #[must_use]
+    pub fn draft(&self, from: ProcId, spec: &Spec) -> Name {
+        let token = self.records.len() as u64;
+        Name {
+            seed: self.seed,
+            from,
+            to: spec.to,
+            channel: spec.channel,
+            token,
+        }
+    }
+
+    /// `send` accepted the message that was drafted last and gave it this number.
+    ///
+    /// # Errors
+    /// Numbers of a channel rise by one, or begin at 0 with a new session.
+    pub fn accepted(&mut self, now: Instant, name: Name, spec: Spec, number: u64) -> Verdict {
+        let key = (name.from, spec.to, spec.channel);
+        let stream = self.streams.entry(key).or_default();
+        if number != stream.next_number {
+            if number != 0 {
+                let text = format!(
+                    "number {number} accepted after {} on {key:?}",
+                    stream.next_number
+                );
+                return broken(Kind::Order, text);
+            }
+            stream.session_start = stream.tokens.len();
+        }
+        stream.next_number = number + 1;
+        let position = stream.tokens.len();
+        stream.tokens.push(name.token);
+        self.open
+            .entry((name.from, spec.to))
+            .or_default()
+            .insert(name.token);
+        self.records.push(Record {
+            from: name.from,
+            spec,
+            number,
+            name,
+            accepted_at: now,
+            position,
+            fate: Fate::Open,
+            received_by: None,
+            refused: false,
+            sent: Coverage::Nothing,
+            offered: Coverage::Nothing,
+            handed: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The wire names a message by channel and number; this finds which of the run's it is.
+    /// Only the newest session of a process with a node sends, so the newest one of that number
+    /// is meant.
+    #[must_use]
+    pub fn identify(&self, from: ProcId, to: u32, part: Part) -> Option<Carried> {
+        let stream = self.streams.get(&(from, to, part.channel))?;
+        let offset = usize::try_from(part.number).ok()?;
+        let token = *stream
+            .tokens
+            .get(stream.session_start.checked_add(offset)?)?;
+        Some(Carried {
+            token,
+            start: part.start,
+            end: part.end,
+        })
+    }
+
+    /// A packet with these parts was given to the network; `surely` if it took it for certain.
+    pub fn sent(&mut self, carries: &[Carried], surely: bool) {
+        for carried in carries {
+            if let Some(record) = self.record_mut(carried.token) {
+                record
+                    .offered
+                    .add(carried.start, carried.end, record.spec.length);
+                if surely {
+                    record
+                        .sent
+                        .add(carried.start, carried.end, record.spec.length);
+                }
+            }
+        }
+    }
+
+    /// An undamaged packet with these parts was given to the library of `process`.
+    pub fn handed(&mut self, process: ProcId, carries: &[Carried]) {
+        let Some(node) = self.node_of(process) else {
+            return;
+        };
+        for carried in carries {
+            let Some(record) = self.record_mut(carried.token) else {
+                continue;
+            };
+            if record.spec.to != node {
+                continue;
+            }
+            let length = record.spec.length;
+            match record.handed.iter_mut().find(|(by, _)| *by == process) {
+                Some((_, coverage)) => coverage.add(carried.start, carried.end, length),
+                None => {
+                    let mut coverage = Coverage::Nothing;
+                    coverage.add(carried.start, carried.end, length);
+                    record.handed.push((process, coverage));
+                }
+            }
+        }
+    }
+
+    /// Bytes of payload that reached the library of a process and were not received by its
+    /// program: what it must hold, as seen from outside.
+    #[must_use]
+    pub fn held(&self, process: ProcId) -> u64 {
+        let unreceived = self
+            .records
+            .iter()
+            .filter(|record| record.received_by.is_none());
+        unreceived
+            .flat_map(|record| record.handed.iter().map(move |handed| (record, handed)))
+            .filter(|(record, (by, _))| *by == process && record.fate != Fate::NotDelivered)
+            .map(|(record, (_, coverage))| coverage.bytes(record.spec.length))
+            .sum()
+    }
+
+    fn record(&self, token: u64) -> Option<&Record> {
+        self.records.get(usize::try_from(token).ok()?)
+    }
+
+    fn record_mut(&mut self, token: u64) -> Option<&mut Record> {
+        self.records.get_mut(usize::try_from(token).ok()?)
+    }
+
+    fn node_of(&self, process: ProcId) -> Option<u32> {
+        self.processes
+            .get(process as usize)
+            .map(|process| process.node)
+    }
+}
+
+impl From<Outcome> for Fate {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Delivered => Self::Delivered,
+            Outcome::NotDelivered => Self::NotDelivered,
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
+}

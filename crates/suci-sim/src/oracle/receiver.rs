@@ -1,0 +1,255 @@
+//! Promise 1 (complete, unmodified, in order, at most once, no gaps) and promise 5 (nothing is
+//! resent to a new incarnation), on every message that a program is given.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use suci_proto::{Message, types::NodeId};
+
+use super::{Fate, Kind, Oracle, Record, Verdict, Violation, broken};
+use crate::content::token_of;
+use crate::packet::ProcId;
+
+/// What a process received from a node in the session that runs now.
+#[derive(Debug, Default)]
+pub(super) struct Inbound {
+    /// The process that all of it came from.
+    source: Option<ProcId>,
+    channels: BTreeMap<u32, Progress>,
+}
+
+/// How far one channel got.
+#[derive(Debug, Default)]
+struct Progress {
+    next: u64,
+    /// The last message received: its number and its place in the sender's stream.
+    last: Option<(u64, usize)>,
+    /// Numbers that this program refused; they never arrive.
+    refused: BTreeSet<u64>,
+}
+
+impl Oracle {
+    /// `recv` of `process` returned a message.
+    ///
+    /// # Errors
+    /// The promise that this breaks.
+    pub fn received(&mut self, process: ProcId, from: NodeId, message: &Message) -> Verdict {
+        let Some(node) = self.node_of(process) else {
+            return Ok(());
+        };
+        let inbound = self.inbound.entry((process, from.0)).or_default();
+        let progress = inbound.channels.entry(message.channel.0).or_default();
+        while progress.refused.remove(&progress.next) {
+            progress.next += 1;
+        }
+        let expected = progress.next;
+        if message.number != expected {
+            let kind = if message.number > expected {
+                Kind::Gap
+            } else {
+                Kind::Order
+            };
+            let text = format!(
+                "process {process} got number {} of channel {} from node {from}, expected {expected}",
+                message.number, message.channel.0
+            );
+            return broken(kind, text);
+        }
+        let (source, last) = (inbound.source, progress.last);
+        let token = self.find(node, from, message, source, last)?;
+        self.check_received(process, from, token, message)?;
+        self.delivered += 1;
+        self.bytes += message.payload.len() as u64;
+        let Some(record) = self.record_mut(token) else {
+            return Ok(());
+        };
+        record.received_by = Some(process);
+        let (sender, position) = (record.from, record.position);
+        let inbound = self.inbound.entry((process, from.0)).or_default();
+        inbound.source = Some(sender);
+        let progress = inbound.channels.entry(message.channel.0).or_default();
+        progress.next = expected + 1;
+        progress.last = Some((expected, position));
+        Ok(())
+    }
+
+    /// The program of `process` refused a message before it arrived.
+    pub fn refused(&mut self, process: ProcId, from: NodeId, channel: u32, number: u64) {
+        let Some(node) = self.node_of(process) else {
+            return;
+        };
+        let inbound = self.inbound.entry((process, from.0)).or_default();
+        inbound
+            .channels
+            .entry(channel)
+            .or_default()
+            .refused
+            .insert(number);
+        let senders = self.senders(from.0);
+        for sender in senders {
+            let Some(stream) = self.streams.get(&(sender, node, channel)) else {
+                continue;
+            };
+            let tokens: Vec<u64> = stream.tokens.clone();
+            for token in tokens {
+                if let Some(record) = self.record_mut(token)
+                    && record.number == number
+                    && record.received_by.is_none()
+                {
+                    record.refused = true;
+                }
+            }
+        }
+    }
+
+    /// The session of `process` with `node` is over: whatever comes next begins anew.
+    pub(super) fn inbound_ended(&mut self, process: ProcId, node: u32) {
+        self.inbound.remove(&(process, node));
+    }
+
+    fn senders(&self, node: u32) -> Vec<ProcId> {
+        let all = self.processes.iter().enumerate().rev();
+        all.filter(|(_, process)| process.node == node)
+            .filter_map(|(index, _)| ProcId::try_from(index).ok())
+            .collect()
+    }
+
+    /// Which message of the run this must be. After the first of a channel it is the sender's
+    /// next; the first is told by its tag, or by being some first message of that content.
+    fn find(
+        &self,
+        node: u32,
+        from: NodeId,
+        message: &Message,
+        source: Option<ProcId>,
+        last: Option<(u64, usize)>,
+    ) -> Result<u64, Violation> {
+        let channel = message.channel.0;
+        let by_tag = (message.tag != 0)
+            .then(|| token_of(self.seed, message.tag))
+            .flatten();
+        let expected = source.zip(last).and_then(|(source, (number, position))| {
+            let stream = self.streams.get(&(source, node, channel))?;
+            let ahead = usize::try_from(message.number.checked_sub(number)?).ok()?;
+            stream.tokens.get(position.checked_add(ahead)?).copied()
+        });
+        let found = match (by_tag, expected) {
+            (Some(tagged), _) => Some(tagged),
+            (None, Some(expected)) => Some(expected),
+            (None, None) if last.is_none() => self.search(node, from, message),
+            (None, None) => None,
+        };
+        if let (Some(tagged), Some(expected)) = (by_tag, expected)
+            && tagged != expected
+        {
+            let text = format!("token {tagged} arrived where {expected} is due");
+            return Err(Violation {
+                kind: Kind::OldSession,
+                text,
+            });
+        }
+        found.filter(|token| self.record(*token).is_some()).ok_or_else(|| Violation {
+            kind: Kind::Invented,
+            text: format!(
+                "node {node} got number {} of channel {channel} from node {from} ({} B), which nobody sent",
+                message.number,
+                message.payload.len()
+            ),
+        })
+    }
+
+    fn search(&self, node: u32, from: NodeId, message: &Message) -> Option<u64> {
+        let senders = self.senders(from.0);
+        let streams = senders
+            .iter()
+            .filter_map(|s| self.streams.get(&(*s, node, message.channel.0)));
+        let mut tokens = streams.flat_map(|stream| stream.tokens.iter().rev());
+        tokens
+            .find(|token| {
+                self.record(**token).is_some_and(|record| {
+                    record.number == message.number
+                        && record.received_by.is_none()
+                        && differs(record, message).is_none()
+                })
+            })
+            .copied()
+    }
+
+    fn check_received(
+        &self,
+        process: ProcId,
+        from: NodeId,
+        token: u64,
+        message: &Message,
+    ) -> Verdict {
+        let Some(record) = self.record(token) else {
+            return Ok(());
+        };
+        let node = self.node_of(process);
+        if self.node_of(record.from) != Some(from.0) || Some(record.spec.to) != node {
+            return broken(
+                Kind::Invented,
+                format!("process {process} got {record} from node {from}"),
+            );
+        }
+        if let Some(before) = record.received_by {
+            let text = format!("process {process} got {record}, which process {before} has");
+            return broken(Kind::Twice, text);
+        }
+        if record.number != message.number || record.spec.channel != message.channel.0 {
+            let text = format!(
+                "process {process} got {record} as number {} of channel {}",
+                message.number, message.channel.0
+            );
+            return broken(Kind::OldSession, text);
+        }
+        if let Some(what) = differs(record, message) {
+            return broken(
+                Kind::Modified,
+                format!("process {process} got {record}: {what}"),
+            );
+        }
+        if record.fate == Fate::NotDelivered {
+            let text =
+                format!("process {process} got {record} after the sender was told it never would");
+            return broken(Kind::FalselyNotDelivered, text);
+        }
+        let source = self
+            .inbound
+            .get(&(process, from.0))
+            .and_then(|inbound| inbound.source);
+        if source.is_some_and(|source| source != record.from) {
+            let text =
+                format!("process {process} got {record} within the session of process {source:?}");
+            return broken(Kind::OldSession, text);
+        }
+        Ok(())
+    }
+}
+
+/// How a message differs from what was sent.
+fn differs(record: &Record, message: &Message) -> Option<String> {
+    let spec = &record.spec;
+    if message.payload.len() as u64 != spec.length {
+        return Some(format!("{} B of payload", message.payload.len()));
+    }
+    let tag = if spec.tagged { record.name.tag() } else { 0 };
+    if message.tag != tag || message.kind.0 != spec.kind {
+        return Some(format!(
+            "tag {:#x} or kind {} changed",
+            message.tag, message.kind.0
+        ));
+    }
+    if message.user_header != record.name.header(spec.header) {
+        return Some("the user header changed".into());
+    }
+    let payload = record.name.payload(spec.length);
+    if message.payload != payload {
+        let at = message
+            .payload
+            .iter()
+            .zip(payload.iter())
+            .position(|(got, sent)| got != sent);
+        return Some(format!("the payload changed at byte {at:?}"));
+    }
+    None
+}

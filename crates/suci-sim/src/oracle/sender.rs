@@ -1,0 +1,238 @@
+//! Promises 3 and 4: what senders are told is true, once per message and in full.
+
+use std::collections::BTreeSet;
+
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{EndReason, Event, MessageOutcome, Outcome};
+
+use super::{Fate, Kind, Link, Oracle, Record, Verdict, broken};
+use crate::packet::ProcId;
+
+/// How an event names a message.
+#[derive(Clone, Copy)]
+struct Named {
+    node: NodeId,
+    channel: ChannelId,
+    number: u64,
+    token: u64,
+}
+
+impl Oracle {
+    /// An event came out of the library of `process`.
+    ///
+    /// # Errors
+    /// The promise that it breaks.
+    pub fn event(&mut self, process: ProcId, event: &Event) -> Verdict {
+        match *event {
+            Event::Up { node } => self.link(process, node, Link::Up, &[Link::Idle, Link::Lost]),
+            Event::Lost { node } => self.link(process, node, Link::Lost, &[Link::Up]),
+            Event::Delivered {
+                node,
+                channel,
+                number,
+                token,
+            } => {
+                let named = Named {
+                    node,
+                    channel,
+                    number,
+                    token,
+                };
+                self.settle(process, named, Fate::Delivered)
+            }
+            Event::NotDelivered {
+                node,
+                channel,
+                number,
+                token,
+                ..
+            } => {
+                let named = Named {
+                    node,
+                    channel,
+                    number,
+                    token,
+                };
+                self.settle(process, named, Fate::NotDelivered)
+            }
+            Event::Ended {
+                node,
+                reason,
+                ref outcomes,
+            } => self.session_ended(process, node, reason, outcomes),
+            Event::Incoming { .. } | Event::Refused { .. } => Ok(()),
+        }
+    }
+
+    fn link(&mut self, process: ProcId, node: NodeId, to: Link, from: &[Link]) -> Verdict {
+        let link = self.links.entry((process, node.0)).or_default();
+        let was = *link;
+        *link = to;
+        if from.contains(&was) {
+            return Ok(());
+        }
+        broken(
+            Kind::Events,
+            format!("process {process}: node {node} is {to:?} after {was:?}"),
+        )
+    }
+
+    fn session_ended(
+        &mut self,
+        process: ProcId,
+        node: NodeId,
+        reason: EndReason,
+        outcomes: &[MessageOutcome],
+    ) -> Verdict {
+        self.ended += 1;
+        self.links.insert((process, node.0), Link::Idle);
+        let mut streams = BTreeSet::new();
+        for outcome in outcomes {
+            let MessageOutcome {
+                channel,
+                number,
+                token,
+                outcome,
+            } = *outcome;
+            let named = Named {
+                node,
+                channel,
+                number,
+                token,
+            };
+            self.settle(process, named, Fate::from(outcome))?;
+            if outcome == Outcome::Unknown {
+                self.check_unknown(token)?;
+            }
+            // The stream's newest session is the one that ended if its messages are named.
+            let newest = self
+                .streams
+                .get(&(process, node.0, channel.0))
+                .zip(self.record(token));
+            if newest.is_some_and(|(stream, record)| record.position >= stream.session_start) {
+                streams.insert(channel.0);
+            }
+        }
+        self.inbound_ended(process, node.0);
+        self.check_unnamed(process, node.0, reason, &streams)
+    }
+
+    fn check_unknown(&self, token: u64) -> Verdict {
+        match self.record(token) {
+            Some(record) if !record.offered.is_whole() => broken(
+                Kind::FalselyUnknown,
+                format!("unknown, but parts never left: {record}"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Messages of the session that ended and that no outcome named. Those after the newest
+    /// restart of numbering may belong to the next session already, unless one of the same
+    /// stream was named just now; they are looked at when that one ends, or at the end.
+    fn check_unnamed(
+        &mut self,
+        process: ProcId,
+        node: u32,
+        reason: EndReason,
+        named: &BTreeSet<u32>,
+    ) -> Verdict {
+        let open = self.open.get(&(process, node)).cloned().unwrap_or_default();
+        for token in open {
+            let Some(record) = self.record(token) else {
+                continue;
+            };
+            let channel = record.spec.channel;
+            let Some(stream) = self.streams.get(&(process, node, channel)) else {
+                continue;
+            };
+            let older = record.position < stream.session_start;
+            if !older && !named.contains(&channel) {
+                continue;
+            }
+            if record.spec.notify {
+                let text =
+                    format!("the session ended ({reason:?}) without an outcome for {record}");
+                return broken(Kind::OutcomeMissing, text);
+            }
+            if !record.held_by_someone() {
+                let text =
+                    format!("the session ended ({reason:?}), no outcome, not held there: {record}");
+                return broken(Kind::OutcomeMissing, text);
+            }
+            self.close(process, node, token, Fate::Silent);
+        }
+        for channel in named {
+            if let Some(stream) = self.streams.get_mut(&(process, node, *channel)) {
+                stream.session_start = stream.tokens.len();
+                stream.next_number = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, process: ProcId, named: Named, fate: Fate) -> Verdict {
+        let Named {
+            node,
+            channel,
+            number,
+            token,
+        } = named;
+        let Some(record) = self.record(token) else {
+            return broken(
+                Kind::OutcomeInvented,
+                format!("process {process}: token {token}"),
+            );
+        };
+        let ours = record.from == process && record.spec.to == node.0;
+        if !ours || record.spec.channel != channel.0 || record.number != number {
+            let text = format!(
+                "process {process} was told about {record} as {}/{number}",
+                channel.0
+            );
+            return broken(Kind::OutcomeInvented, text);
+        }
+        if record.fate != Fate::Open {
+            let text = format!("{fate:?} after {:?}: {record}", record.fate);
+            return broken(Kind::OutcomeTwice, text);
+        }
+        match fate {
+            Fate::Delivered => check_delivered(record)?,
+            Fate::NotDelivered => check_not_delivered(record)?,
+            Fate::Open | Fate::Unknown | Fate::Silent => {}
+        }
+        self.close(process, node.0, token, fate);
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, process: ProcId, node: u32, token: u64, fate: Fate) {
+        if let Some(record) = self.record_mut(token) {
+            record.fate = fate;
+        }
+        if let Some(open) = self.open.get_mut(&(process, node)) {
+            open.remove(&token);
+        }
+    }
+}
+
+fn check_delivered(record: &Record) -> Verdict {
+    if record.received_by.is_some() || record.held_by_someone() {
+        return Ok(());
+    }
+    broken(
+        Kind::FalselyDelivered,
+        format!("delivered, but the peer never had all of it: {record}"),
+    )
+}
+
+fn check_not_delivered(record: &Record) -> Verdict {
+    if let Some(by) = record.received_by {
+        let text = format!("not delivered, but process {by} received it: {record}");
+        return broken(Kind::FalselyNotDelivered, text);
+    }
+    if record.sent.is_whole() && !record.refused {
+        let text = format!("not delivered, but all of it was sent: {record}");
+        return broken(Kind::FalselyNotDelivered, text);
+    }
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! One fabricated breach for each promise: an oracle that stays silent is worth nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use bytes::Bytes;
+use suci_proto::time::{Duration, Instant};
+use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
+use suci_proto::{EndReason, Event, Message, MessageOutcome, Outcome};
+
+use super::{Kind, Oracle, Spec, Verdict};
+use crate::content::Name;
+use crate::packet::{Carried, ProcId};
+
+/// Nodes 1 and 2 with one process each, and what the first sends to the second.
+struct Pair {
+    oracle: Oracle,
+    sender: ProcId,
+    receiver: ProcId,
+    now: Instant,
+}
+
+const SPEC: Spec = Spec {
+    to: 2,
+    channel: 5,
+    length: 40,
+    header: 3,
+    kind: 130,
+    tagged: true,
+    notify: true,
+};
+
+impl Pair {
+    fn new() -> Self {
+        let mut oracle = Oracle::new(9);
+        let sender = oracle.process_started(1);
+        let receiver = oracle.process_started(2);
+        Self {
+            oracle,
+            sender,
+            receiver,
+            now: Instant::from_nanos(1_000),
+        }
+    }
+
+    /// Accepts a message; its name and number.
+    fn send(&mut self, spec: Spec, number: u64) -> Name {
+        let name = self.oracle.draft(self.sender, &spec);
+        self.oracle.accepted(self.now, name, spec, number).unwrap();
+        name
+    }
+
+    fn message(name: Name, spec: Spec, number: u64) -> Message {
+        Message {
+            channel: ChannelId(spec.channel),
+            number,
+            tag: if spec.tagged { name.tag() } else { 0 },
+            kind: MessageKind(spec.kind),
+            user_header: name.header(spec.header),
+            payload: name.payload(spec.length),
+        }
+    }
+
+    fn receive(&mut self, message: &Message) -> Verdict {
+        self.oracle.received(self.receiver, NodeId(1), message)
+    }
+
+    /// All of a message reaches the receiving library.
+    fn carry(&mut self, name: Name, end: u64) {
+        let carried = [Carried {
+            token: name.token,
+            start: 0,
+            end,
+        }];
+        self.oracle.sent(&carried, true);
+        self.oracle.handed(self.receiver, &carried);
+    }
+
+    fn delivered(&mut self, name: Name, number: u64) -> Verdict {
+        let event = Event::Delivered {
+            node: NodeId(2),
+            channel: ChannelId(SPEC.channel),
+            number,
+            token: name.token,
+        };
+        self.oracle.event(self.sender, &event)
+    }
+
+    fn ended(&mut self, outcomes: &[(Name, u64, Outcome)]) -> Verdict {
+        let outcomes = outcomes
+            .iter()
+            .map(|(name, number, outcome)| MessageOutcome {
+                channel: ChannelId(SPEC.channel),
+                number: *number,
+                token: name.token,
+                outcome: *outcome,
+            })
+            .collect();
+        let event = Event::Ended {
+            node: NodeId(2),
+            reason: EndReason::Silent,
+            outcomes,
+        };
+        self.oracle.event(self.sender, &event)
+    }
+}
+
+fn kind(verdict: Verdict) -> Option<Kind> {
+    verdict.err().map(|violation| violation.kind)
+}
+
+#[test]
+fn what_is_right_passes() {
+    let mut pair = Pair::new();
+    for number in 0..20 {
+        let spec = Spec {
+            tagged: number % 3 == 0,
+            length: number * 7,
+            ..SPEC
+        };
+        let name = pair.send(spec, number);
+        pair.carry(name, spec.length);
+        pair.receive(&Pair::message(name, spec, number)).unwrap();
+        pair.delivered(name, number).unwrap();
+    }
+    assert!(pair.oracle.is_settled());
+    pair.oracle.finish().unwrap();
+    assert_eq!(pair.oracle.delivered(), 20);
+}
+
+#[test]
+fn an_untagged_first_message_is_told_by_its_content() {
+    let mut pair = Pair::new();
+    let spec = Spec {
+        tagged: false,
+        ..SPEC
+    };
+    let name = pair.send(spec, 0);
+    let mut message = Pair::message(name, spec, 0);
+    message.payload = Bytes::from(vec![0; 40]);
+    assert_eq!(kind(pair.receive(&message)), Some(Kind::Invented));
+    pair.receive(&Pair::message(name, spec, 0)).unwrap();
+}
+
+#[test]
+fn modified_payload_tag_header_and_kind_are_found() {
+    let changes: [fn(&mut Message); 5] = [
+        |message| message.payload = message.payload.slice(1..),
+        |message| message.user_header = Bytes::new(),
+        |message| message.kind = MessageKind(128),
+        |message| {
+            let mut bytes = message.payload.to_vec();
+            bytes[39] ^= 1;
+            message.payload = Bytes::from(bytes);
+        },
+        |message| message.user_header = Bytes::from_static(b"abc"),
+    ];
+    for change in changes {
+        let mut pair = Pair::new();
+        let name = pair.send(SPEC, 0);
+        let mut message = Pair::message(name, SPEC, 0);
+        change(&mut message);
+        assert_eq!(kind(pair.receive(&message)), Some(Kind::Modified));
+    }
+}
+
+#[test]
+fn gaps_and_returning_messages_are_found() {
+    let mut pair = Pair::new();
+    let names: Vec<_> = (0..3).map(|number| pair.send(SPEC, number)).collect();
+    let message = |n: usize| Pair::message(names[n], SPEC, n as u64);
+    assert_eq!(kind(pair.receive(&message(1))), Some(Kind::Gap));
+    pair.receive(&message(0)).unwrap();
+    assert_eq!(kind(pair.receive(&message(2))), Some(Kind::Gap));
+    assert_eq!(kind(pair.receive(&message(0))), Some(Kind::Order));
+}
+
+#[test]
+fn a_message_out_of_nowhere_is_found() {
+    let mut pair = Pair::new();
+    let name = Name {
+        seed: 9,
+        from: 0,
+        to: 2,
+        channel: 5,
+        token: 77,
+    };
+    assert_eq!(
+        kind(pair.receive(&Pair::message(name, SPEC, 0))),
+        Some(Kind::Invented)
+    );
+    let elsewhere = Spec { to: 3, ..SPEC };
+    let name = pair.send(elsewhere, 0);
+    assert_eq!(
+        kind(pair.receive(&Pair::message(name, elsewhere, 0))),
+        Some(Kind::Invented)
+    );
+}
+
+#[test]
+fn a_message_resent_to_a_new_incarnation_is_found() {
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    pair.receive(&Pair::message(name, SPEC, 0)).unwrap();
+    pair.oracle.process_stopped(pair.receiver, pair.now);
+    pair.receiver = pair.oracle.process_started(2);
+    assert_eq!(
+        kind(pair.receive(&Pair::message(name, SPEC, 0))),
+        Some(Kind::Twice)
+    );
+}
+
+#[test]
+fn a_message_of_the_old_session_in_the_new_one_is_found() {
+    let mut pair = Pair::new();
+    let old: Vec<_> = (0..2).map(|number| pair.send(SPEC, number)).collect();
+    pair.receive(&Pair::message(old[0], SPEC, 0)).unwrap();
+    // The sender's session ends, numbers begin again; the receiver does not hear of it.
+    let _fresh = pair.send(SPEC, 0);
+    let fresh = pair.send(SPEC, 1);
+    assert_eq!(
+        kind(pair.receive(&Pair::message(fresh, SPEC, 1))),
+        Some(Kind::OldSession)
+    );
+}
+
+#[test]
+fn messages_of_two_processes_in_one_session_are_found() {
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    pair.receive(&Pair::message(name, SPEC, 0)).unwrap();
+    pair.sender = pair.oracle.process_started(1);
+    let other = Spec { channel: 6, ..SPEC };
+    let name = pair.send(other, 0);
+    assert_eq!(
+        kind(pair.receive(&Pair::message(name, other, 0))),
+        Some(Kind::OldSession)
+    );
+}
+
+#[test]
+fn delivered_before_the_last_byte_is_found() {
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    pair.carry(name, 39);
+    assert_eq!(kind(pair.delivered(name, 0)), Some(Kind::FalselyDelivered));
+    pair.carry(name, 40);
+    pair.delivered(name, 0).unwrap();
+    assert_eq!(kind(pair.delivered(name, 0)), Some(Kind::OutcomeTwice));
+}
+
+#[test]
+fn false_outcomes_are_found() {
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    assert_eq!(
+        kind(pair.ended(&[(name, 0, Outcome::Delivered)])),
+        Some(Kind::FalselyDelivered),
+        "delivered, never sent"
+    );
+    assert_eq!(
+        kind(pair.ended(&[(name, 1, Outcome::NotDelivered)])),
+        Some(Kind::OutcomeInvented),
+        "another number"
+    );
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    pair.carry(name, 10);
+    assert_eq!(
+        kind(pair.ended(&[(name, 0, Outcome::Unknown)])),
+        Some(Kind::FalselyUnknown)
+    );
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    pair.carry(name, 40);
+    let told = pair.ended(&[(name, 0, Outcome::NotDelivered)]);
+    assert_eq!(
+        kind(told),
+        Some(Kind::FalselyNotDelivered),
+        "all of it was sent"
+    );
+}
+
+#[test]
+fn a_message_received_after_not_delivered_is_found() {
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    pair.ended(&[(name, 0, Outcome::NotDelivered)]).unwrap();
+    let received = pair.receive(&Pair::message(name, SPEC, 0));
+    assert_eq!(kind(received), Some(Kind::FalselyNotDelivered));
+}
+
+#[test]
+fn a_refused_message_leaves_no_gap_and_may_be_not_delivered() {
+    let mut pair = Pair::new();
+    let names: Vec<_> = (0..2).map(|number| pair.send(SPEC, number)).collect();
+    pair.carry(names[0], 40);
+    pair.oracle
+        .refused(pair.receiver, NodeId(1), SPEC.channel, 0);
+    pair.receive(&Pair::message(names[1], SPEC, 1)).unwrap();
+    let event = Event::NotDelivered {
+        node: NodeId(2),
+        channel: ChannelId(SPEC.channel),
+        number: 0,
+        token: names[0].token,
+        reason: 7,
+    };
+    pair.oracle.event(pair.sender, &event).unwrap();
+}
+
+#[test]
+fn a_missing_outcome_is_found() {
+    let mut pair = Pair::new();
+    let first = pair.send(SPEC, 0);
+    let _second = pair.send(SPEC, 1);
+    assert_eq!(
+        kind(pair.ended(&[(first, 0, Outcome::NotDelivered)])),
+        Some(Kind::OutcomeMissing)
+    );
+}
+
+#[test]
+fn what_never_arrives_is_found_at_the_end() {
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    assert!(!pair.oracle.is_settled());
+    assert_eq!(kind(pair.oracle.finish()), Some(Kind::Undelivered));
+    pair.carry(name, 40);
+    pair.delivered(name, 0).unwrap();
+    assert_eq!(
+        kind(pair.oracle.finish()),
+        Some(Kind::Undelivered),
+        "held, never handed over"
+    );
+    pair.oracle
+        .process_stopped(pair.receiver, pair.now + Duration::from_secs(1));
+    pair.oracle.finish().unwrap();
+}
+
+#[test]
+fn numbers_that_jump_are_found() {
+    let mut pair = Pair::new();
+    pair.send(SPEC, 0);
+    let name = pair.oracle.draft(pair.sender, &SPEC);
+    assert_eq!(
+        kind(pair.oracle.accepted(pair.now, name, SPEC, 2)),
+        Some(Kind::Order)
+    );
+}
+
+#[test]
+fn events_out_of_turn_are_found() {
+    let mut pair = Pair::new();
+    let (up, lost) = (
+        Event::Up { node: NodeId(2) },
+        Event::Lost { node: NodeId(2) },
+    );
+    assert_eq!(
+        kind(pair.oracle.event(pair.sender, &lost)),
+        Some(Kind::Events),
+        "lost before up"
+    );
+    let mut pair = Pair::new();
+    for event in [&up, &lost, &up] {
+        pair.oracle.event(pair.sender, event).unwrap();
+    }
+    assert_eq!(
+        kind(pair.oracle.event(pair.sender, &up)),
+        Some(Kind::Events),
+        "up twice"
+    );
+}

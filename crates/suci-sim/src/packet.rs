@@ -1,0 +1,87 @@
+//! A datagram on its way, with what only the simulator knows about it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use suci_proto::time::Instant;
+use suci_proto::types::Ecn;
+
+/// A host position: an index into the world's places. A process runs at one, its successor
+/// after a restart at the same.
+pub type PlaceId = usize;
+
+/// One start of a process, numbered over the whole run.
+pub type ProcId = u32;
+
+/// Part of a message that a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// The message's token.
+    pub token: u64,
+    /// First byte.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+}
+
+/// What happened to a packet on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// The network made this copy.
+    pub duplicate: bool,
+    /// Its bytes are not those that were sent.
+    pub damaged: bool,
+    /// An attacker made or repeated it.
+    pub hostile: bool,
+    /// It was held back on purpose.
+    pub held: bool,
+}
+
+/// A datagram between two sockets.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// UDP payload.
+    pub bytes: Bytes,
+    /// Source address as the receiver sees it.
+    pub from: SocketAddr,
+    /// Destination address.
+    pub to: SocketAddr,
+    /// Where it was sent from.
+    pub source: PlaceId,
+    /// The process that sent it.
+    pub sender: ProcId,
+    /// When.
+    pub sent_at: Instant,
+    /// Its place in the order in which all packets of the run were sent.
+    pub order: u64,
+    /// Congestion mark.
+    pub ecn: Ecn,
+    /// Parts of messages in it, as far as its bytes are what was sent.
+    pub carries: Rc<[Carried]>,
+    /// What happened to it.
+    pub fate: Fate,
+}
+
+impl Packet {
+    /// A packet that no process sent.
+    #[must_use]
+    pub fn raw(bytes: Vec<u8>, order: u64) -> Self {
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Self {
+            bytes: Bytes::from(bytes),
+            from: nowhere,
+            to: nowhere,
+            source: PlaceId::MAX,
+            sender: ProcId::MAX,
+            sent_at: Instant::ZERO,
+            order,
+            ecn: Ecn::NotEct,
+            carries: Rc::new([]),
+            fate: Fate {
+                hostile: true,
+                ..Fate::default()
+            },
+        }
+    }
+}

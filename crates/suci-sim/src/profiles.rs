@@ -1,0 +1,486 @@
+//! From a seed to a run: swarm testing (Groce et al. 2012). Every run has only some of the
+//! faults, each at a strength of its own, because faults hide one another when all are on.
+
+use std::fmt;
+use std::str::FromStr;
+
+use suci_proto::Config;
+use suci_proto::time::{Duration, nanos};
+
+use crate::options::{Consume, Drive, DuplicateAt, Faults, Links, Options, Step, Traffic};
+use crate::rng::Rng;
+
+/// Kinds of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// The seed chooses one of the others, or a mixture of all faults.
+    #[default]
+    Default,
+    /// A mixture: each fault is on or off by the seed.
+    Swarm,
+    /// Loss up to one half, duplicates, reordering, delays, bit flips.
+    Lossy,
+    /// Places cut off in one direction or both, at times for longer than `give_up_after`.
+    Partition,
+    /// Processes die and start again.
+    Restart,
+    /// Processes stop for seconds to minutes, programs stop consuming.
+    Pause,
+    /// Many send to one.
+    Incast,
+    /// One hundred nodes.
+    Big,
+    /// The largest packet changes.
+    Mtu,
+    /// Addresses change.
+    Rebind,
+    /// A second process has a live node's ID.
+    DuplicateId,
+    /// Packet numbers near their end.
+    Counters,
+    /// Both sides begin with huge messages.
+    Huge,
+    /// Processes close, sessions are closed or given up.
+    Close,
+    /// Somebody sends garbage, copies and forgeries.
+    Hostile,
+}
+
+/// Every profile by its name on the command line.
+pub const PROFILES: [(&str, Profile); 15] = [
+    ("default", Profile::Default),
+    ("swarm", Profile::Swarm),
+    ("lossy", Profile::Lossy),
+    ("partition", Profile::Partition),
+    ("restart", Profile::Restart),
+    ("pause", Profile::Pause),
+    ("incast", Profile::Incast),
+    ("big", Profile::Big),
+    ("mtu", Profile::Mtu),
+    ("rebind", Profile::Rebind),
+    ("duplicate-id", Profile::DuplicateId),
+    ("counters", Profile::Counters),
+    ("huge", Profile::Huge),
+    ("close", Profile::Close),
+    ("hostile", Profile::Hostile),
+];
+
+/// One seed in so many has 100 nodes when the seed chooses.
+pub const BIG_EVERY: u64 = 500;
+
+impl Profile {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        PROFILES
+            .iter()
+            .find(|(_, profile)| *profile == self)
+            .map_or("default", |(name, _)| name)
+    }
+
+    fn chosen(self, seed: u64, rng: &mut Rng) -> Self {
+        if self != Self::Default {
+            return self;
+        }
+        if seed % BIG_EVERY == BIG_EVERY / 2 {
+            return Self::Big;
+        }
+        // A third of all are mixtures; incast is dear, so one in a hundred.
+        let others: Vec<Self> = PROFILES
+            .iter()
+            .map(|(_, profile)| *profile)
+            .filter(|profile| !matches!(profile, Self::Default | Self::Big | Self::Incast))
+            .collect();
+        match rng.range(0, 100) {
+            0..30 => Self::Swarm,
+            30 => Self::Incast,
+            _ => rng.pick(&others),
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = PROFILES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, profile)| *profile).ok_or_else(|| {
+            let names: Vec<_> = PROFILES.iter().map(|(name, _)| *name).collect();
+            format!("no such profile; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// The run of a seed.
+#[must_use]
+pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
+    let mut rng = Rng::new(seed, 1);
+    let profile = profile.chosen(seed, &mut rng);
+    let nodes = nodes.unwrap_or_else(|| match profile {
+        Profile::Big => 100,
+        Profile::Incast if rng.chance(50_000) => 1_000,
+        Profile::Incast => rng.index(64, 200),
+        Profile::Huge | Profile::Counters => rng.index(2, 4),
+        _ => rng.index(2, 9),
+    });
+    let mut run = base(seed, nodes.max(1), profile.name(), &mut rng);
+    match profile {
+        Profile::Swarm | Profile::Default => swarm(&mut run, &mut rng),
+        Profile::Lossy => run.faults = lossy(&mut rng),
+        Profile::Big => big(&mut run, &mut rng),
+        Profile::Incast => incast(&mut run, &mut rng),
+        Profile::Counters => counters(&mut run, &mut rng),
+        Profile::Huge => huge(&mut run, &mut rng),
+        other => scripted(&mut run, other, &mut rng),
+    }
+    if run.faults.flip > 0 {
+        run.configs
+            .iter_mut()
+            .for_each(|config| config.payload_checksum = true);
+    }
+    run
+}
+
+fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Options {
+    let faults_for = rng.duration(Duration::from_secs(2), Duration::from_secs(30));
+    let mut run = Options::quiet(nodes);
+    run.seed = seed;
+    run.profile = profile;
+    run.faults_for = faults_for;
+    run.configs = (0..3).map(|_| config(rng)).collect();
+    run.recv_buffer = rng
+        .pick(&[8 << 20, 8 << 20, 1 << 20, 425_984])
+        .max(nodes as u64 * 16_384);
+    run.links = links(rng);
+    run.traffic = traffic(rng, nodes, faults_for);
+    run.drives = (0..3).map(|_| drive(rng)).collect();
+    run.consumes = (0..3).map(|_| consume(rng)).collect();
+    if rng.chance(300_000) {
+        run.start_within = rng.duration(Duration::from_millis(1), Duration::from_secs(5));
+    }
+    if rng.chance(300_000) {
+        run.socket_full = permille(rng, 30);
+        run.no_gso = permille(rng, 5);
+    }
+    run.port_unreachable = rng.chance(300_000);
+    if nodes > 2 && rng.chance(150_000) {
+        run.clients = rng.index(1, nodes - 1);
+    }
+    run
+}
+
+fn config(rng: &mut Rng) -> Config {
+    let memory = rng.pick(&[1 << 20, 4 << 20, 64 << 20, 256 << 20, 256 << 20]);
+    let silence = rng.pick(&[1, 3, 10, 10, 10]);
+    let give_up = rng.pick(&[10, 20, 60, 300, 300, 300]);
+    Config {
+        memory,
+        max_message: rng.pick(&[1 << 16, 1 << 20, 64 << 20]).min(memory / 2),
+        send_queue: rng.pick(&[1 << 16, 1 << 20, 64 << 20]),
+        rts_threshold: rng.pick(&[1 << 12, 1 << 14, 256 << 10, 256 << 10]),
+        silence_timeout: Duration::from_secs(silence),
+        give_up_after: Duration::from_secs(give_up),
+        max_ack_delay: Duration::from_micros(rng.pick(&[0, 500, 2_000, 2_000, 25_000, 100_000])),
+        ack_on_poll: false,
+        max_datagram: rng.pick(&[1_200, 1_472, 65_507, 65_507]),
+        payload_checksum: rng.chance(800_000),
+        unattended: rng.chance(50_000),
+        watch: rng.chance(200_000),
+        ecn: rng.chance(800_000),
+        ..Config::default()
+    }
+}
+
+fn links(rng: &mut Rng) -> Links {
+    let latency = rng.duration(Duration::from_micros(5), Duration::from_millis(150));
+    // A slow link must still carry what a run sends within the time allowed.
+    let rate = rng
+        .chance(300_000)
+        .then(|| rng.scale(2_000_000, 1_000_000_000));
+    Links {
+        latency,
+        jitter: Duration::from_nanos(rng.range(0, nanos(latency))),
+        rate,
+        queue: rng.duration(Duration::from_millis(5), Duration::from_millis(500)),
+        mtu: rng.pick(&[1_472, 1_472, 1_472, 1_452, 1_200]),
+        mtu_announced: rng.chance(500_000),
+        ipv6: rng.chance(200_000),
+    }
+}
+
+fn traffic(rng: &mut Rng, nodes: usize, time: Duration) -> Traffic {
+    let small: &[(u32, u64, u64)] = &[(9, 0, 64), (1, 0, 0)];
+    let typical: &[(u32, u64, u64)] = &[
+        (80, 0, 200),
+        (15, 200, 2_000),
+        (4, 2_000, 20_000),
+        (1, 20_000, 300_000),
+    ];
+    let bulk: &[(u32, u64, u64)] = &[
+        (60, 0, 100),
+        (30, 1_000, 30_000),
+        (9, 30_000, 100_000),
+        (1, 100_000, 1_000_000),
+    ];
+    let (sizes, total) = match rng.range(0, 10) {
+        0..3 => (small, rng.scale(800, 6_000)),
+        3..9 => (typical, rng.scale(500, 4_000)),
+        _ => (bulk, rng.scale(100, 400)),
+    };
+    let fan_out = rng.index(1, nodes.max(2));
+    let pairs = (nodes * fan_out) as u64;
+    let messages = (total / pairs.max(1)).max(1);
+    let burst = rng.pick(&[1, 5, 30, 200]);
+    // Bursts spread over about half the time, so that faults meet traffic.
+    let gap = nanos(time) / (messages / burst + 1) + 2_000;
+    Traffic {
+        messages: u32::try_from(messages).unwrap_or(u32::MAX),
+        fan_out,
+        to_first: false,
+        channels: rng.pick(&[1, 2, 8, 40]),
+        burst: u32::try_from(burst).unwrap_or(1),
+        gap: Duration::from_nanos(gap),
+        sizes: sizes.to_vec(),
+        notify: rng.pick(&[100_000, 500_000, 1_000_000]),
+        reply: rng.pick(&[0, 0, 200_000, 1_000_000]),
+        refuse: rng.pick(&[0, 0, 300_000]),
+        huge_first: false,
+    }
+}
+
+fn drive(rng: &mut Rng) -> Drive {
+    if rng.chance(300_000) {
+        Drive::Polls(rng.duration(Duration::from_micros(50), Duration::from_millis(60)))
+    } else {
+        Drive::Woken(rng.duration(Duration::from_micros(1), Duration::from_micros(200)))
+    }
+}
+
+fn consume(rng: &mut Rng) -> Consume {
+    if rng.chance(750_000) {
+        return Consume::Eager;
+    }
+    let period = rng.duration(Duration::from_micros(100), Duration::from_millis(500));
+    Consume::Slow {
+        period,
+        count: u32::try_from(rng.scale(1, 200)).unwrap_or(1),
+    }
+}
+
+fn permille(rng: &mut Rng, most: u64) -> u32 {
+    u32::try_from(rng.range(0, most * 1_000 + 1)).unwrap_or(0)
+}
+
+fn lossy(rng: &mut Rng) -> Faults {
+    let some = |rng: &mut Rng, most: u64| {
+        if rng.chance(600_000) {
+            permille(rng, most)
+        } else {
+            0
+        }
+    };
+    // Half of all runs lose a little, the others up to every second packet.
+    let loss = if rng.chance(500_000) {
+        permille(rng, 30)
+    } else {
+        permille(rng, 500)
+    };
+    Faults {
+        loss,
+        duplicate: some(rng, 200),
+        reorder: some(rng, 300),
+        reorder_by: rng.duration(Duration::from_micros(10), Duration::from_millis(300)),
+        hold: some(rng, 10),
+        hold_by: rng.duration(Duration::from_secs(1), Duration::from_secs(120)),
+        flip: some(rng, 50),
+        mark: some(rng, 100),
+        asymmetry: rng.pick(&[0, 0, 50, 100]),
+    }
+}
+
+fn swarm(run: &mut Options, rng: &mut Rng) {
+    if rng.chance(700_000) {
+        run.faults = lossy(rng);
+    }
+    const KINDS: [Profile; 8] = [
+        Profile::Partition,
+        Profile::Restart,
+        Profile::Pause,
+        Profile::Mtu,
+        Profile::Rebind,
+        Profile::DuplicateId,
+        Profile::Close,
+        Profile::Hostile,
+    ];
+    for kind in KINDS {
+        if rng.chance(250_000) {
+            steps(run, kind, rng);
+        }
+    }
+    if rng.chance(100_000) {
+        run.traffic.huge_first = true;
+    }
+}
+
+/// A run that is about one kind of fault, with a little of the ordinary ones.
+fn scripted(run: &mut Options, kind: Profile, rng: &mut Rng) {
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(50_000);
+    }
+    steps(run, kind, rng);
+}
+
+/// Adds what happens to processes and network in the kind's manner.
+fn steps(run: &mut Options, kind: Profile, rng: &mut Rng) {
+    for _ in 0..rng.range(1, 6) {
+        let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
+        let place = rng.index(0, run.nodes);
+        let other = rng.index(0, run.nodes);
+        let step = match kind {
+            Profile::Partition => cut(run, place, rng),
+            Profile::Restart => {
+                let back = rng.duration(Duration::from_micros(100), Duration::from_secs(15));
+                Step::Crash(place, rng.chance(800_000).then_some(back))
+            }
+            Profile::Pause => pause(run, place, rng),
+            Profile::Mtu => mtu(run, rng),
+            // Only one place ever loses its old address: two that did could not find each other.
+            Profile::Rebind if rng.chance(500_000) => Step::Rebind(0, false),
+            Profile::Rebind => Step::Rebind(place, true),
+            Profile::DuplicateId => {
+                run.duplicates.push(DuplicateAt {
+                    of: place,
+                    start: at,
+                });
+                continue;
+            }
+            Profile::Close => close(place, other, rng),
+            _ => Step::Attack(u32::try_from(rng.scale(10, 1_000)).unwrap_or(10)),
+        };
+        run.script.push((at, step));
+    }
+    if kind == Profile::Hostile {
+        let mut at = Duration::from_millis(1);
+        while at < run.faults_for {
+            run.script.push((at, Step::Attack(5)));
+            at += run.faults_for / 50;
+        }
+    }
+}
+
+fn cut(run: &mut Options, place: usize, rng: &mut Rng) -> Step {
+    let mut places = vec![place];
+    places.extend((0..run.nodes).filter(|_| rng.chance(300_000)));
+    let (outwards, inwards) = rng.pick(&[(true, true), (true, false), (false, true)]);
+    let time = rng.duration(Duration::from_millis(10), Duration::from_secs(40));
+    // Long enough that some give up: short limits make it happen within the run.
+    run.faults_for = run.faults_for.max(time / 2);
+    Step::Cut(places, outwards, inwards, time)
+}
+
+fn pause(run: &mut Options, place: usize, rng: &mut Rng) -> Step {
+    if rng.chance(400_000) {
+        let time = rng.duration(Duration::from_millis(10), Duration::from_secs(20));
+        return Step::StopConsuming(place, time);
+    }
+    let time = rng.duration(Duration::from_millis(50), Duration::from_secs(180));
+    if rng.chance(500_000) {
+        run.faults_for = run.faults_for.max(time + Duration::from_secs(5));
+    }
+    Step::Pause(place, time)
+}
+
+fn mtu(run: &mut Options, rng: &mut Rng) -> Step {
+    if rng.chance(300_000) {
+        run.links.mtu = rng.pick(&[1_472, 4_052, 8_972, 65_507]);
+    }
+    Step::Mtu(
+        rng.pick(&[1_200, 1_280, 1_372, 1_472, 8_972]),
+        rng.chance(500_000),
+    )
+}
+
+fn close(place: usize, other: usize, rng: &mut Rng) -> Step {
+    let deadline = rng.duration(Duration::from_millis(1), Duration::from_secs(10));
+    let back = rng.duration(Duration::from_millis(1), Duration::from_secs(5));
+    match rng.range(0, 4) {
+        0 => Step::Abandon(place, other),
+        1 => Step::ClosePeer(place, other, deadline),
+        _ => Step::Close(place, deadline, back),
+    }
+}
+
+fn big(run: &mut Options, rng: &mut Rng) {
+    run.recv_buffer = 8 << 20;
+    run.traffic.fan_out = rng.index(2, 12).min(run.nodes.saturating_sub(1)).max(1);
+    run.traffic.messages = u32::try_from(rng.range(5, 30)).unwrap_or(5);
+    run.traffic.sizes = vec![(90, 0, 200), (9, 200, 4_000), (1, 4_000, 40_000)];
+    run.faults_for = run.faults_for.min(Duration::from_secs(10));
+    run.traffic.gap = run.faults_for / 10;
+    if rng.chance(700_000) {
+        run.faults = lossy(rng);
+    }
+    for kind in [Profile::Partition, Profile::Restart, Profile::Rebind] {
+        if rng.chance(300_000) {
+            steps(run, kind, rng);
+        }
+    }
+}
+
+fn incast(run: &mut Options, rng: &mut Rng) {
+    run.recv_buffer = 8 << 20;
+    run.clients = 0;
+    run.traffic.to_first = true;
+    run.traffic.fan_out = 1;
+    run.traffic.messages = u32::try_from(rng.range(5, 40)).unwrap_or(5);
+    run.traffic.burst = 200;
+    run.traffic.gap = Duration::from_millis(1);
+    run.traffic.sizes = vec![(50, 0, 200), (45, 1_000, 1_400), (5, 1_400, 20_000)];
+    run.start_within = rng.pick(&[Duration::ZERO, Duration::from_millis(100)]);
+    run.faults_for = Duration::from_secs(3);
+    if rng.chance(500_000) {
+        let time = rng.duration(Duration::from_millis(10), Duration::from_secs(9));
+        run.script.push((
+            Duration::from_millis(rng.range(1, 1_000)),
+            Step::Pause(0, time),
+        ));
+    }
+}
+
+fn counters(run: &mut Options, rng: &mut Rng) {
+    // Before the end, where a connection runs out of numbers, and across half-way points.
+    let room = rng.scale(50, 20_000);
+    let first = rng.pick(&[
+        u64::MAX - room,
+        (1 << 63) - room,
+        (1 << 32) - room,
+        (1 << 62) - room,
+    ]);
+    run.configs
+        .iter_mut()
+        .for_each(|config| config.first_packet_number = first);
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+    }
+}
+
+fn huge(run: &mut Options, rng: &mut Rng) {
+    run.traffic.huge_first = true;
+    run.traffic.fan_out = run.nodes.saturating_sub(1).max(1);
+    run.traffic.messages = u32::try_from(rng.range(20, 200)).unwrap_or(20);
+    let most = rng.scale(300_000, 5_000_000);
+    run.traffic.sizes = vec![(90, 0, 2_000), (9, 10_000, 100_000), (1, most / 2, most)];
+    run.traffic.refuse = rng.pick(&[0, 0, 200_000]);
+    run.links.rate = None;
+    if rng.chance(400_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(30_000);
+    }
+}

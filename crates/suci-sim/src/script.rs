@@ -1,0 +1,183 @@
+//! Faults of processes and of the network as a whole, and the end of all faults.
+
+use suci_proto::time::Duration;
+use suci_proto::types::NodeId;
+
+use crate::node::Process;
+use crate::options::{Consume, Step};
+use crate::oracle::{Kind, Violation};
+use crate::packet::PlaceId;
+use crate::world::{Failure, World};
+
+impl World {
+    /// Makes a fault happen now.
+    pub fn apply(&mut self, step: &Step) {
+        if self.mended {
+            return;
+        }
+        self.trace.note(self.now, 9, format_args!("--- {step:?}"));
+        match *step {
+            Step::Crash(place, after) => self.crash(place, after),
+            Step::Pause(place, time) => {
+                self.tally.pauses += 1;
+                let until = self.now + time;
+                self.each_process(place, |process| process.paused_until = until);
+            }
+            Step::StopConsuming(place, time) => {
+                self.tally.pauses += 1;
+                let until = self.now + time;
+                self.each_process(place, |process| process.consumes_from = until);
+            }
+            Step::Close(place, deadline, after) => self.close(place, deadline, after),
+            Step::ClosePeer(place, other, deadline) => {
+                let (now, node) = (self.now, self.node_of(other));
+                self.tally.closes += 1;
+                self.each_process(place, |process| {
+                    process.engine.close_peer(now, node, deadline)
+                });
+            }
+            Step::Abandon(place, other) => {
+                let (now, node) = (self.now, self.node_of(other));
+                self.tally.closes += 1;
+                self.each_process(place, |process| process.engine.abandon(now, node));
+            }
+            Step::Cut(ref places, outwards, inwards, time) => {
+                self.tally.partitions += 1;
+                self.network
+                    .cut(places.clone(), outwards, inwards, self.now + time);
+            }
+            Step::Rebind(place, keep) => {
+                self.tally.rebinds += 1;
+                self.network.rebind(place, keep);
+            }
+            Step::Mtu(mtu, announced) => {
+                self.tally.mtu_changes += 1;
+                self.network.links.mtu = mtu;
+                self.network.links.mtu_announced = announced;
+            }
+            Step::Attack(count) => self.attack(count),
+        }
+    }
+
+    fn crash(&mut self, place: PlaceId, after: Option<Duration>) {
+        if self.bury(place).is_some() {
+            self.tally.crashes += 1;
+            if let Some(after) = after {
+                self.restart(place, after);
+            }
+        }
+    }
+
+    fn close(&mut self, place: PlaceId, deadline: Duration, after: Duration) {
+        self.tally.closes += 1;
+        let now = self.now;
+        if let Some(it) = self.places.get_mut(place) {
+            it.restart_after = Some(after);
+        }
+        self.each_process(place, |process| {
+            // A program that closes still takes what comes until then.
+            process.consume = Consume::Eager;
+            process.engine.close(now, deadline);
+        });
+    }
+
+    fn attack(&mut self, count: u32) {
+        for _ in 0..count {
+            if let Some(packet) = self.hostile.strike(&self.network) {
+                self.inject(packet);
+            }
+        }
+    }
+
+    fn node_of(&self, place: PlaceId) -> NodeId {
+        NodeId(self.options.node(place))
+    }
+
+    fn each_process(&mut self, place: PlaceId, act: impl FnOnce(&mut Process)) {
+        if let Some(process) = self
+            .places
+            .get_mut(place)
+            .and_then(|it| it.process.as_mut())
+        {
+            act(process);
+        }
+        self.request(place, self.now);
+    }
+
+    /// Ends all faults: packets get through, stopped processes go on, dead ones start again,
+    /// duplicates of live nodes die, programs take all they get and say one last thing.
+    pub fn mend(&mut self) {
+        self.trace.note(self.now, 10, format_args!("--- mended"));
+        self.mended = true;
+        self.network.mend();
+        for place in 0..self.options.nodes {
+            self.start(place);
+        }
+        for place in self.options.nodes..self.options.places() {
+            self.bury(place);
+        }
+        for place in 0..self.options.nodes {
+            let now = self.now;
+            if let Some(it) = self.places.get_mut(place) {
+                it.workload.wind_up(now);
+            }
+            self.each_process(place, |process| {
+                process.consume = Consume::Eager;
+                process.consumes_from = now;
+                process.paused_until = now;
+            });
+        }
+    }
+
+    /// Runs the mended world until everything is settled, then checks that it is.
+    ///
+    /// # Errors
+    /// What was not settled in time, or that packets go on although all is said.
+    pub fn settle(&mut self) -> Result<(), Failure> {
+        let limit = self.now + self.options.mended_for;
+        while self.now < limit && !(self.is_said() && self.oracle.is_settled()) {
+            self.run_for(Duration::from_millis(250))?;
+        }
+        let at = self.now;
+        self.oracle
+            .finish()
+            .map_err(|violation| Failure { at, violation })?;
+        self.check_quiet()
+    }
+
+    /// Whether every program said its last word.
+    fn is_said(&self) -> bool {
+        self.places
+            .iter()
+            .all(|it| it.process.is_none() || it.workload.next_at().is_none())
+    }
+
+    /// After a while for last acknowledgements, idle peers must be idle.
+    fn check_quiet(&mut self) -> Result<(), Failure> {
+        const WATCHED: Duration = Duration::from_secs(20);
+        self.run_for(Duration::from_secs(5))?;
+        let before = self.tally.packets;
+        self.run_for(WATCHED)?;
+        let sent = self.tally.packets - before;
+        let peers: u64 = self
+            .places
+            .iter()
+            .filter_map(|it| it.process.as_ref())
+            .map(|process| process.engine.peers().count() as u64)
+            .sum();
+        // Watched peers are probed, credit lapses and is returned, paths are probed for size.
+        let allowed = 50 + peers * 20;
+        if sent <= allowed {
+            return Ok(());
+        }
+        let text = format!("{sent} packets in {WATCHED:?} after all was said ({peers} peers)");
+        let violation = Violation {
+            kind: Kind::Chatter,
+            text,
+        };
+        Err(Failure {
+            at: self.now,
+            violation,
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! What simulated programs send, and when.
+
+use std::collections::VecDeque;
+
+use suci_proto::time::{Duration, Instant, nanos};
+
+use crate::content::MAX_PAYLOAD;
+use crate::options::Traffic;
+use crate::oracle::Spec;
+use crate::rng::Rng;
+
+/// Wait before what the engine refused is offered again.
+const RETRY: Duration = Duration::from_millis(3);
+
+/// The messages from one program to one node.
+#[derive(Debug)]
+struct Flow {
+    to: u32,
+    left: u32,
+    next_at: Instant,
+    pending: Option<Spec>,
+    huge: bool,
+}
+
+/// One program's intentions. They outlive its process: a successor goes on where it was.
+#[derive(Debug)]
+pub struct Workload {
+    flows: Vec<Flow>,
+    traffic: Traffic,
+    rng: Rng,
+    replies: VecDeque<(u32, u32)>,
+    stopped: bool,
+}
+
+/// What `send` made of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It has a number.
+    Accepted,
+    /// Later, perhaps.
+    Blocked,
+    /// Never.
+    Refused,
+}
+
+impl Workload {
+    /// A program that talks to `targets`.
+    #[must_use]
+    pub fn new(seed: u64, place: usize, targets: &[u32], traffic: Traffic, start: Instant) -> Self {
+        let mut rng = Rng::new(seed, 0x1000 + place as u64);
+        let gap = nanos(traffic.gap);
+        let flows = targets
+            .iter()
+            .map(|&to| Flow {
+                to,
+                left: traffic.messages,
+                next_at: start + Duration::from_nanos(rng.range(0, gap.max(1))),
+                pending: None,
+                huge: traffic.huge_first,
+            })
+            .filter(|flow| flow.left > 0)
+            .collect();
+        Self {
+            flows,
+            traffic,
+            rng,
+            replies: VecDeque::new(),
+            stopped: false,
+        }
+    }
+
+    /// Says no more by itself; one last message goes to every node that it talks to, so that
+    /// each connection is shown to be usable.
+    pub fn wind_up(&mut self, now: Instant) {
+        self.stopped = true;
+        self.replies.clear();
+        for flow in &mut self.flows {
+            flow.left = 1;
+            flow.pending = None;
+            flow.huge = false;
+            flow.next_at = now;
+        }
+    }
+
+    /// A message came: some are answered.
+    pub fn received(&mut self, from: u32, channel: u32) {
+        if !self.stopped && self.rng.chance(self.traffic.reply) {
+            self.replies.push_back((from, channel));
+        }
+    }
+
+    /// Whether an incoming message is refused.
+    pub fn refuses(&mut self) -> bool {
+        !self.stopped && self.rng.chance(self.traffic.refuse)
+    }
+
+    /// Any number, from the program's own stream.
+    pub fn draw(&mut self, low: u64, high: u64) -> u64 {
+        self.rng.range(low, high)
+    }
+
+    /// When it wants to send next.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Instant> {
+        let replies = (!self.replies.is_empty()).then_some(Instant::ZERO);
+        self.flows
+            .iter()
+            .filter(|flow| flow.left > 0)
+            .map(|flow| flow.next_at)
+            .chain(replies)
+            .min()
+    }
+
+    /// Offers everything that is due.
+    pub fn run<E>(
+        &mut self,
+        now: Instant,
+        mut send: impl FnMut(Spec) -> Result<Sent, E>,
+    ) -> Result<(), E> {
+        while let Some((to, channel)) = self.replies.pop_front() {
+            let length = self.rng.range(0, 100);
+            let spec = Spec {
+                to,
+                channel,
+                length,
+                header: 0,
+                kind: 128,
+                tagged: true,
+                notify: false,
+            };
+            // An answer that finds no room is dropped: a program must not wait for its own reader.
+            send(spec)?;
+        }
+        let Self {
+            flows,
+            traffic,
+            rng,
+            ..
+        } = self;
+        for flow in flows
+            .iter_mut()
+            .filter(|flow| flow.left > 0 && flow.next_at <= now)
+        {
+            let burst = rng.range(1, u64::from(traffic.burst) + 1);
+            let mut wait = Duration::from_nanos(rng.scale(1_000, nanos(traffic.gap).max(2_000)));
+            for _ in 0..burst.min(u64::from(flow.left)) {
+                let spec = flow
+                    .pending
+                    .take()
+                    .unwrap_or_else(|| draw(rng, traffic, flow));
+                match send(spec)? {
+                    Sent::Accepted => {
+                        flow.left -= 1;
+                        flow.huge = false;
+                    }
+                    Sent::Blocked => {
+                        flow.pending = Some(spec);
+                        wait = RETRY;
+                        break;
+                    }
+                    Sent::Refused => {
+                        flow.left -= 1;
+                        wait = RETRY * 10;
+                        break;
+                    }
+                }
+            }
+            flow.next_at = now + wait;
+        }
+        Ok(())
+    }
+}
+
+fn draw(rng: &mut Rng, traffic: &Traffic, flow: &Flow) -> Spec {
+    let total: u32 = traffic.sizes.iter().map(|(weight, ..)| weight).sum();
+    let mut at = rng.range(0, u64::from(total.max(1)));
+    let mut range = (0, 0);
+    for &(weight, low, high) in &traffic.sizes {
+        range = (low, high);
+        if at < u64::from(weight) {
+            break;
+        }
+        at -= u64::from(weight);
+    }
+    let largest = traffic
+        .sizes
+        .iter()
+        .map(|(.., high)| *high)
+        .max()
+        .unwrap_or(0);
+    let length = if flow.huge {
+        largest
+    } else {
+        rng.range(range.0, range.1 + 1)
+    };
+    let header = if rng.chance(50_000) {
+        rng.range(1, 256)
+    } else {
+        0
+    };
+    let kind = if rng.chance(100_000) {
+        rng.range(128, 256)
+    } else {
+        128
+    };
+    Spec {
+        to: flow.to,
+        channel: u32::try_from(rng.range(0, u64::from(traffic.channels.max(1)))).unwrap_or(0),
+        length: length.min(MAX_PAYLOAD),
+        header: u8::try_from(header).unwrap_or(u8::MAX),
+        kind: u8::try_from(kind).unwrap_or(u8::MAX),
+        tagged: rng.chance(700_000),
+        notify: rng.chance(traffic.notify),
+    }
+}

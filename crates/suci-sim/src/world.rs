@@ -1,0 +1,592 @@
+//! The world: places with processes, the network between them, and virtual time.
+
+use std::fmt;
+
+use suci_proto::time::{Duration, Instant, nanos};
+use suci_proto::types::{Incarnation, NodeId};
+use suci_proto::{Accept, Engine, Event, Identity};
+
+use crate::hostile::Hostile;
+use crate::network::Network;
+use crate::node::{Context, Process};
+use crate::options::{Consume, Drive, Options, Step};
+use crate::oracle::{Kind, Oracle, Spec, Violation};
+use crate::packet::{Packet, PlaceId, ProcId};
+use crate::report::Tally;
+use crate::rng::Rng;
+use crate::socket::Fit;
+use crate::trace::Trace;
+use crate::workload::{Sent, Workload};
+
+/// Engines are audited in every turn up to this many places, then in one turn of 16: an audit
+/// looks at every peer.
+const AUDIT_ALL: usize = 16;
+
+/// Something that is due.
+#[derive(Debug)]
+enum Due {
+    /// A process may have something to do.
+    Wake(PlaceId),
+    /// A packet reaches a place.
+    Arrive(PlaceId, Packet),
+    /// A process starts at a place, unless one runs there.
+    Start(PlaceId),
+    /// A fault of the script.
+    Step(Step),
+}
+
+/// A host and the program on it.
+pub(crate) struct Place {
+    pub(crate) process: Option<Process>,
+    pub(crate) workload: Workload,
+    /// Processes that started here.
+    pub(crate) starts: u32,
+    wake_at: Option<Instant>,
+    /// When its process starts again after it closed.
+    pub(crate) restart_after: Option<Duration>,
+    /// The newest packet of each place that was drained here, to tell which were overtaken.
+    newest: Vec<u64>,
+    /// What this place's processes logged before they ended.
+    pub(crate) past: Vec<(Instant, Event)>,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When, in virtual time.
+    pub at: Instant,
+    /// Why.
+    pub violation: Violation,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.at.as_nanos() / 1_000;
+        write!(
+            f,
+            "at {}.{:06} s: {}",
+            micros / 1_000_000,
+            micros % 1_000_000,
+            self.violation
+        )
+    }
+}
+
+/// Sees every packet that is sent, and answers whether it vanishes.
+pub type Filter = Box<dyn FnMut(Instant, &Packet) -> bool>;
+
+/// Everything that a run is made of.
+pub struct World {
+    /// How it was meant.
+    pub options: Options,
+    /// Virtual time.
+    pub now: Instant,
+    /// Sees all and forgets nothing.
+    pub oracle: Oracle,
+    /// Between the places.
+    pub network: Network,
+    /// Numbers for the report.
+    pub tally: Tally,
+    /// What happened.
+    pub trace: Trace,
+    /// For scenarios that are about certain packets.
+    pub filter: Option<Filter>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) rng: Rng,
+    pub(crate) hostile: Hostile,
+    queue: crate::queue::Queue<Due>,
+    nodes: Vec<u32>,
+    socket_rng: Rng,
+    order: u64,
+    turns: u64,
+    outbox: Vec<Packet>,
+    arrivals: Vec<crate::network::Arrival>,
+    pub(crate) mended: bool,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    #[must_use]
+    pub fn new(options: Options, print: bool) -> Self {
+        let seed = options.seed;
+        let count = options.places();
+        let nodes: Vec<u32> = (0..count).map(|place| options.node(place)).collect();
+        let network = Network::new(seed, count, options.links.clone(), options.faults.clone());
+        let mut rng = Rng::new(seed, 3);
+        let places = (0..count)
+            .map(|place| Place::new(&options, &nodes, place, &mut rng))
+            .collect();
+        let mut world = Self {
+            now: Instant::ZERO,
+            oracle: Oracle::new(seed),
+            network,
+            tally: Tally {
+                seeds: 1,
+                big: u64::from(options.nodes >= 100),
+                ..Tally::default()
+            },
+            trace: Trace::new(print),
+            filter: None,
+            places,
+            rng,
+            hostile: Hostile::new(seed),
+            queue: crate::queue::Queue::default(),
+            nodes,
+            socket_rng: Rng::new(seed, 4),
+            order: 0,
+            turns: 0,
+            outbox: Vec::new(),
+            arrivals: Vec::new(),
+            mended: false,
+            options,
+        };
+        world.plan();
+        world
+    }
+
+    fn plan(&mut self) {
+        let within = nanos(self.options.start_within);
+        for place in 0..self.options.nodes {
+            let at = Instant::from_nanos(self.rng.range(0, within.max(1)));
+            self.queue.push(at, Due::Start(place));
+        }
+        for (extra, duplicate) in self.options.duplicates.iter().enumerate() {
+            let place = self.options.nodes + extra;
+            self.queue
+                .push(Instant::ZERO + duplicate.start, Due::Start(place));
+        }
+        self.hostile.listens = self
+            .options
+            .script
+            .iter()
+            .any(|(_, step)| matches!(step, Step::Attack(_)));
+        for (at, step) in &self.options.script {
+            self.queue
+                .push(Instant::ZERO + *at, Due::Step(step.clone()));
+        }
+    }
+
+    /// Lets everything happen that is due until `end`.
+    ///
+    /// # Errors
+    /// The first promise or invariant that breaks.
+    pub fn run_until(&mut self, end: Instant) -> Result<(), Failure> {
+        while let Some((at, due)) = self.queue.pop_until(end) {
+            self.now = self.now.max(at);
+            let done = match due {
+                Due::Wake(place) => self.wake(place, at),
+                Due::Arrive(place, packet) => self.arrive(place, packet),
+                Due::Start(place) => {
+                    self.start(place);
+                    Ok(())
+                }
+                Due::Step(step) => {
+                    self.apply(&step);
+                    Ok(())
+                }
+            };
+            done.map_err(|violation| Failure {
+                at: self.now,
+                violation,
+            })?;
+        }
+        self.now = self.now.max(end);
+        Ok(())
+    }
+
+    /// Like [`World::run_until`], for that long.
+    ///
+    /// # Errors
+    /// The first promise or invariant that breaks.
+    pub fn run_for(&mut self, time: Duration) -> Result<(), Failure> {
+        self.run_until(self.now + time)
+    }
+
+    /// Starts a process at a place, unless one runs there.
+    pub fn start(&mut self, place: PlaceId) {
+        let Some(node) = self.nodes.get(place).copied() else {
+            return;
+        };
+        if self.places.get(place).is_none_or(|at| at.process.is_some()) {
+            return;
+        }
+        if place >= self.options.nodes {
+            if self.mended {
+                return;
+            }
+            self.tally.duplicate_ids += 1;
+        }
+        let id = self.oracle.process_started(node);
+        let config = self.config(place);
+        let incarnation = u128::from(self.rng.word()) << 64 | u128::from(self.rng.word());
+        let identity = Identity {
+            node: NodeId(node),
+            incarnation: Incarnation(incarnation),
+        };
+        let mut seed = [0; 32];
+        for chunk in seed.chunks_mut(8) {
+            chunk.copy_from_slice(&self.rng.word().to_le_bytes());
+        }
+        let buffer = self.options.recv_buffer;
+        let engine = match Engine::new(config, identity, seed, buffer, self.now) {
+            Ok(engine) => engine,
+            Err(error) => panic!("the simulator drew a bad configuration: {error}"),
+        };
+        let mut process = Process::new(id, place, engine, buffer, self.now);
+        process.drive =
+            cycled(&self.options.drives, place).unwrap_or(Drive::Woken(Duration::from_micros(20)));
+        process.consume = match cycled(&self.options.consumes, place) {
+            Some(consume) if !self.mended => consume,
+            _ => Consume::Eager,
+        };
+        self.fill_book(place, &mut process);
+        self.trace.note(
+            self.now,
+            6 ^ u64::from(id) << 8,
+            format_args!("process {id} of node {node} starts at place {place}"),
+        );
+        if let Some(at) = self.places.get_mut(place) {
+            at.process = Some(process);
+            at.starts += 1;
+        }
+        self.request(place, self.now);
+    }
+
+    fn config(&self, place: PlaceId) -> suci_proto::Config {
+        let mut config = cycled(&self.options.configs, place).unwrap_or_default();
+        if self.options.clients > 0 && !self.is_client(place) {
+            config.accept = Accept::Anyone;
+        }
+        config
+    }
+
+    fn is_client(&self, place: PlaceId) -> bool {
+        (self.options.nodes - self.options.clients.min(self.options.nodes)..self.options.nodes)
+            .contains(&place)
+    }
+
+    fn fill_book(&self, place: PlaceId, process: &mut Process) {
+        let own = self.nodes.get(place);
+        for other in (0..self.options.nodes).filter(|other| !self.is_client(*other)) {
+            let Some(node) = self.nodes.get(other).filter(|node| Some(*node) != own) else {
+                continue;
+            };
+            let address = self.network.book_address(other);
+            // A second peer at one address or a full table would be the simulator's mistake.
+            let added = process.engine.add_peer(self.now, NodeId(*node), address);
+            debug_assert!(added.is_ok(), "{added:?}");
+        }
+    }
+
+    /// Sees to it that a place's process gets a turn at `at`.
+    pub(crate) fn request(&mut self, place: PlaceId, at: Instant) {
+        let Some(it) = self.places.get_mut(place) else {
+            return;
+        };
+        if it.wake_at.is_none_or(|before| at < before) {
+            it.wake_at = Some(at);
+            self.queue.push(at, Due::Wake(place));
+        }
+    }
+
+    fn wake(&mut self, place: PlaceId, at: Instant) -> Result<(), Violation> {
+        let Some(it) = self
+            .places
+            .get_mut(place)
+            .filter(|it| it.wake_at == Some(at))
+        else {
+            return Ok(());
+        };
+        it.wake_at = None;
+        let Some(process) = it.process.as_mut() else {
+            return Ok(());
+        };
+        let ready = process.paused_until.max(process.busy_until);
+        if ready > self.now {
+            self.request(place, ready);
+            return Ok(());
+        }
+        self.turn(place)
+    }
+
+    fn turn(&mut self, place: PlaceId) -> Result<(), Violation> {
+        let next = self.with(place, |process, workload, cx| process.turn(cx, workload));
+        self.flush_outbox();
+        if let Some(at) = next.transpose()?.flatten() {
+            self.request(place, at);
+        }
+        self.reap(place);
+        Ok(())
+    }
+
+    /// Calls `act` with a place's process and all that a turn may use.
+    fn with<R>(
+        &mut self,
+        place: PlaceId,
+        act: impl FnOnce(&mut Process, &mut Workload, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        self.turns += 1;
+        let it = self.places.get_mut(place)?;
+        let process = it.process.as_mut()?;
+        let mut cx = Context {
+            now: self.now,
+            oracle: &mut self.oracle,
+            network: &self.network,
+            nodes: &self.nodes,
+            tally: &mut self.tally,
+            trace: &mut self.trace,
+            rng: &mut self.socket_rng,
+            socket_full: if self.mended {
+                0
+            } else {
+                self.options.socket_full
+            },
+            no_gso: if self.mended { 0 } else { self.options.no_gso },
+            audit: self.nodes.len() <= AUDIT_ALL || self.turns.is_multiple_of(16),
+            order: &mut self.order,
+            outbox: &mut self.outbox,
+        };
+        Some(act(process, &mut it.workload, &mut cx))
+    }
+
+    /// Offers a message at once, outside the place's own workload; its token tells it apart.
+    ///
+    /// # Errors
+    /// The promise that the engine's answer breaks.
+    pub fn send(&mut self, place: PlaceId, spec: Spec) -> Result<Option<(Sent, u64)>, Failure> {
+        let sent = self
+            .with(place, |process, _, cx| process.send(cx, spec))
+            .transpose();
+        self.request(place, self.now);
+        sent.map_err(|violation| Failure {
+            at: self.now,
+            violation,
+        })
+    }
+
+    /// A place's engine, if a process runs there.
+    #[must_use]
+    pub fn engine(&self, place: PlaceId) -> Option<&Engine> {
+        self.places
+            .get(place)?
+            .process
+            .as_ref()
+            .map(|process| &process.engine)
+    }
+
+    /// Bytes that a place's library must hold for its program, as seen from outside.
+    #[must_use]
+    pub fn held(&self, place: PlaceId) -> u64 {
+        let process = self.places.get(place).and_then(|it| it.process.as_ref());
+        process.map_or(0, |process| self.oracle.held(process.id))
+    }
+
+    /// Link and session events of a place's processes, the present one's last.
+    #[must_use]
+    pub fn events(&self, place: PlaceId) -> Vec<(Instant, Event)> {
+        let Some(it) = self.places.get(place) else {
+            return Vec::new();
+        };
+        let present = it.process.iter().flat_map(|process| process.log.iter());
+        it.past.iter().chain(present).cloned().collect()
+    }
+
+    /// Sends a packet that no process made, from an address to another.
+    pub fn inject(&mut self, packet: Packet) {
+        self.tally.hostile += 1;
+        self.outbox.push(packet);
+        self.flush_outbox();
+    }
+
+    fn flush_outbox(&mut self) {
+        let mut outbox = core::mem::take(&mut self.outbox);
+        for packet in outbox.drain(..) {
+            self.hostile.overhear(&packet);
+            if self
+                .filter
+                .as_mut()
+                .is_some_and(|filter| filter(self.now, &packet))
+            {
+                self.tally.lost += 1;
+                continue;
+            }
+            if self.options.port_unreachable && self.rng.chance(300_000) {
+                self.answer_unreachable(&packet);
+            }
+            self.network
+                .carry(self.now, packet, &mut self.tally, &mut self.arrivals);
+        }
+        self.outbox = outbox;
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        for (at, place, packet) in arrivals.drain(..) {
+            self.queue.push(at, Due::Arrive(place, packet));
+        }
+        self.arrivals = arrivals;
+    }
+
+    /// A closed port answers by ICMP: some later send of that process fails instead.
+    fn answer_unreachable(&mut self, packet: &Packet) {
+        let to = self
+            .network
+            .place_at(packet.to)
+            .and_then(|place| self.places.get(place));
+        if to.is_some_and(|place| place.process.is_none())
+            && let Some(Place {
+                process: Some(process),
+                ..
+            }) = self.places.get_mut(packet.source)
+        {
+            process.unreachable = process.unreachable.saturating_add(1).min(3);
+        }
+    }
+
+    fn arrive(&mut self, place: PlaceId, packet: Packet) -> Result<(), Violation> {
+        let excused = self.is_excused(place, &packet);
+        let Some(it) = self.places.get_mut(place) else {
+            return Ok(());
+        };
+        let Some(process) = it.process.as_mut() else {
+            return Ok(());
+        };
+        if let Some(newest) = it.newest.get_mut(packet.source) {
+            *newest = (*newest).max(packet.order);
+        }
+        let facts = 7 ^ packet.order << 8;
+        self.trace.note(
+            self.now,
+            facts,
+            format_args!("packet arrives at process {}", process.id),
+        );
+        let (length, sender) = (packet.bytes.len(), packet.sender);
+        match process.socket.offer(self.now, packet, excused) {
+            Fit::Queued => {
+                let at = process.notices(self.now, &mut self.socket_rng);
+                self.request(place, at);
+                Ok(())
+            }
+            Fit::Excused => {
+                self.tally.overrun_excused += 1;
+                Ok(())
+            }
+            Fit::Overrun => {
+                let text = format!(
+                    "the receive buffer of process {} had no room for {length} B of process {sender}",
+                    process.id
+                );
+                Err(Violation {
+                    kind: Kind::Overrun,
+                    text,
+                })
+            }
+        }
+    }
+
+    /// Whether no receiver could have kept room for this packet: an attacker's, a copy the
+    /// network made, one held back past the reordering allowance, or one meant for a process
+    /// that is gone, whose grants its successor does not know.
+    fn is_excused(&self, place: PlaceId, packet: &Packet) -> bool {
+        let fate = packet.fate;
+        if fate.hostile || fate.duplicate {
+            return true;
+        }
+        let Some(it) = self.places.get(place) else {
+            return true;
+        };
+        let Some(process) = it.process.as_ref() else {
+            return true;
+        };
+        let newest = it.newest.get(packet.source).copied().unwrap_or(0);
+        if fate.held && packet.order < newest {
+            return true;
+        }
+        let sender = self
+            .places
+            .get(packet.source)
+            .and_then(|place| place.process.as_ref());
+        let heard = sender
+            .filter(|sender| sender.id == packet.sender)
+            .and_then(|sender| sender.heard.get(&process.id));
+        it.starts > 1 && heard.is_none_or(|heard| packet.sent_at < *heard)
+    }
+
+    /// Buries a process whose engine closed.
+    fn reap(&mut self, place: PlaceId) {
+        let closed = self
+            .places
+            .get(place)
+            .and_then(|it| it.process.as_ref())
+            .is_some_and(|process| process.engine.is_closed());
+        if closed {
+            let after = self
+                .places
+                .get_mut(place)
+                .and_then(|it| it.restart_after.take());
+            self.bury(place);
+            self.restart(place, after.unwrap_or(Duration::from_millis(100)));
+        }
+    }
+
+    /// The process of a place is gone, and what its socket held.
+    pub(crate) fn bury(&mut self, place: PlaceId) -> Option<ProcId> {
+        let it = self.places.get_mut(place)?;
+        let mut process = it.process.take()?;
+        it.past.append(&mut process.log);
+        self.oracle.process_stopped(process.id, self.now);
+        self.trace.note(
+            self.now,
+            8 ^ u64::from(process.id) << 8,
+            format_args!("process {} is gone", process.id),
+        );
+        Some(process.id)
+    }
+
+    pub(crate) fn restart(&mut self, place: PlaceId, after: Duration) {
+        self.queue.push(self.now + after, Due::Start(place));
+    }
+}
+
+impl Place {
+    fn new(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Self {
+        let targets = targets(options, nodes, place, rng);
+        let start = Instant::ZERO;
+        let workload = Workload::new(
+            options.seed,
+            place,
+            &targets,
+            options.traffic.clone(),
+            start,
+        );
+        Self {
+            process: None,
+            workload,
+            starts: 0,
+            wake_at: None,
+            restart_after: None,
+            newest: vec![0; nodes.len()],
+            past: Vec::new(),
+        }
+    }
+}
+
+/// The nodes that a place's program talks to.
+fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Vec<u32> {
+    let own = nodes.get(place).copied();
+    let mut others: Vec<u32> = nodes
+        .iter()
+        .take(options.nodes)
+        .copied()
+        .filter(|node| Some(*node) != own)
+        .collect();
+    if options.traffic.to_first {
+        others.retain(|node| Some(node) == nodes.first());
+    }
+    while others.len() > options.traffic.fan_out {
+        let drop = rng.index(0, others.len());
+        others.swap_remove(drop);
+    }
+    others
+}
+
+fn cycled<T: Clone>(all: &[T], place: PlaceId) -> Option<T> {
+    all.get(place % all.len().max(1)).cloned()
+}

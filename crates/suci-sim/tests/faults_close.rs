@@ -1,0 +1,88 @@
+//! Ends: rows of docs/faults.md about closing.
+
+mod scenario;
+
+use scenario::{MS, SECOND, arrive, ended, ok, outcomes, send, spec, world};
+use suci_proto::time::Instant;
+use suci_proto::{EndReason, Outcome};
+use suci_sim::options::{Options, Step};
+
+/// F20: the first packets after `close` vanish, CLOSE among them; then their answers do.
+#[test]
+fn f20_a_lost_close_or_its_answer_is_repeated() {
+    for from in [0_usize, 1] {
+        let mut world = world(Options::quiet(2));
+        send(&mut world, 0, 10, spec(2, 0, 2_000));
+        arrive(&mut world, SECOND);
+        let mut left = 3;
+        world.filter = Some(Box::new(move |_: Instant, packet| {
+            let drop = packet.source == from && left > 0;
+            left -= i32::from(drop);
+            drop
+        }));
+        world.apply(&Step::Close(0, SECOND * 8, SECOND * 1_000));
+        ok(world.run_for(SECOND * 9));
+        assert!(world.engine(0).is_none(), "closed");
+        assert_eq!(
+            ended(&world, 0),
+            vec![EndReason::ClosedHere],
+            "packets from {from} lost"
+        );
+        assert_eq!(
+            ended(&world, 1),
+            vec![EndReason::Closed],
+            "packets from {from} lost"
+        );
+    }
+}
+
+/// Promise 4: close drains first; everything accepted before it arrives.
+#[test]
+fn f20_close_drains_what_was_accepted() {
+    let mut options = Options::quiet(3);
+    options.faults.loss = 100_000;
+    let mut world = world(options);
+    send(&mut world, 0, 50, spec(2, 0, 3_000));
+    send(&mut world, 0, 50, spec(3, 0, 3_000));
+    world.apply(&Step::Close(0, SECOND * 20, SECOND * 1_000));
+    ok(world.run_for(SECOND * 30));
+    assert_eq!(world.oracle.delivered(), 100);
+    assert_eq!(ended(&world, 0).len(), 2);
+    assert!(
+        outcomes(&world, 0)
+            .iter()
+            .all(|outcome| *outcome == Outcome::Delivered)
+    );
+}
+
+/// Promise 4: one deadline for all peers, dead ones included.
+#[test]
+fn f20_a_dead_peer_delays_close_to_the_deadline_only() {
+    let mut world = world(Options::quiet(3));
+    send(&mut world, 0, 1, spec(2, 0, 100));
+    send(&mut world, 0, 1, spec(3, 0, 100));
+    arrive(&mut world, SECOND);
+    world.apply(&Step::Crash(2, None));
+    send(&mut world, 0, 5, spec(3, 0, 100));
+    world.apply(&Step::Close(0, SECOND * 2, SECOND * 1_000));
+    ok(world.run_for(SECOND * 2 + MS * 50));
+    assert!(world.engine(0).is_none(), "closed at its deadline");
+    assert_eq!(ended(&world, 0), vec![EndReason::ClosedHere; 2]);
+    assert_eq!(outcomes(&world, 0), vec![Outcome::Unknown; 5]);
+    assert_eq!(ended(&world, 1), vec![EndReason::Closed]);
+}
+
+/// Promise 4: given up here, ended there; the next message opens a new session.
+#[test]
+fn f14_an_abandoned_session_is_followed_by_a_new_one() {
+    let mut world = world(Options::quiet(2));
+    send(&mut world, 0, 20, spec(2, 0, 30_000));
+    send(&mut world, 1, 5, spec(1, 0, 100));
+    ok(world.run_for(MS / 5));
+    world.apply(&Step::Abandon(0, 1));
+    ok(world.run_for(MS));
+    send(&mut world, 0, 5, spec(2, 0, 100));
+    arrive(&mut world, SECOND * 5);
+    assert_eq!(ended(&world, 0), vec![EndReason::Abandoned]);
+    assert_eq!(ended(&world, 1), vec![EndReason::PeerEnded]);
+}

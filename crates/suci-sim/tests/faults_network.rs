@@ -1,0 +1,197 @@
+//! What the network does: rows of docs/faults.md about packets on their way.
+
+mod scenario;
+
+use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, up, world};
+use suci_proto::time::Duration;
+use suci_sim::options::{Faults, Options, Step};
+use suci_sim::packet::Packet;
+use suci_sim::runner;
+
+/// F10: everything that was ever sent comes again minutes later, and again to a successor.
+#[test]
+fn f10_packets_replayed_minutes_later_change_nothing() {
+    let mut world = world(Options::quiet(2));
+    let packets = record(&mut world);
+    for round in 0..20 {
+        send(&mut world, 0, 5, spec(2, round % 3, u64::from(round) * 200));
+        send(&mut world, 1, 5, spec(1, 0, 30));
+        ok(world.run_for(MS));
+    }
+    arrive(&mut world, SECOND * 5);
+    ok(world.run_for(SECOND * 180));
+    let before = world.oracle.delivered();
+    replay(&mut world, &packets.borrow().clone());
+    ok(world.run_for(SECOND));
+    assert_eq!(
+        world.oracle.delivered(),
+        before,
+        "a replayed packet delivered something"
+    );
+    assert!(
+        world
+            .engine(1)
+            .is_some_and(|engine| engine.counters().duplicates > 0)
+    );
+    world.apply(&Step::Crash(1, Some(MS)));
+    ok(world.run_for(SECOND));
+    let old = packets.borrow().clone();
+    replay(&mut world, &old);
+    ok(world.run_for(SECOND));
+    assert_eq!(
+        world.oracle.delivered(),
+        before,
+        "a replay reached the successor's program"
+    );
+    send(&mut world, 0, 3, spec(2, 0, 100));
+    arrive(&mut world, SECOND * 20);
+}
+
+fn replay(world: &mut suci_sim::world::World, packets: &[Packet]) {
+    for packet in packets {
+        let mut packet = packet.clone();
+        packet.fate.hostile = true;
+        world.inject(packet);
+    }
+}
+
+/// F13: the address changes amid a transfer, with the old one dead; the session goes on.
+#[test]
+fn f13_rebinding_amid_a_transfer_keeps_session_and_messages() {
+    for keep in [true, false] {
+        let mut world = world(Options::quiet(2));
+        for round in 0..6_u32 {
+            send(&mut world, 0, 20, spec(2, round % 2, 5_000));
+            send(&mut world, 1, 20, spec(1, round % 2, 500));
+            ok(world.run_for(Duration::from_micros(300)));
+            world.apply(&Step::Rebind(0, keep));
+            ok(world.run_for(MS * 50));
+        }
+        arrive(&mut world, SECOND * 30);
+        assert_eq!(
+            (ended(&world, 0), ended(&world, 1)),
+            (vec![], vec![]),
+            "no session ended"
+        );
+        assert_eq!(world.oracle.delivered(), 240);
+        let seen = world
+            .engine(1)
+            .and_then(|e| e.peer_stats(suci_proto::types::NodeId(1)));
+        assert_eq!(
+            seen.and_then(|peer| peer.address),
+            Some(world.network.address(0))
+        );
+    }
+}
+
+/// F27: the path shrinks without a word, below what worked before; then EMSGSIZE says so.
+#[test]
+fn f27_a_black_hole_and_emsgsize_lower_the_packet_size() {
+    for announced in [false, true] {
+        let mut options = Options::quiet(2);
+        options.links.mtu_announced = announced;
+        let mut world = world(options);
+        send(&mut world, 0, 20, spec(2, 0, 20_000));
+        arrive(&mut world, SECOND * 5);
+        world.apply(&Step::Mtu(1_200, announced));
+        send(&mut world, 0, 100, spec(2, 0, 20_000));
+        arrive(&mut world, SECOND * 60);
+        assert_eq!(ended(&world, 0), vec![]);
+        let node = suci_proto::types::NodeId(2);
+        let mtu = world
+            .engine(0)
+            .and_then(|engine| engine.peer_stats(node))
+            .map(|peer| peer.mtu);
+        assert!(
+            mtu.is_some_and(|mtu| (1_000..=1_200).contains(&mtu)),
+            "{mtu:?}"
+        );
+    }
+}
+
+/// F30: every tenth packet has bits flipped past the UDP checksum.
+#[test]
+fn f30_flipped_bits_are_counted_and_never_delivered() {
+    let mut options = Options::quiet(2);
+    options.faults.flip = 100_000;
+    options.traffic = chatty(200);
+    let mut world = world(options);
+    ok(world.run_for(SECOND * 10));
+    let refused: u64 = (0..2)
+        .filter_map(|place| world.engine(place))
+        .map(|engine| {
+            let counted = engine.counters();
+            counted.bad_checksum + counted.malformed + counted.wrong_version
+        })
+        .sum();
+    assert!(world.tally.flipped > 50, "{}", world.tally);
+    assert_eq!(refused, world.tally.flipped, "each one counted");
+    world.mend();
+    ok(world.settle());
+}
+
+/// F31: loss up to one half in either direction, with everything else a network does.
+#[test]
+fn f31_promises_hold_at_every_loss_up_to_one_half() {
+    for percent in [1, 5, 10, 20, 30, 40, 50] {
+        let mut options = Options::quiet(3);
+        options.seed = percent;
+        options.traffic = chatty(30);
+        options.faults = Faults {
+            loss: u32::try_from(percent).unwrap_or(0) * 10_000,
+            duplicate: 50_000,
+            reorder: 100_000,
+            reorder_by: Duration::from_millis(5),
+            asymmetry: if percent % 20 == 0 { 100 } else { 0 },
+            ..Faults::NONE
+        };
+        let outcome = runner::run(options, false);
+        assert!(
+            outcome.failure.is_none(),
+            "{percent} %: {:?}",
+            outcome.failure
+        );
+        assert!(outcome.tally.lost > 0);
+    }
+}
+
+/// F31: one direction is cut for longer than the silence timeout; nothing is lost by it.
+#[test]
+fn f31_an_asymmetric_partition_is_survived() {
+    for (outwards, inwards) in [(true, false), (false, true), (true, true)] {
+        let mut world = world(Options::quiet(2));
+        send(&mut world, 0, 5, spec(2, 0, 1_000));
+        arrive(&mut world, SECOND * 5);
+        world.apply(&Step::Cut(vec![0], outwards, inwards, SECOND * 25));
+        send(&mut world, 0, 50, spec(2, 0, 3_000));
+        ok(world.run_for(SECOND * 25));
+        assert_eq!(
+            lost(&world, 0).len(),
+            1,
+            "lost once ({outwards}, {inwards})"
+        );
+        arrive(&mut world, SECOND * 30);
+        assert_eq!(up(&world, 0), 2, "up again");
+        assert_eq!(ended(&world, 0), vec![]);
+        assert_eq!(world.oracle.delivered(), 55);
+    }
+}
+
+/// F31: a thousand senders and one receiver, whose kernel buffer must never overflow; the
+/// simulator fails on any drop that the receiver could have prevented.
+#[test]
+fn f31_incast_of_a_thousand_overruns_nothing() {
+    let mut options = Options::quiet(1_001);
+    options.traffic = suci_sim::options::Traffic {
+        messages: 3,
+        to_first: true,
+        sizes: vec![(1, 1_000, 1_300)],
+        burst: 3,
+        ..chatty(3)
+    };
+    options.faults_for = SECOND * 3;
+    let outcome = runner::run(options, false);
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    assert_eq!(outcome.tally.overrun_excused, 0);
+    assert!(outcome.tally.messages >= 3_000, "{}", outcome.tally);
+}

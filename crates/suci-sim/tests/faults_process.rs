@@ -1,0 +1,202 @@
+//! What processes do: rows of docs/faults.md about starting, stopping and dying.
+
+mod scenario;
+
+use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, outcomes, send, spec, up, world};
+use suci_proto::time::{Duration, Instant};
+use suci_proto::types::NodeId;
+use suci_proto::{EndReason, Event, Outcome};
+use suci_sim::options::{DuplicateAt, Options, Step};
+
+/// F12: a second process with a live node's ID is refused, whatever it says about itself.
+#[test]
+fn f12_a_second_process_with_a_live_id_is_refused_and_disturbs_nobody() {
+    let mut options = Options::quiet(2);
+    options.duplicates = vec![DuplicateAt {
+        of: 0,
+        start: MS * 100,
+    }];
+    let mut world = world(options);
+    send(&mut world, 0, 5, spec(2, 0, 100));
+    ok(world.run_for(MS * 200));
+    send(&mut world, 2, 1, spec(2, 0, 100));
+    for _ in 0..20 {
+        send(&mut world, 0, 5, spec(2, 0, 100));
+        send(&mut world, 1, 5, spec(1, 0, 100));
+        ok(world.run_for(MS * 200));
+    }
+    let refused = |(_, event): &(Instant, Event)| matches!(event, Event::Refused { .. });
+    assert!(
+        world.events(2).iter().any(refused),
+        "the newcomer hears of it"
+    );
+    assert_eq!((ended(&world, 0), ended(&world, 1)), (vec![], vec![]));
+    assert_eq!(
+        world.oracle.delivered(),
+        205,
+        "the live node's messages, none of the newcomer's"
+    );
+}
+
+/// F12, F14: when the live node falls silent, the newcomer takes its place.
+#[test]
+fn f12_a_newcomer_replaces_a_node_that_fell_silent() {
+    let mut options = Options::quiet(2);
+    options.duplicates = vec![DuplicateAt {
+        of: 0,
+        start: MS * 100,
+    }];
+    let mut world = world(options);
+    send(&mut world, 0, 5, spec(2, 0, 100));
+    ok(world.run_for(MS * 200));
+    world.apply(&Step::Crash(0, None));
+    send(&mut world, 2, 5, spec(2, 0, 100));
+    ok(world.run_for(SECOND * 40));
+    assert_eq!(ended(&world, 1), vec![EndReason::Restarted]);
+    assert_eq!(world.oracle.delivered(), 10);
+}
+
+/// F14: a peer dies and is back at once; one event, its old traffic dropped, both usable.
+#[test]
+fn f14_a_restarted_peer_is_one_event_and_usable_at_once() {
+    for back in [Duration::from_micros(10), MS * 20, SECOND * 3] {
+        let mut world = world(Options::quiet(3));
+        for place in 0..3 {
+            for to in (1..4).filter(|to| *to != place + 1) {
+                send(&mut world, place as usize, 10, spec(to, 0, 2_000));
+            }
+        }
+        ok(world.run_for(Duration::from_micros(400)));
+        world.apply(&Step::Crash(1, Some(back)));
+        ok(world.run_for(back + MS));
+        send(&mut world, 0, 10, spec(2, 1, 100));
+        send(&mut world, 1, 10, spec(1, 1, 100));
+        ok(world.run_for(SECOND * 8));
+        assert_eq!(
+            ended(&world, 0),
+            vec![EndReason::Restarted],
+            "back after {back:?}"
+        );
+        assert!(
+            ended(&world, 1).is_empty(),
+            "the successor knows of no session before"
+        );
+        assert!(
+            lost(&world, 0).is_empty(),
+            "it answered before it could be lost"
+        );
+        send(&mut world, 0, 10, spec(2, 2, 100));
+        send(&mut world, 1, 10, spec(3, 2, 100));
+        arrive(&mut world, SECOND * 5);
+    }
+}
+
+/// F16: stopped for five seconds, half a minute, three minutes, with messages on the way.
+#[test]
+fn f16_a_stopped_process_goes_on_where_it_was() {
+    for seconds in [5, 30, 180] {
+        let mut world = world(Options::quiet(3));
+        send(&mut world, 0, 5, spec(2, 0, 1_000));
+        send(&mut world, 1, 5, spec(1, 0, 1_000));
+        arrive(&mut world, SECOND);
+        send(&mut world, 1, 50, spec(1, 0, 5_000));
+        world.apply(&Step::Pause(1, SECOND * seconds));
+        for _ in 0..10 {
+            send(&mut world, 0, 5, spec(2, 0, 3_000));
+            send(&mut world, 0, 5, spec(3, 0, 3_000));
+            ok(world.run_for(SECOND / 10 * seconds));
+        }
+        arrive(&mut world, SECOND * 20);
+        assert!(
+            lost(&world, 1).is_empty(),
+            "its own stop is nobody's silence ({seconds} s)"
+        );
+        assert_eq!(
+            lost(&world, 0).len(),
+            usize::from(seconds > 10),
+            "{seconds} s"
+        );
+        assert_eq!((ended(&world, 0), ended(&world, 1)), (vec![], vec![]));
+        assert_eq!(world.oracle.delivered(), 160);
+    }
+}
+
+/// F17: kill -9 of one of four under load.
+#[test]
+fn f17_a_killed_process_is_lost_once_and_ended_once() {
+    let mut options = Options::quiet(4);
+    options.traffic = chatty(3_000);
+    let mut world = world(options);
+    ok(world.run_for(SECOND));
+    let died = world.now;
+    world.apply(&Step::Crash(3, None));
+    ok(world.run_for(SECOND * 13));
+    for place in 0..3 {
+        let times = lost(&world, place);
+        let silence = Duration::from_secs(10);
+        assert_eq!(times.len(), 1, "place {place}");
+        assert!(
+            times.iter().all(|at| at.since(died) <= silence * 5 / 4),
+            "place {place}: {times:?}"
+        );
+        assert!(ended(&world, place).is_empty());
+    }
+    ok(world.run_for(SECOND * 300));
+    for place in 0..3 {
+        assert_eq!(
+            ended(&world, place),
+            vec![EndReason::Silent],
+            "place {place}"
+        );
+        let outcomes = outcomes(&world, place);
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| *outcome != Outcome::Delivered)
+                || outcomes.len() > 1
+        );
+        let others = (0..3).filter(|other| *other != place);
+        for other in others {
+            let node = NodeId(world.options.node(other));
+            let link = world
+                .engine(place)
+                .and_then(|e| e.peer_stats(node))
+                .map(|peer| peer.link);
+            assert_eq!(
+                link,
+                Some(suci_proto::Link::Up),
+                "{place} still has {other}"
+            );
+        }
+    }
+}
+
+/// F23: both open at the same instant; the handshake packets cross.
+#[test]
+fn f23_crossing_opens_make_one_connection() {
+    for seed in 0..20 {
+        let mut options = Options::quiet(2);
+        options.seed = seed;
+        options.faults.loss = if seed % 2 == 0 { 0 } else { 200_000 };
+        let mut world = world(options);
+        send(&mut world, 0, 3, spec(2, 0, 100));
+        send(&mut world, 1, 3, spec(1, 0, 100));
+        arrive(&mut world, SECOND * 20);
+        assert_eq!((up(&world, 0), up(&world, 1)), (1, 1), "seed {seed}");
+        assert_eq!((ended(&world, 0), ended(&world, 1)), (vec![], vec![]));
+    }
+}
+
+/// F23: a client that starts a minute before its server keeps trying.
+#[test]
+fn f23_a_client_that_starts_long_before_its_server_keeps_trying() {
+    let mut options = Options::quiet(2);
+    options.port_unreachable = true;
+    let mut world = world(options);
+    world.apply(&Step::Crash(1, Some(SECOND * 60)));
+    send(&mut world, 0, 10, spec(2, 0, 5_000));
+    ok(world.run_for(SECOND * 60));
+    assert_eq!(world.oracle.delivered(), 0);
+    arrive(&mut world, SECOND * 10);
+    assert_eq!(ended(&world, 0), vec![]);
+}

@@ -1,0 +1,144 @@
+//! What scenario tests share.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part of this"
+)]
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use suci_proto::time::{Duration, Instant};
+use suci_proto::{EndReason, Event, Outcome};
+use suci_sim::options::{Options, Traffic};
+use suci_sim::oracle::Spec;
+use suci_sim::packet::Packet;
+use suci_sim::workload::Sent;
+use suci_sim::world::World;
+
+pub const MS: Duration = Duration::from_millis(1);
+pub const SECOND: Duration = Duration::from_secs(1);
+
+/// A message to a node on a channel, tagged, with notice of its delivery.
+pub fn spec(to: u32, channel: u32, length: u64) -> Spec {
+    Spec {
+        to,
+        channel,
+        length,
+        header: 0,
+        kind: 128,
+        tagged: true,
+        notify: true,
+    }
+}
+
+/// A world in which processes run but nothing was said yet.
+pub fn world(options: Options) -> World {
+    let mut world = World::new(options, std::env::var_os("SUCI_SIM_TRACE").is_some());
+    ok(world.run_for(MS));
+    world
+}
+
+/// Programs that all talk to all, `messages` for each pair.
+pub fn chatty(messages: u32) -> Traffic {
+    Traffic {
+        messages,
+        fan_out: usize::MAX,
+        channels: 4,
+        burst: 10,
+        gap: Duration::from_millis(20),
+        sizes: vec![(80, 0, 300), (20, 1_000, 20_000)],
+        ..Traffic::none()
+    }
+}
+
+pub fn ok<E: std::fmt::Display>(result: Result<(), E>) {
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+/// Sends `count` messages, waiting whenever the engine says so.
+pub fn send(world: &mut World, place: usize, count: u32, spec: Spec) {
+    for _ in 0..count {
+        let mut tries = 0;
+        loop {
+            match world.send(place, spec) {
+                Ok(Some((Sent::Accepted, _))) => break,
+                Ok(Some((Sent::Blocked, _))) => ok(world.run_for(MS)),
+                Ok(other) => panic!("not sent: {other:?}"),
+                Err(error) => panic!("{error}"),
+            }
+            tries += 1;
+            assert!(tries < 100_000, "blocked for ever");
+        }
+    }
+}
+
+/// Runs until everything that was accepted has arrived, at most that long.
+pub fn arrive(world: &mut World, within: Duration) {
+    let end = world.now + within;
+    while !world.oracle.is_settled() {
+        assert!(world.now < end, "not everything arrived within {within:?}");
+        ok(world.run_for(MS * 10));
+    }
+}
+
+/// How the sessions of a place ended.
+pub fn ended(world: &World, place: usize) -> Vec<EndReason> {
+    let events = world.events(place);
+    events
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::Ended { reason, .. } => Some(*reason),
+            _ => None,
+        })
+        .collect()
+}
+
+/// All outcomes that a place was told at the end of sessions.
+pub fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
+    let events = world.events(place);
+    events
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::Ended { outcomes, .. } => Some(outcomes),
+            _ => None,
+        })
+        .flatten()
+        .map(|outcome| outcome.outcome)
+        .collect()
+}
+
+/// When a place lost somebody.
+pub fn lost(world: &World, place: usize) -> Vec<Instant> {
+    let events = world.events(place);
+    events
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Lost { .. }))
+        .map(|e| e.0)
+        .collect()
+}
+
+/// When somebody was up for a place.
+pub fn up(world: &World, place: usize) -> usize {
+    let events = world.events(place);
+    events
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Up { .. }))
+        .count()
+}
+
+/// Remembers every packet that is sent from now on.
+pub fn record(world: &mut World) -> Rc<RefCell<Vec<Packet>>> {
+    let packets = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&packets);
+    world.filter = Some(Box::new(move |_, packet| {
+        if !packet.fate.hostile {
+            seen.borrow_mut().push(packet.clone());
+        }
+        false
+    }));
+    packets
+}
