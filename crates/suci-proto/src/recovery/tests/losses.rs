@@ -359,6 +359,15 @@ fn dropping_leaves_packets_that_nothing_overtook_to_the_probe_timer() {
 }
 
 #[test]
+fn dropping_does_not_start_the_loss_timer_for_the_next_number_after_the_acknowledged() {
+    let mut bench = Bench::measured();
+    bench.send(1, 100);
+    bench.send_kind(2, 110, 9_000, DATA);
+    bench.recovery.drop_larger_than(1_472, &mut bench.log);
+    assert_eq!(bench.next_timeout(), Some(at(110 + 305)));
+}
+
+#[test]
 fn dropped_packets_are_recognised_for_two_probe_timeouts() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
