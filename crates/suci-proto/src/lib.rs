@@ -1,16 +1,48 @@
 //! The Suci protocol as pure state machines: no sockets, clocks, threads or global state.
+//!
+//! [`Engine`] is the whole; its documentation states how to drive it. The parts below it take values and
+//! `now` and return decisions; none of them knows the whole:
+//!
+//! | part | question it answers |
+//! |---|---|
+//! | [`wire`] | what do these bytes say? |
+//! | [`recovery`] | what arrived, what is lost, when to probe? |
+//! | [`congestion`], [`pacer`] | how much may be in flight, how fast may it go? |
+//! | [`credit`] | what does the receiver's socket buffer hold? |
+//! | [`ack`] | what did we receive, and when do we say so? |
+//! | [`message`] | which bytes of which message are next, and which messages are complete? |
+//! | [`pmtu`] | how large may a packet be? |
+//! | [`timer`] | who is due next? |
 #![forbid(unsafe_code)]
 
 pub mod ack;
+mod arrival;
+mod config;
 pub mod congestion;
+mod counters;
 pub mod credit;
+mod engine;
+mod event;
+mod handshake;
 pub mod limits;
 pub mod message;
 pub mod pacer;
+mod peer;
+#[cfg(suci_plant)]
+pub mod plant;
 pub mod pmtu;
 pub mod ranges;
 pub mod recovery;
 pub mod time;
 pub mod timer;
+mod transmit;
 pub mod types;
 pub mod wire;
+
+pub use arrival::Arrival;
+pub use config::{Accept, Config, ConfigError};
+pub use counters::{Counters, Link, PeerStats};
+pub use engine::{Engine, Identity, IncomingError, PeerError, SendError};
+pub use event::{EndReason, Event, MessageOutcome, RefusedReason};
+pub use message::{Message, Outcome, Outgoing};
+pub use transmit::{Transmit, TransmitResult};

@@ -119,9 +119,8 @@ impl PathMtu {
         {
             return None;
         }
-        let doubted = self.raise_at.is_some_and(|at| now >= at);
         let below = match self.failed {
-            Some(failed) if failed <= self.limit && !doubted => failed,
+            Some(failed) if failed <= self.limit && !self.in_doubt(now) => failed,
             _ => return (self.limit > self.current).then_some(self.limit),
         };
         let usual = STEPS
@@ -142,13 +141,10 @@ impl PathMtu {
 
     /// A probe of the `size` that was due went out.
     pub fn on_probe_sent(&mut self, now: Instant, size: usize) {
-        if let Some((lapsed, _)) = self.probe {
-            self.on_probe_lost(now, lapsed);
+        if let Some((lapsed, sent)) = self.probe {
+            self.on_probe_lost(sent + PROBE_LAPSE, lapsed);
         }
-        if self.raise_at.is_some_and(|at| now >= at) {
-            self.raise_at = None;
-            self.failed = None;
-        }
+        self.forget_old_failure(now);
         self.probe = Some((size, now));
     }
 
@@ -235,7 +231,20 @@ impl PathMtu {
         self.probe = self.probe.filter(|(probed, _)| *probed != size);
     }
 
+    /// Whether what failed did so too long ago to be believed.
+    fn in_doubt(&self, now: Instant) -> bool {
+        self.raise_at.is_some_and(|at| now >= at)
+    }
+
+    fn forget_old_failure(&mut self, now: Instant) {
+        if self.in_doubt(now) {
+            self.raise_at = None;
+            self.failed = None;
+        }
+    }
+
     fn fail(&mut self, now: Instant, size: usize) {
+        self.forget_old_failure(now);
         self.failed = Some(self.failed.map_or(size, |failed| failed.min(size)));
         self.raise_at = Some(now + RAISE_AFTER);
         self.probe_losses = (0, 0);

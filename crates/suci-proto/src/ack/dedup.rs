@@ -86,11 +86,7 @@ impl Dedup {
         while number < to {
             // As much of one word as lies before `to`.
             let length = (64 - number % 64).min(to - number);
-            let mask = if length == 64 {
-                u64::MAX
-            } else {
-                (1 << length) - 1
-            };
+            let mask = u64::MAX >> (64 - length);
             bits[word(number)] &= !(mask << (number % 64));
             number += length;
         }

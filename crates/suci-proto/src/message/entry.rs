@@ -211,12 +211,11 @@ impl Entry {
             Phase::Whole { .. } => {
                 // Packets have become smaller than the message.
                 let cut = self.fit(0..self.total(), room, of)?;
-                let rest = RangeSet::from_iter([cut.end..self.total()]);
-                let parts = Parts {
+                let mut parts = Parts {
                     next: self.total(),
-                    acked: RangeSet::new(),
-                    lost: rest,
+                    ..Parts::default()
                 };
+                parts.lost.insert(cut.end..self.total());
                 self.phase = Phase::Parts(Box::new(parts));
                 Some(What::Part(cut))
             }

@@ -142,7 +142,8 @@ pub struct Inbox {
     limits: InboxLimits,
     /// What every channel starts with.
     first_limit: u64,
-    channel_window: u64,
+    /// Window of each channel at present.
+    each_window: u64,
     session_window: u64,
     /// Budget of large messages at present.
     large_budget: u64,
@@ -169,7 +170,7 @@ impl Inbox {
         Self {
             limits,
             first_limit: limits.channel_window,
-            channel_window: limits.channel_window,
+            each_window: limits.channel_window,
             session_window: limits.session_window,
             large_budget: limits.max_large,
             accounts: Accounts {
@@ -386,7 +387,7 @@ impl Inbox {
     pub fn set_windows(&mut self, channel: u64, session: u64) {
         self.session_window = session;
         self.move_session_limit();
-        self.channel_window = channel;
+        self.each_window = channel;
         if self.first_limit == 0 {
             self.first_limit = channel;
         }
@@ -500,7 +501,7 @@ impl Inbox {
         }
         let place = self.channels.len();
         self.channels
-            .push(Channel::new(id, self.first_limit, self.channel_window));
+            .push(Channel::new(id, self.first_limit, self.each_window));
         self.by_id.insert(id, place);
         self.list_due_update(place);
         Ok(place)

@@ -395,7 +395,7 @@ impl Channel {
             }
         };
         let (head, range) = (entry.head(name, start, end), entry.span(plan));
-        let last = head.size(range.len(), false) > room;
+        let last = head.size(range.len(), false).saturating_add(range.len()) > room;
         Some(Piece::Data {
             head,
             payload: &entry.payload,
@@ -424,6 +424,9 @@ impl Channel {
             (false, true) => self.owed = self.owed.saturating_add(1),
             (true, false) => self.owed = self.owed.saturating_sub(1),
             _ => {}
+        }
+        while self.owed == 0 && !self.resend.is_empty() {
+            self.unlist_front();
         }
     }
 

@@ -1,1 +1,209 @@
+//! Both halves against each other, through the bytes of the wire.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
 
+mod credit;
+mod lossy;
+mod receiving;
+mod requests;
+mod sending;
+
+use super::*;
+use crate::limits::MAX_CHANNELS;
+use crate::types::ProtocolError;
+use crate::wire::{self, Frag, Frame, Rts, Start};
+use core::ops::Range;
+
+/// Room of an empty packet at MTU 1500.
+const ROOM: usize = 1_444;
+
+const C0: ChannelId = ChannelId(0);
+const C1: ChannelId = ChannelId(1);
+
+/// A packet as it was built.
+#[derive(Clone, Debug)]
+struct Packet {
+    bytes: Vec<u8>,
+    sent: Vec<SentFrame>,
+}
+
+fn limits() -> OutboxLimits {
+    OutboxLimits {
+        rts_threshold: 100_000,
+        max_queued_bytes: 10_000_000,
+        max_queued_messages: 100_000,
+        ride: 0,
+    }
+}
+
+/// An outbox with plenty of credit.
+fn outbox() -> Outbox {
+    let mut outbox = Outbox::new(limits());
+    outbox.set_initial_channel_limit(1 << 30);
+    outbox.set_session_limit(1 << 30);
+    outbox
+}
+
+fn inbox_limits() -> InboxLimits {
+    InboxLimits {
+        channel_window: 1 << 20,
+        session_window: 1 << 21,
+        max_message: 1 << 20,
+        max_channels: MAX_CHANNELS,
+        max_large: 1 << 20,
+    }
+}
+
+fn inbox() -> Inbox {
+    Inbox::new(inbox_limits(), Pool::new(1 << 20))
+}
+
+/// Bytes that tell any two offsets of any two messages apart, more or less.
+fn content(seed: u64, len: usize) -> Bytes {
+    (0..len as u64)
+        .map(|at| (at.wrapping_add(seed << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect()
+}
+
+fn message(channel: ChannelId, payload: Bytes) -> Outgoing {
+    Outgoing {
+        channel,
+        tag: 0,
+        kind: Kind::USER,
+        user_header: Bytes::new(),
+        payload,
+        notify: true,
+        token: 0,
+    }
+}
+
+/// Queues messages of `len` bytes, which get these numbers.
+fn push(outbox: &mut Outbox, channel: ChannelId, numbers: Range<u64>, len: usize) {
+    for number in numbers {
+        let pushed = outbox.push(message(channel, content(number, len)));
+        assert_eq!(pushed.unwrap(), number);
+    }
+}
+
+/// Builds a packet as the engine does.
+fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
+    let mut bytes = Vec::new();
+    let mut sent: Vec<SentFrame> = Vec::new();
+    while let Some(piece) = outbox.next(full - bytes.len(), full) {
+        let (frame, closed) = match piece {
+            Piece::Rts { rts, sent } => {
+                Frame::Rts(rts).put(&mut bytes);
+                (sent, false)
+            }
+            Piece::Data { head, payload, range, last, sent } => {
+                head.put(&mut bytes, range.len(), last);
+                bytes.extend_from_slice(&payload[range]);
+                (sent, last)
+            }
+        };
+        assert!(bytes.len() <= full, "{} of {full}", bytes.len());
+        if !sent.last_mut().is_some_and(|last| merge(last, frame)) {
+            sent.push(frame);
+        }
+        if closed {
+            break;
+        }
+    }
+    (!sent.is_empty()).then_some(Packet { bytes, sent })
+}
+
+/// All packets that may go now.
+fn packets(outbox: &mut Outbox, full: usize) -> Vec<Packet> {
+    let packets = std::iter::from_fn(|| packet(outbox, full)).collect();
+    assert!(!outbox.has_sendable(), "nothing but what does not fit an empty packet is left");
+    packets
+}
+
+fn take(inbox: &mut Inbox, packet: &Packet) -> Result<(), ProtocolError> {
+    for frame in wire::frames(&packet.bytes) {
+        match frame? {
+            Frame::Frag(frag) => inbox.on_frag(&frag)?,
+            Frame::Rts(rts) => inbox.on_rts(&rts)?,
+            other => panic!("{other:?}"),
+        }
+    }
+    Ok(())
+}
+
+fn acked(outbox: &mut Outbox, packet: &Packet) {
+    for frame in &packet.sent {
+        outbox.on_acked(frame);
+    }
+}
+
+fn lost(outbox: &mut Outbox, packet: &Packet) {
+    for frame in &packet.sent {
+        outbox.on_lost(frame);
+    }
+}
+
+/// Tells the outbox what the inbox has to say.
+fn answers(inbox: &mut Inbox, outbox: &mut Outbox) {
+    outbox.set_session_limit(inbox.session_limit());
+    while let Some(answer) = inbox.poll_answer() {
+        answer_one(answer, outbox);
+    }
+}
+
+fn answer_one(answer: Answer, outbox: &mut Outbox) {
+    match answer {
+        Answer::Cts { channel, message } => outbox.on_cts(channel, message).unwrap(),
+        Answer::Refuse { channel, message, reason } => {
+            outbox.on_refused(channel, message, reason).unwrap();
+        }
+        Answer::MaxChannel { channel, limit } => outbox.set_channel_limit(channel, limit),
+    }
+}
+
+fn pop_all(inbox: &mut Inbox) -> Vec<Message> {
+    std::iter::from_fn(|| inbox.pop()).collect()
+}
+
+fn completions(outbox: &mut Outbox) -> Vec<(u64, Outcome)> {
+    std::iter::from_fn(|| outbox.poll_completion()).map(|c| (c.number, c.outcome)).collect()
+}
+
+/// A piece of a message of `total` bytes on channel 0, with the right content unless `data` says else.
+fn frag(message: u64, total: u64, offset: u64, data: &[u8]) -> Frag<'_> {
+    let end = offset + data.len() as u64 == total;
+    let start =
+        (offset == 0).then_some(Start { total, tag: 5, kind: Kind::USER, user_header: b"h" });
+    Frag { channel: C0, message, offset, end, start, data }
+}
+
+fn rts(message: u64, total: u64) -> Rts<'static> {
+    Rts { channel: C0, message, total, tag: 5, kind: Kind::USER, user_header: b"h" }
+}
+
+#[test]
+fn whole_messages_with_consecutive_numbers_merge() {
+    let whole = |channel, first, count| SentFrame::Whole { channel, first, count };
+    let mut last = whole(C0, 3, 2);
+    assert!(merge(&mut last, whole(C0, 5, 1)));
+    assert_eq!(last, whole(C0, 3, 3));
+    assert!(!merge(&mut last, whole(C0, 7, 1)), "a gap");
+    assert!(!merge(&mut last, whole(C0, 5, 1)), "backwards");
+    assert!(!merge(&mut last, whole(C1, 6, 1)), "another channel");
+    assert!(!merge(&mut last, SentFrame::Rts { channel: C0, message: 6 }));
+    let mut full = whole(C0, 0, u32::MAX);
+    assert!(!merge(&mut full, whole(C0, u64::from(u32::MAX), 1)), "the count is full");
+    let mut end = whole(C0, u64::MAX, 1);
+    assert!(!merge(&mut end, whole(C0, 0, 1)), "numbers do not wrap");
+    assert_eq!(last, whole(C0, 3, 3), "a refused merge changes nothing");
+}
+
+#[test]
+fn empty_messages_are_not_free() {
+    assert_eq!(charge(0, 0), 64);
+    assert_eq!(charge(100, 7), 171);
+    assert_eq!(charge(u64::MAX, 7), u64::MAX);
+}

@@ -248,6 +248,54 @@ fn f27_persistent_probe_timeouts_fall_to_the_floor_and_search_at_once() {
     assert_eq!(mtu.current(), ETHERNET_MTU);
 }
 
+#[test]
+fn f27_a_new_failure_does_not_revive_one_of_long_ago() {
+    let mut mtu = PathMtu::new(Some(9_000), 9_000);
+    assert!(mtu.on_too_big(START, 1_489));
+    let later = START + RAISE_AFTER;
+    assert!(!mtu.on_too_big(later, 9_000));
+    search(&mut mtu, later, 4_000);
+    assert!(
+        (4_000 - MIN_GAIN..=4_000).contains(&mtu.current()),
+        "{}",
+        mtu.current()
+    );
+}
+
+#[test]
+fn f27_a_packet_larger_than_one_that_vanished_clears_the_path() {
+    let mut mtu = PathMtu::new(Some(ETHERNET_MTU), MAX_DATAGRAM);
+    let ms = |ms| START + Duration::from_millis(ms);
+    assert!(!mtu.on_lost(ms(1), ETHERNET_MTU, ms(0)));
+    mtu.on_acked(1_300);
+    assert!(!mtu.on_lost(ms(3), 1_250, ms(2)));
+    mtu.on_acked(1_300);
+    assert!(
+        !mtu.on_lost(ms(5), ETHERNET_MTU, ms(4)),
+        "1,250 bytes are not too many"
+    );
+    mtu.on_acked(1_300);
+    assert!(!mtu.on_lost(ms(7), ETHERNET_MTU, ms(6)));
+    assert!(mtu.on_lost(ms(9), ETHERNET_MTU, ms(8)));
+    // What was smaller than the smallest that vanished is not held against the path.
+    search(&mut mtu, ms(9), 1_400);
+    assert!(mtu.current() > 1_300);
+}
+
+#[test]
+fn f27_a_probe_forgotten_long_ago_is_old_news() {
+    let mut mtu = PathMtu::new(None, ETHERNET_MTU);
+    let mut now = START;
+    for _ in 0..MAX_PROBES {
+        mtu.on_probe_sent(now, ETHERNET_MTU);
+        now += PROBE_LAPSE;
+    }
+    now += RAISE_AFTER;
+    assert_eq!(mtu.probe_due(now), Some(ETHERNET_MTU));
+    mtu.on_probe_sent(now, ETHERNET_MTU);
+    assert_eq!(mtu.failed, None, "the third loss is itself in doubt");
+}
+
 proptest! {
     /// Whatever happens, the size stays within bounds, and an honest search ends at the path's.
     #[test]

@@ -42,23 +42,42 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     Set(usize, u64),
+    /// For the past.
+    SetLate(usize, u64),
     Cancel(usize),
     Advance(u64),
     ToNext,
 }
 
-/// Distances of every magnitude, so that every level is used.
+/// Distances of every magnitude, so that every level is used; and crowds in one slot.
 fn distance() -> impl Strategy<Value = u64> {
-    (0_u32..64, any::<u64>()).prop_map(|(bits, value)| value >> bits)
+    prop_oneof![
+        (0_u32..64, any::<u64>()).prop_map(|(bits, value)| value >> bits),
+        (0_u64..50_000).prop_map(|value| (1 << 36) + value),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
+        1 => (0..KEYS, distance()).prop_map(|(key, before)| Step::SetLate(key, before)),
         6 => (0..KEYS, distance()).prop_map(|(key, after)| Step::Set(key, after)),
         1 => (0..KEYS).prop_map(Step::Cancel),
         2 => (8_u32..64, any::<u64>()).prop_map(|(bits, value)| Step::Advance(value >> bits)),
         2 => Just(Step::ToNext),
     ]
+}
+
+/// Each slot is a heap, each key knows its place, each bit its slot.
+fn assert_sound(wheel: &TimerWheel) {
+    for (slot, heap) in wheel.slots.iter().enumerate() {
+        let occupied = wheel.occupied[slot / SLOTS] & (1 << (slot % SLOTS)) != 0;
+        assert_eq!(occupied, !heap.is_empty());
+        for (position, armed) in heap.iter().enumerate() {
+            assert!(heap[position.saturating_sub(1) / 2] <= *armed, "{heap:?}");
+            let place = wheel.places[armed.1].unwrap();
+            assert_eq!((place.slot, place.position), (slot, position));
+        }
+    }
 }
 
 proptest! {
@@ -68,9 +87,12 @@ proptest! {
         let mut now = Instant::from_nanos(start);
         for step in steps {
             match step {
-                // Some deadlines lie before `now`.
-                Step::Set(key, after) => {
-                    let deadline = now + Duration::from_nanos(after) - Duration::from_nanos(1_000);
+                Step::Set(key, _) | Step::SetLate(key, _) => {
+                    let deadline = match step {
+                        Step::Set(_, after) => now + Duration::from_nanos(after),
+                        Step::SetLate(_, before) => now - Duration::from_nanos(before),
+                        _ => now,
+                    };
                     wheel.set(key, deadline);
                     model.set(key, deadline);
                 }
@@ -88,6 +110,7 @@ proptest! {
             }
             prop_assert_eq!(wheel.next(), model.by_time.first().map(|first| first.0));
             prop_assert_eq!(wheel.len(), model.by_key.len());
+            assert_sound(&wheel);
             for key in 0..KEYS {
                 prop_assert_eq!(wheel.deadline(key), model.by_key.get(&key).copied());
             }
@@ -127,6 +150,18 @@ fn ties_come_in_the_order_of_keys() {
     }
     wheel.set(0, deadline + Duration::from_nanos(1));
     assert_eq!(due(&mut wheel, Instant::MAX), [1, 3, 7, 8, 9, 0]);
+}
+
+#[test]
+fn cancelling_in_one_half_of_a_heap_keeps_the_other_in_order() {
+    let mut wheel = TimerWheel::new();
+    for (key, after) in [1, 10, 2, 11, 12, 3, 4].into_iter().enumerate() {
+        wheel.set(key, Instant::from_nanos((1 << 36) + after));
+    }
+    // The 4 takes the place of the 11, below the 10.
+    wheel.cancel(3);
+    assert_sound(&wheel);
+    assert_eq!(due(&mut wheel, Instant::MAX), [0, 2, 5, 6, 1, 4]);
 }
 
 #[test]

@@ -1,1 +1,105 @@
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use super::*;
+
+#[test]
+fn a_class_wastes_at_most_a_quarter() {
+    for len in (1..200_000).chain([1 << 30, (1 << 30) + 1]) {
+        let class = class(len);
+        assert!(class >= len && class >= SHELVED);
+        assert!(len < SHELVED || class - len <= len / 4, "{len} in {class}");
+    }
+}
+
+#[test]
+fn a_buffer_goes_home_with_the_last_reference_and_is_used_again() {
+    let pool = Pool::new(1 << 20);
+    let mut buffer = pool.take(5_000);
+    assert!(buffer.write(0, &[7; 5_000]));
+    let bytes = buffer.freeze();
+    assert_eq!(bytes.len(), 5_000);
+    let memory = bytes.as_ptr();
+    let second = bytes.slice(10..20);
+    drop(bytes);
+    assert_eq!(pool.kept(), 0, "still referenced");
+    drop(second);
+    assert_eq!(pool.kept(), class(5_000));
+    let again = pool.take(5_100);
+    assert_eq!(again.as_ref().as_ptr(), memory, "same class, same memory");
+    assert_eq!(pool.kept(), 0);
+}
+
+#[test]
+fn f32_what_is_kept_has_a_cap() {
+    let pool = Pool::new(20_000);
+    let buffers: Vec<_> = (0..10).map(|_| pool.take(8_192)).collect();
+    drop(buffers);
+    assert_eq!(pool.kept(), 2 * 8_192);
+}
+
+#[test]
+fn small_buffers_are_exact_and_not_kept() {
+    let pool = Pool::new(1 << 20);
+    let buffer = pool.take(SHELVED - 1);
+    assert_eq!(buffer.data.len(), SHELVED - 1);
+    drop(buffer.freeze());
+    assert_eq!(pool.kept(), 0);
+    drop(pool.take(SHELVED));
+    assert_eq!(pool.kept(), SHELVED);
+}
+
+#[test]
+fn writes_stay_inside_the_message() {
+    let mut buffer = Pool::new(0).take(5_000);
+    assert!(buffer.write(4_990, &[1; 10]));
+    assert!(!buffer.write(4_991, &[1; 10]), "the class has room, the message has not");
+    assert!(!buffer.write(usize::MAX, &[1; 10]));
+    assert!(buffer.resize(class(5_000)));
+    assert!(!buffer.resize(class(5_000) + 1));
+    assert_eq!(buffer.len(), class(5_000));
+    assert_eq!(buffer.front(usize::MAX).len(), class(5_000));
+}
+
+#[test]
+fn a_supplied_buffer_becomes_the_message_itself() {
+    let memory = vec![3; 100];
+    let place = memory.as_ptr();
+    let bytes = Buffer::supplied(memory, 60).freeze();
+    assert_eq!((bytes.len(), bytes.as_ptr()), (60, place));
+}
+
+#[test]
+fn small_messages_share_a_chunk() {
+    let mut chunk = Chunk::default();
+    let mut kept = Vec::new();
+    for n in 0..2_000_u32 {
+        kept.push(chunk.copy(&[n as u8], &n.to_le_bytes()));
+    }
+    let neighbours = kept
+        .windows(2)
+        .filter(|pair| pair[0].as_ptr().wrapping_add(5) == pair[1].as_ptr())
+        .count();
+    assert!(neighbours > 1_980, "{neighbours} of 2,000 beside their predecessor");
+    for (n, bytes) in (0..2_000_u32).zip(&kept) {
+        assert_eq!(bytes[0], n as u8);
+        assert_eq!(bytes[1..], n.to_le_bytes());
+    }
+    assert!(chunk.copy(&[], &[]).is_empty());
+}
+
+#[test]
+fn a_chunk_is_used_again_when_its_messages_are_gone() {
+    let mut chunk = Chunk::default();
+    let mut places = std::collections::BTreeSet::new();
+    for _ in 0..10_000 {
+        places.insert(chunk.copy(&[], &[0; 100]).as_ptr());
+    }
+    assert!(places.len() <= 2 * CHUNK / 100, "{} places", places.len());
+}
+
+#[test]
+fn a_chunk_begins_small() {
+    let mut chunk = Chunk::default();
+    drop(chunk.copy(&[], b"x"));
+    assert!(chunk.space.capacity() < FIRST_CHUNK);
+}

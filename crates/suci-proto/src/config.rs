@@ -1,0 +1,142 @@
+//! Configuration: plain data with documented defaults, validated once.
+
+use crate::limits;
+use crate::time::Duration;
+
+/// Who may open a session with this node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accept {
+    /// Only nodes of the address book.
+    #[default]
+    Book,
+    /// Any node that proves its address.
+    Anyone,
+}
+
+/// How an engine behaves. `Config::default()` is the one default configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of received data that may be held for the program, over all peers.
+    /// Range 1 MiB and up; default 256 MiB.
+    pub memory: u64,
+    /// Longest message accepted without asking the program, in bytes. At most half of
+    /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
+    pub max_message: u64,
+    /// Payload bytes queued per peer before `send` refuses; default 64 MiB. One message longer
+    /// than that is taken when nothing else is queued.
+    pub send_queue: u64,
+    /// Messages longer than this many bytes ask the receiver first; default 256 KiB.
+    pub rts_threshold: u64,
+    /// Silence after which a peer with something outstanding counts as lost; default 10 s.
+    pub silence_timeout: Duration,
+    /// Silence after which the session ends; default 5 min.
+    pub give_up_after: Duration,
+    /// Longest wait of an acknowledgement for something to ride on; default 2 ms, at most 1 s.
+    pub max_ack_delay: Duration,
+    /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits a
+    /// program that polls by itself; default false.
+    pub ack_on_poll: bool,
+    /// Who may open a session; default [`Accept::Book`].
+    pub accept: Accept,
+    /// Peers known at once; default 16,384.
+    pub max_peers: usize,
+    /// Largest UDP payload sent or received, in bytes; default 65,507 (the route decides).
+    pub max_datagram: usize,
+    /// CRC32C over the payload too, not only over the header; default true.
+    pub payload_checksum: bool,
+    /// Announce that nobody serves the engine while the program computes; default false.
+    pub unattended: bool,
+    /// Notice the silence of idle peers too, by probing them; default false.
+    pub watch: bool,
+    /// Mark datagrams as ECN capable; default true.
+    pub ecn: bool,
+    /// Number of a connection's first packet; default 0. Tests begin near 2^64.
+    pub first_packet_number: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            memory: 256 << 20,
+            max_message: 64 << 20,
+            send_queue: 64 << 20,
+            rts_threshold: 256 << 10,
+            silence_timeout: Duration::from_secs(10),
+            give_up_after: Duration::from_secs(300),
+            max_ack_delay: Duration::from_millis(2),
+            ack_on_poll: false,
+            accept: Accept::Book,
+            max_peers: 16_384,
+            max_datagram: limits::MAX_DATAGRAM,
+            payload_checksum: true,
+            unattended: false,
+            watch: false,
+            ecn: true,
+            first_packet_number: 0,
+        }
+    }
+}
+
+/// A setting out of its range. Names the setting, its value and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} = {value}: must be {allowed}")]
+pub struct ConfigError {
+    /// The field's name.
+    pub setting: &'static str,
+    /// What it was.
+    pub value: String,
+    /// What it may be.
+    pub allowed: &'static str,
+}
+
+impl Config {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, setting, value: &dyn core::fmt::Debug, allowed| {
+            if ok { Ok(()) } else { Err(ConfigError { setting, value: format!("{value:?}"), allowed }) }
+        };
+        let second = Duration::from_secs(1);
+        check(self.memory >= 1 << 20, "memory", &self.memory, "at least 1 MiB")?;
+        check(
+            self.max_message <= self.memory / 2,
+            "max_message",
+            &self.max_message,
+            "at most half of memory",
+        )?;
+        check(self.send_queue >= 1 << 16, "send_queue", &self.send_queue, "at least 64 KiB")?;
+        check(
+            (1 << 10..=1 << 20).contains(&self.rts_threshold),
+            "rts_threshold",
+            &self.rts_threshold,
+            "1 KiB to 1 MiB",
+        )?;
+        check(
+            self.silence_timeout >= Duration::from_millis(100),
+            "silence_timeout",
+            &self.silence_timeout,
+            "at least 100 ms",
+        )?;
+        check(
+            self.give_up_after >= self.silence_timeout,
+            "give_up_after",
+            &self.give_up_after,
+            "at least silence_timeout",
+        )?;
+        check(self.max_ack_delay <= second, "max_ack_delay", &self.max_ack_delay, "at most 1 s")?;
+        check(
+            (1..=1 << 20).contains(&self.max_peers),
+            "max_peers",
+            &self.max_peers,
+            "1 to 1,048,576",
+        )?;
+        check(
+            (limits::MIN_MTU..=limits::MAX_DATAGRAM).contains(&self.max_datagram),
+            "max_datagram",
+            &self.max_datagram,
+            "1,200 to 65,507 bytes",
+        )
+    }
+}

@@ -1,0 +1,105 @@
+//! Counters: one struct for the node, one for a peer. Plain numbers that only rise, except gauges.
+
+use crate::time::Duration;
+use crate::types::NodeId;
+use std::net::SocketAddr;
+
+/// What one engine counted since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams received, of any kind.
+    pub datagrams_in: u64,
+    /// Bytes of them.
+    pub bytes_in: u64,
+    /// Packets handed to the network.
+    pub packets_out: u64,
+    /// Bytes of them.
+    pub bytes_out: u64,
+    /// Trains (gathered sends) handed to the network.
+    pub trains_out: u64,
+    /// Messages accepted from the program.
+    pub messages_sent: u64,
+    /// Messages handed to the program.
+    pub messages_received: u64,
+    /// Dropped: too short or of unknown type, flags or path.
+    pub malformed: u64,
+    /// Dropped: another protocol version.
+    pub wrong_version: u64,
+    /// Dropped: CRC32C did not match.
+    pub bad_checksum: u64,
+    /// Dropped: no such connection, or the wrong tag.
+    pub unknown_connection: u64,
+    /// Dropped: seen before, or too old to tell.
+    pub duplicates: u64,
+    /// Handshake packets dropped because they did not fit the state, cookie or cap.
+    pub handshake_rejected: u64,
+    /// HELLOs left unanswered because budget or rate ran out.
+    pub hello_unanswered: u64,
+    /// UNKNOWN hints sent.
+    pub unknown_sent: u64,
+    /// Peers closed because they broke the protocol.
+    pub protocol_errors: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Packets declared lost that arrived after all.
+    pub spurious_losses: u64,
+    /// Probes because nothing was heard for a probe timeout.
+    pub probes: u64,
+    /// Trains that the socket did not take at once.
+    pub socket_full: u64,
+    /// Sends refused because the datagram was too big for the route.
+    pub too_big: u64,
+    /// Hints that a destination was unreachable.
+    pub unreachable: u64,
+    /// Payload bytes copied on the sending side (small messages; large ones are gathered).
+    pub payload_copied: u64,
+    /// Times that the driver was late by more than a gap (program busy, process stopped).
+    pub gaps: u64,
+}
+
+/// What is known of one peer now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerStats {
+    /// Who.
+    pub node: NodeId,
+    /// Where.
+    pub address: Option<SocketAddr>,
+    /// Whether it answers.
+    pub link: Link,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Congestion window in bytes.
+    pub congestion_window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// UDP payload per packet on this path.
+    pub mtu: usize,
+    /// Packets that the peer still lets us send.
+    pub socket_credit: u64,
+    /// Messages accepted and not yet acknowledged.
+    pub queued_messages: u64,
+    /// Bytes of them.
+    pub queued_bytes: u64,
+    /// Packets sent on this peer's connections.
+    pub packets_sent: u64,
+    /// Packets received from it.
+    pub packets_received: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+}
+
+/// Whether a peer answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Never needed yet, or over.
+    #[default]
+    Idle,
+    /// Being opened.
+    Connecting,
+    /// Answering.
+    Up,
+    /// Silent for longer than the silence timeout.
+    Lost,
+}

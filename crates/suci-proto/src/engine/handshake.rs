@@ -1,0 +1,344 @@
+//! The engine's side of the handshake: who may come in, and what a newcomer replaces.
+
+use super::Engine;
+use super::shared::Shared;
+use crate::arrival::Arrival;
+use crate::config::Accept as Policy;
+use crate::counters::Link;
+use crate::event::{EndReason, Event, RefusedReason};
+use crate::handshake::{Claim, Phase};
+use crate::peer::{Accepted, Agreement, End};
+use crate::time::Instant;
+use crate::types::NodeId;
+use crate::wire::{
+    Accept, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType, Refused, RefusedCode,
+    put_header, seal,
+};
+
+/// Builds a handshake packet of ours.
+fn packet(
+    shared: &Shared,
+    kind: PacketType,
+    number: u64,
+    token: u64,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HELLO_LEN);
+    let index = shared.identity.node.0;
+    put_header(
+        &mut bytes,
+        &Header { kind, key_phase: 0, scope: CrcScope::Datagram, index, number, tag: token },
+    );
+    body(&mut bytes);
+    seal(&mut bytes);
+    bytes
+}
+
+/// The HELLO of an attempt.
+pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
+    let incarnation = shared.identity.incarnation;
+    packet(shared, PacketType::Hello, 0, token, |b| Hello { target, incarnation }.put(b))
+}
+
+/// The INIT of an attempt, with frames that ride on it.
+pub(crate) fn init(shared: &Shared, number: u64, token: u64, init: &Init<'_>) -> Vec<u8> {
+    packet(shared, PacketType::Init, number, token, |b| init.put(b))
+}
+
+/// A hint that `cause` reached nobody here.
+pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
+    packet(shared, PacketType::Unknown, cause.number, cause.tag, |_| {})
+}
+
+impl Engine {
+    fn turn_away(&mut self, arrival: &Arrival, header: &Header, code: RefusedCode) {
+        let refused = Refused {
+            target: NodeId(header.index),
+            incarnation: self.shared.identity.incarnation,
+            code,
+        };
+        let bytes =
+            packet(&self.shared, PacketType::Refused, 0, header.tag, |b| refused.put(b));
+        self.shared.reply(arrival.from, bytes);
+    }
+
+    /// HELLO: answered without keeping state, if the socket's budget can take the INIT (F01, F02).
+    pub(super) fn on_hello(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+        let Ok(hello) = Hello::read(body) else {
+            self.shared.counters.malformed += 1;
+            return;
+        };
+        let node = NodeId(header.index);
+        if let Some(code) = self.entry_refusal(node, hello.target) {
+            self.turn_away(arrival, header, code);
+            return;
+        }
+        let outstanding = self.jar.outstanding(now);
+        if self.closing.is_some() || !self.shared.shares.may_answer_hello(outstanding, self.shared.config.max_datagram) {
+            self.shared.counters.hello_unanswered += 1;
+            return;
+        }
+        let claim =
+            Claim { from: arrival.from, node, incarnation: hello.incarnation, token: header.tag };
+        let cookie = Cookie {
+            target: node,
+            incarnation: self.shared.identity.incarnation,
+            cookie: self.jar.bake(now, &claim),
+        };
+        let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| cookie.put(b));
+        self.shared.reply(arrival.from, bytes);
+    }
+
+    /// Whether `node` is kept out before anything else is looked at.
+    fn entry_refusal(&self, node: NodeId, target: NodeId) -> Option<RefusedCode> {
+        if target != self.shared.identity.node {
+            return Some(RefusedCode::WrongNode);
+        }
+        if node == self.shared.identity.node {
+            return Some(RefusedCode::DuplicateNode);
+        }
+        let known = self.peer_key(node).is_some();
+        match self.shared.config.accept {
+            _ if known => None,
+            Policy::Book => Some(RefusedCode::NotAllowed),
+            Policy::Anyone => {
+                (self.peers.len() >= self.shared.config.max_peers).then_some(RefusedCode::Full)
+            }
+        }
+    }
+
+    /// COOKIE: the responder is there; INIT follows.
+    pub(super) fn on_cookie(&mut self, now: Instant, header: &Header, body: &[u8]) {
+        let (Ok(cookie), Some(key)) = (Cookie::read(body), self.peer_key(NodeId(header.index)))
+        else {
+            self.shared.counters.handshake_rejected += 1;
+            return;
+        };
+        let fits = cookie.target == self.shared.identity.node
+            && self.peers.get(key).is_some_and(|p| p.awaits_cookie(header.tag));
+        if !fits {
+            self.shared.counters.handshake_rejected += 1;
+            return;
+        }
+        let shared = &mut self.shared;
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.on_cookie(now, &cookie, shared);
+        }
+        self.touch(key);
+    }
+
+    /// INIT: the initiator proved its address. From here on there is state.
+    pub(super) fn on_init(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+        let Ok(init) = Init::read(body) else {
+            self.shared.counters.malformed += 1;
+            return;
+        };
+        let node = NodeId(header.index);
+        let claim =
+            Claim { from: arrival.from, node, incarnation: init.incarnation, token: header.tag };
+        let baked = self.jar.check(now, &claim, &init.cookie);
+        let for_us = init.peer_incarnation == self.shared.identity.incarnation;
+        let (Some(baked), true, None) = (baked, for_us, self.closing) else {
+            self.shared.counters.handshake_rejected += 1;
+            return;
+        };
+        if let Some(code) = self.entry_refusal(node, init.target) {
+            self.turn_away(arrival, header, code);
+            return;
+        }
+        let key = self.peer_or_insert(node, now);
+        match self.admit(now, key, arrival, header, &init, baked) {
+            Ok(()) => {}
+            Err(None) => self.shared.counters.handshake_rejected += 1,
+            Err(Some(code)) => self.turn_away(arrival, header, code),
+        }
+        self.touch(key);
+    }
+
+    /// Decides what an INIT replaces, and lets it in. `Err(None)`: ignored.
+    fn admit(
+        &mut self,
+        now: Instant,
+        key: usize,
+        arrival: &Arrival,
+        header: &Header,
+        init: &Init<'_>,
+        baked: Instant,
+    ) -> Result<(), Option<RefusedCode>> {
+        let silence = self.shared.config.silence_timeout;
+        let Some(peer) = self.peers.get_mut(key) else { return Err(None) };
+        if let Some(accepted) = &peer.accepted {
+            if accepted.token == header.tag {
+                let bytes = accepted.bytes.clone();
+                self.shared.reply(arrival.from, bytes);
+                return Ok(());
+            }
+            if baked <= accepted.baked {
+                return Err(None);
+            }
+        }
+        if peer.history.is_retired(init.incarnation) {
+            return Err(Some(RefusedCode::Stale));
+        }
+        if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
+            return Err(None);
+        }
+        if peer.is_other_incarnation(init.incarnation) {
+            let same_place = peer.path_address() == Some(arrival.from);
+            if !same_place && peer.is_live() && !peer.life.contest(now, silence) {
+                peer.challenge_claim();
+                return Err(Some(RefusedCode::DuplicateNode));
+            }
+            peer.end(now, EndReason::Restarted, &mut self.shared);
+        }
+        if peer.farewells.len() >= crate::peer::MAX_FAREWELLS {
+            return Err(Some(RefusedCode::Full));
+        }
+        self.jar.redeemed();
+        self.let_in(now, key, arrival, header, init, baked)
+    }
+
+    /// Builds the connection, answers ACCEPT and takes what rode along.
+    fn let_in(
+        &mut self,
+        now: Instant,
+        key: usize,
+        arrival: &Arrival,
+        header: &Header,
+        init: &Init<'_>,
+        baked: Instant,
+    ) -> Result<(), Option<RefusedCode>> {
+        let shared = &mut self.shared;
+        let Some(peer) = self.peers.get_mut(key) else { return Err(None) };
+        let same_epoch = peer.agree_epoch(now, init.incarnation, init.epoch, shared);
+        peer.drop_attempt(shared);
+        let round_trip = Some(now.since(baked));
+        let Some(mut beginning) = peer.begin(now, round_trip, true, shared) else {
+            return Err(Some(RefusedCode::Full));
+        };
+        let local = peer.new_end(shared);
+        let first = beginning.numbers.first();
+        let accept = Accept {
+            target: peer.node,
+            incarnation: shared.identity.incarnation,
+            peer_incarnation: init.incarnation,
+            epoch: peer.session.epoch,
+            index: local.index,
+            tag: local.tag,
+            grant: peer.first_grant(&mut beginning),
+            params: peer.params(shared),
+        };
+        let bytes =
+            packet(shared, PacketType::Accept, first, header.tag, |b| accept.put(b));
+        peer.accepted = Some(Accepted { token: header.tag, baked, bytes: bytes.clone() });
+        shared.reply(arrival.from, bytes);
+        let agreement = Agreement {
+            local,
+            remote: End { index: init.index, tag: init.tag },
+            params: init.params.clone(),
+            grant: init.grant,
+            answered: baked,
+            first: header.number,
+            address: arrival.from,
+        };
+        peer.connect(now, agreement, beginning, shared);
+        if same_epoch && !init.ride.is_empty() {
+            peer.receive(now, arrival, header.number, init.ride, shared);
+        }
+        Ok(())
+    }
+
+    /// ACCEPT: the connection stands.
+    pub(super) fn on_accept(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+        let (Ok(accept), Some(key)) = (Accept::read(body), self.peer_key(NodeId(header.index)))
+        else {
+            self.shared.counters.handshake_rejected += 1;
+            return;
+        };
+        let ours = accept.target == self.shared.identity.node
+            && accept.peer_incarnation == self.shared.identity.incarnation;
+        let shared = &mut self.shared;
+        let fits = ours
+            && self.peers.get_mut(key).is_some_and(|peer| {
+                peer.on_accept(now, arrival.from, header, &accept, shared)
+            });
+        if !fits {
+            self.shared.counters.handshake_rejected += 1;
+        }
+        self.touch(key);
+    }
+
+    /// REFUSED: told to the program; tried again later.
+    pub(super) fn on_refused(&mut self, now: Instant, header: &Header, body: &[u8]) {
+        let (Ok(refused), Some(key)) = (Refused::read(body), self.peer_key(NodeId(header.index)))
+        else {
+            self.shared.counters.handshake_rejected += 1;
+            return;
+        };
+        let token = self.shared.random();
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if !peer.on_refused(now, header.tag, token) {
+            self.shared.counters.handshake_rejected += 1;
+            return;
+        }
+        let reason = match refused.code {
+            RefusedCode::DuplicateNode => RefusedReason::DuplicateNode,
+            RefusedCode::NotAllowed => RefusedReason::NotAllowed,
+            RefusedCode::WrongNode => RefusedReason::WrongNode,
+            RefusedCode::Mode => RefusedReason::Mode,
+            RefusedCode::Full => RefusedReason::Full,
+            RefusedCode::Stale => RefusedReason::Stale,
+            RefusedCode::Version => RefusedReason::Version,
+            RefusedCode::Other(code) => RefusedReason::Other(code),
+        };
+        let node = peer.node;
+        if peer.last_refusal.replace(reason) != Some(reason) {
+            self.shared.events.push_back(Event::Refused { node, reason });
+        }
+        self.touch(key);
+    }
+
+    /// UNKNOWN: a hint that the peer does not know our connection any more; only asks anew (F11).
+    pub(super) fn on_unknown(&mut self, now: Instant, header: &Header) {
+        let Some(key) = self.peer_key(NodeId(header.index)) else { return };
+        let token = self.shared.random();
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle {
+            peer.open(now, token);
+        } else {
+            self.shared.counters.handshake_rejected += 1;
+        }
+        self.touch(key);
+    }
+
+    /// The packet that a peer's attempt repeats, if it is due.
+    pub(super) fn attempt_packet(&mut self, now: Instant, key: usize) {
+        let token = self.shared.random();
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(address) = peer.address else { return };
+        let Some(attempt) = &mut peer.attempt else { return };
+        if attempt.opening.next_at() > now {
+            return;
+        }
+        if attempt.opening.is_stale() {
+            peer.drop_attempt(&mut self.shared);
+            peer.open(now, token);
+        }
+        let Some(attempt) = &mut peer.attempt else { return };
+        let bytes = match attempt.opening.phase() {
+            Phase::Hello => hello(&self.shared, peer.node, attempt.opening.token()),
+            Phase::Init(bytes) => bytes.clone(),
+        };
+        attempt.opening.sent(now);
+        self.shared.reply(address, bytes);
+    }
+
+    /// The peer entry of `node`, made if there is none.
+    pub(super) fn peer_or_insert(&mut self, node: NodeId, now: Instant) -> usize {
+        if let Some(key) = self.peer_key(node) {
+            return key;
+        }
+        self.insert_peer(node, None, now)
+    }
+}
+

@@ -1,0 +1,435 @@
+//! The engine: all state of the peers of one shard, driven from outside.
+//!
+//! One turn of the driver: [`Engine::begin_turn`], then [`Engine::handle_datagram`] for everything that
+//! arrived, then [`Engine::handle_timeout`], then the program's verbs, then
+//! [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]), [`Engine::poll_event`] and [`Engine::recv`]
+//! until they return nothing, then sleep until [`Engine::next_timeout`]. Input comes before time,
+//! so that time which passed undrained is not taken for silence.
+
+mod audit;
+mod handshake;
+mod memory;
+mod shared;
+mod verbs;
+
+pub use shared::Identity;
+pub use verbs::{IncomingError, PeerError, SendError};
+
+pub(crate) use handshake::init as init_packet;
+pub(crate) use shared::Shared;
+
+use crate::arrival::Arrival;
+use crate::config::{Config, ConfigError};
+use crate::counters::{Counters, PeerStats};
+use crate::credit::Shares;
+use crate::event::Event;
+use crate::handshake::CookieJar;
+use crate::message::{Message, Pool};
+use crate::peer::Peer;
+use crate::time::{Duration, Instant};
+use crate::timer::TimerWheel;
+use crate::transmit::{Train, Transmit, TransmitResult};
+use crate::types::{Ecn, NodeId};
+use crate::wire::{self, Header, HeaderError, PacketType};
+use memory::MemoryShares;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use slab::Slab;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// A driver that comes later than its deadline by more than this was held up: by its program's
+/// computing, a stopped process, a paused machine.
+const GAP: Duration = Duration::from_millis(100);
+
+/// While peers wait for socket credit, how often the others are asked to return what they do not use.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// Bytes of unused receive buffers kept for the next large messages.
+const POOL: usize = 64 << 20;
+
+/// UNKNOWN hints per second at most.
+const HINTS_PER_SECOND: u64 = 100;
+
+/// The protocol engine of one shard.
+#[derive(Debug)]
+pub struct Engine {
+    shared: Shared,
+    jar: CookieJar,
+    peers: Slab<Peer>,
+    by_node: HashMap<NodeId, usize>,
+    wheel: TimerWheel,
+    /// Peers to look at: something happened that may let them send or change their deadline.
+    dirty: VecDeque<usize>,
+    /// Peers with messages for the program.
+    readable: VecDeque<usize>,
+    /// Peers whose acknowledgements wait for the next turn.
+    ack_waits: Vec<usize>,
+    due: Vec<usize>,
+    train: Train,
+    /// Whose packets are in the train; none for handshake packets.
+    train_peer: Option<usize>,
+    /// Until when the driver said it would sleep, and when it last ran.
+    expected: Option<Instant>,
+    last_run: Instant,
+    sweep_at: Option<Instant>,
+    hints: (u64, u64),
+    closing: Option<Instant>,
+}
+
+impl Engine {
+    /// An engine for the node `identity`, whose socket buffer holds `recv_buffer` bytes as the kernel
+    /// charges them (what SO_RCVBUF reads back). All randomness comes from `seed`; whoever is not a
+    /// simulator passes one that nobody can guess.
+    ///
+    /// # Errors
+    /// The first setting of `config` that is out of range.
+    pub fn new(
+        config: Config,
+        identity: Identity,
+        seed: [u8; 32],
+        recv_buffer: u64,
+        now: Instant,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
+        let memory = MemoryShares::new(config.memory);
+        Ok(Self {
+            shared: Shared {
+                identity,
+                rng,
+                counters: Counters::default(),
+                shares: Shares::new(recv_buffer),
+                memory,
+                pool: Pool::new(POOL),
+                events: VecDeque::new(),
+                routes: Slab::new(),
+                replies: VecDeque::new(),
+                wanted_routes: VecDeque::new(),
+                frames: Vec::new(),
+                config,
+            },
+            jar: CookieJar::new(key),
+            peers: Slab::new(),
+            by_node: HashMap::new(),
+            wheel: TimerWheel::new(),
+            dirty: VecDeque::new(),
+            readable: VecDeque::new(),
+            ack_waits: Vec::new(),
+            due: Vec::new(),
+            train: Train::default(),
+            train_peer: None,
+            expected: None,
+            last_run: now,
+            sweep_at: None,
+            hints: (0, 0),
+            closing: None,
+        })
+    }
+
+    fn insert_peer(&mut self, node: NodeId, address: Option<SocketAddr>, now: Instant) -> usize {
+        let entry = self.peers.vacant_entry();
+        let key = entry.key();
+        entry.insert(Peer::new(node, key, address, now, &self.shared));
+        self.by_node.insert(node, key);
+        key
+    }
+
+    fn peer_key(&self, node: NodeId) -> Option<usize> {
+        self.by_node.get(&node).copied()
+    }
+
+    /// Something happened to a peer: it will be looked at in [`Engine::poll_transmit`].
+    fn touch(&mut self, key: usize) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if !peer.queued {
+            peer.queued = true;
+            self.dirty.push_back(key);
+        }
+        if !peer.readable && peer.has_message() {
+            peer.readable = true;
+            self.readable.push_back(key);
+        }
+    }
+
+    // ---- handlers
+
+    /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since the last
+    /// turn go out in this one (with [`Config::ack_on_poll`]), and a driver that was held up is
+    /// noticed: that time counts for nobody's silence.
+    pub fn begin_turn(&mut self, now: Instant) {
+        let expected = self.expected.map_or(now, |at| at.max(self.last_run));
+        let late = now.since(expected);
+        if late > GAP {
+            self.shared.counters.gaps += 1;
+            for (_, peer) in &mut self.peers {
+                peer.on_gap(now, late);
+            }
+            let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
+            keys.into_iter().for_each(|key| self.touch(key));
+        }
+        self.expected = None;
+        self.last_run = now;
+        for key in core::mem::take(&mut self.ack_waits) {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.ack_waits = false;
+                if let Some(connection) = &mut peer.connection {
+                    connection.received.force();
+                }
+                self.touch(key);
+            }
+        }
+    }
+
+    /// Takes one datagram. Whatever is wrong with it becomes a counter or, if an authentic peer is at
+    /// fault, that peer's end; never an error of ours.
+    pub fn handle_datagram(&mut self, now: Instant, arrival: &Arrival, bytes: &[u8]) {
+        self.shared.counters.datagrams_in += 1;
+        self.shared.counters.bytes_in += bytes.len() as u64;
+        let (header, body) = match wire::open(bytes) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let counters = &mut self.shared.counters;
+                match error {
+                    HeaderError::Version(_) => counters.wrong_version += 1,
+                    HeaderError::Checksum => counters.bad_checksum += 1,
+                    _ => counters.malformed += 1,
+                }
+                return;
+            }
+        };
+        match header.kind {
+            PacketType::Data => self.on_data(now, arrival, &header, body),
+            PacketType::Hello => self.on_hello(now, arrival, &header, body),
+            PacketType::Cookie => self.on_cookie(now, &header, body),
+            PacketType::Init => self.on_init(now, arrival, &header, body),
+            PacketType::Accept => self.on_accept(now, arrival, &header, body),
+            PacketType::Unknown => self.on_unknown(now, &header),
+            PacketType::Refused => self.on_refused(now, &header, body),
+        }
+    }
+
+    fn on_data(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+        let key = self.shared.route(header.index);
+        let peer = key.and_then(|key| self.peers.get_mut(key));
+        let expected = peer.as_ref().and_then(|p| p.connection.as_ref()).map(|c| c.local);
+        let (Some(key), Some(peer), Some(expected)) = (key, peer, expected) else {
+            self.hint_unknown(now, arrival.from, header, key.is_some());
+            return;
+        };
+        if expected.index != header.index || expected.tag != header.tag {
+            self.shared.counters.unknown_connection += 1;
+            return;
+        }
+        peer.receive(now, arrival, header.number, body, &mut self.shared);
+        if self.shared.config.ack_on_poll && !peer.ack_waits && peer.owes_ack() {
+            peer.ack_waits = true;
+            self.ack_waits.push(key);
+        }
+        self.touch(key);
+    }
+
+    /// Tells the sender of a packet for an unknown connection so, at a bounded rate.
+    fn hint_unknown(&mut self, now: Instant, to: SocketAddr, header: &Header, opening: bool) {
+        self.shared.counters.unknown_connection += 1;
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.hints.0 != second {
+            self.hints = (second, 0);
+        }
+        // While our own attempt waits for ACCEPT, the peer may be ahead of it.
+        if self.hints.1 < HINTS_PER_SECOND && !opening {
+            self.hints.1 += 1;
+            self.shared.counters.unknown_sent += 1;
+            let bytes = handshake::unknown(&self.shared, header);
+            self.shared.reply(to, bytes);
+        }
+    }
+
+    /// Does whatever is due at `now`. Call it when everything that arrived was handed over.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.last_run = now;
+        let mut due = core::mem::take(&mut self.due);
+        due.clear();
+        self.wheel.expire(now, &mut due);
+        for &key in &due {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.on_timeout(now, &mut self.shared);
+                self.touch(key);
+            }
+        }
+        self.due = due;
+        self.sweep(now);
+    }
+
+    /// While credit is short: asks idle peers to return theirs, serves those that wait.
+    fn sweep(&mut self, now: Instant) {
+        if !self.shared.is_credit_short() {
+            self.sweep_at = None;
+            return;
+        }
+        if self.sweep_at.is_some_and(|at| at > now) {
+            return;
+        }
+        self.sweep_at = Some(now + SWEEP);
+        let mut touched = Vec::new();
+        for (key, peer) in &mut self.peers {
+            if peer.balance_credit(now, &mut self.shared) {
+                touched.push(key);
+            }
+        }
+        touched.into_iter().for_each(|key| self.touch(key));
+        while let Some(key) = self.shared.shares.next_to_serve() {
+            let served = self.peers.get_mut(key).is_some_and(|p| p.serve(now, &mut self.shared));
+            self.touch(key);
+            if !served {
+                break;
+            }
+        }
+    }
+
+    // ---- polls
+
+    /// What to send now, at most `max_segments` packets of one size to one destination; answer with
+    /// [`Engine::transmit_done`]. `None` when there is nothing more to send at `now`.
+    pub fn poll_transmit(&mut self, now: Instant, max_segments: usize) -> Option<Transmit<'_>> {
+        if !self.train.is_pending() && !self.build_next(now, max_segments) {
+            self.expected = self.next_timeout();
+            return None;
+        }
+        self.train.view(max_segments)
+    }
+
+    /// Fills the train with the next thing to send.
+    fn build_next(&mut self, now: Instant, max_segments: usize) -> bool {
+        loop {
+            if let Some((to, bytes)) = self.shared.replies.pop_front() {
+                self.train.begin(to, Ecn::NotEct);
+                self.train.single(&bytes);
+                self.train_peer = None;
+                return true;
+            }
+            let Some(key) = self.dirty.pop_front() else { return false };
+            self.attempt_packet(now, key);
+            let Some(peer) = self.peers.get_mut(key) else { continue };
+            peer.queued = false;
+            if peer.build(now, max_segments, &mut self.train, &mut self.shared) {
+                self.train_peer = Some(key);
+                return true;
+            }
+            match peer.deadline(&self.shared) {
+                Some(deadline) => self.wheel.set(key, deadline),
+                None => self.wheel.cancel(key),
+            }
+        }
+    }
+
+    /// What became of what [`Engine::poll_transmit`] gave.
+    pub fn transmit_done(&mut self, now: Instant, result: TransmitResult) {
+        let peer = self.train_peer;
+        match result {
+            TransmitResult::Sent(segments) => self.sent(segments),
+            TransmitResult::Again => self.shared.counters.socket_full += 1,
+            TransmitResult::NoGso => {}
+            TransmitResult::TooBig => {
+                self.shared.counters.too_big += 1;
+                let size = self.train.view(1).map_or(0, |t| t.segment);
+                self.train.taken(usize::MAX);
+                if let Some(peer) = peer.and_then(|key| self.peers.get_mut(key)) {
+                    peer.on_too_big(now, size);
+                }
+            }
+            TransmitResult::Unreachable => {
+                self.shared.counters.unreachable += 1;
+                self.train.taken(usize::MAX);
+            }
+        }
+        if let Some(key) = peer
+            && !self.train.is_pending()
+        {
+            self.touch(key);
+        }
+    }
+
+    fn sent(&mut self, segments: usize) {
+        let counters = &mut self.shared.counters;
+        if let Some(view) = self.train.view(segments) {
+            counters.trains_out += 1;
+            counters.packets_out += view.segments as u64;
+            counters.bytes_out += view.len as u64;
+        }
+        self.train.taken(segments);
+    }
+
+    /// Until when the driver may sleep, if nothing arrives; `None`: for ever. May lie in the past:
+    /// then [`Engine::handle_timeout`] has something to do at once.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.wheel.next().into_iter().chain(self.sweep_at).min()
+    }
+
+    /// What happened since the last call, in order.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// The next message for the program, peers in turn. Taking it gives its sender memory credit back.
+    pub fn recv(&mut self, _now: Instant) -> Option<(NodeId, Message)> {
+        while let Some(key) = self.readable.pop_front() {
+            let Some(peer) = self.peers.get_mut(key) else { continue };
+            peer.readable = false;
+            let message = peer.next_message(&mut self.shared);
+            let node = peer.node;
+            peer.renew_memory(&mut self.shared);
+            self.touch(key);
+            self.serve_large();
+            if let Some(message) = message {
+                self.shared.counters.messages_received += 1;
+                return Some((node, message));
+            }
+        }
+        None
+    }
+
+    /// Memory for large messages may be free again: those that wait for it are looked at.
+    fn serve_large(&mut self) {
+        while let Some(key) = self.shared.memory.next_waiting() {
+            self.touch(key);
+        }
+    }
+
+    /// An address whose route's packet size the engine wants to know: answer with
+    /// [`Engine::set_route_mtu`].
+    pub fn poll_route(&mut self) -> Option<(NodeId, SocketAddr)> {
+        self.shared.wanted_routes.pop_front()
+    }
+
+    /// The route to `node` carries UDP payloads of `mtu` bytes; `None` if unknown.
+    pub fn set_route_mtu(&mut self, node: NodeId, mtu: Option<usize>) {
+        let Some(key) = self.peer_key(node) else { return };
+        let limit = self.shared.config.max_datagram;
+        if let Some(connection) = self.peers.get_mut(key).and_then(|p| p.connection.as_mut()) {
+            connection.set_route(mtu, limit);
+        }
+        self.touch(key);
+    }
+
+    /// What was counted since the engine began.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// What is known of one peer now.
+    #[must_use]
+    pub fn peer_stats(&self, node: NodeId) -> Option<PeerStats> {
+        let peer = self.peers.get(self.peer_key(node)?)?;
+        Some(peer.stats(self.last_run))
+    }
+
+    /// All peers known, in no particular order.
+    pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.peers.iter().map(|(_, peer)| peer.node)
+    }
+}

@@ -1,0 +1,92 @@
+//! What all peers of an engine share: settings, randomness, counters, budgets and the way to the program.
+
+use super::memory::MemoryShares;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::credit::Shares;
+use crate::event::Event;
+use crate::message::Pool;
+use crate::recovery::SentFrame;
+use crate::types::{Incarnation, NodeId};
+use rand_chacha::ChaCha8Rng;
+use rand_core::Rng;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Who this engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its node ID.
+    pub node: NodeId,
+    /// This start of the process: 128 random bits.
+    pub incarnation: Incarnation,
+}
+
+/// Replies of the stateless kind that may wait for the socket; more are dropped (F04).
+const MAX_REPLIES: usize = 256;
+
+/// Control packets to be kept free for newcomers.
+const NEWCOMERS: u64 = 32;
+
+/// Everything that is not one peer's.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) identity: Identity,
+    pub(crate) rng: ChaCha8Rng,
+    pub(crate) counters: Counters,
+    pub(crate) shares: Shares,
+    pub(crate) memory: MemoryShares,
+    pub(crate) pool: Pool,
+    pub(crate) events: VecDeque<Event>,
+    /// Connection slots: which peer an index leads to.
+    pub(crate) routes: Slab<usize>,
+    /// Handshake packets and hints that wait to be sent.
+    pub(crate) replies: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// Addresses whose route's packet size is to be asked for.
+    pub(crate) wanted_routes: VecDeque<(NodeId, SocketAddr)>,
+    /// The frames of the packet being built: kept to spare the allocation.
+    pub(crate) frames: Vec<SentFrame>,
+}
+
+impl Shared {
+    /// A random number.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.rng.next_u64()
+    }
+
+    /// Whether socket credit is so short that idle peers should return theirs.
+    pub(crate) fn is_credit_short(&self) -> bool {
+        self.shares.free() < self.shares.even() || self.shares.control_free() < NEWCOMERS
+    }
+
+    /// Queues a handshake packet; drops it if too many wait.
+    pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        if self.replies.len() < MAX_REPLIES {
+            self.replies.push_back((to, bytes));
+        } else {
+            self.counters.handshake_rejected += 1;
+        }
+    }
+
+    /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which names the
+    /// shard; the rest is a slot.
+    pub(crate) fn allocate_index(&mut self, node: NodeId, peer: usize) -> u32 {
+        let slot = self.routes.insert(peer) as u32;
+        (slot << 8) | (node.0 & 0xff)
+    }
+
+    /// Gives an index back.
+    pub(crate) fn free_index(&mut self, index: u32) {
+        let slot = (index >> 8) as usize;
+        if self.routes.contains(slot) {
+            self.routes.remove(slot);
+        }
+    }
+
+    /// The peer that `index` leads to.
+    pub(crate) fn route(&self, index: u32) -> Option<usize> {
+        self.routes.get((index >> 8) as usize).copied()
+    }
+}

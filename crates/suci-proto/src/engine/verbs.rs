@@ -1,0 +1,259 @@
+//! What the program asks of the engine.
+
+use super::Engine;
+use crate::counters::Link;
+use crate::event::EndReason;
+use crate::limits;
+use crate::message::{self, Outgoing, PushError};
+use crate::peer::{Closing, Peer};
+use crate::time::{Duration, Instant};
+use crate::types::{ChannelId, MessageNumber, NodeId};
+use std::net::SocketAddr;
+
+/// Why a message was not accepted. Gives it back where trying again makes sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// No such node in the address book, nor has it opened a session.
+    #[error("node {0} is unknown: add it to the address book")]
+    UnknownPeer(NodeId),
+    /// A node has no connection to itself.
+    #[error("node {0} is this node")]
+    Itself(NodeId),
+    /// The queue to this peer is full; try again when something was acknowledged.
+    #[error("the queue is full: receive or wait, then send again")]
+    WouldBlock(Outgoing),
+    /// Longer than any message may be.
+    #[error("message of {length} bytes: at most {} are possible", limits::MAX_MESSAGE)]
+    TooLong {
+        /// Its length.
+        length: u64,
+    },
+    /// The user header is too long.
+    #[error("user header of {length} bytes: at most {} are possible", limits::MAX_USER_HEADER)]
+    HeaderTooLong {
+        /// Its length.
+        length: usize,
+    },
+    /// Too many channels to one peer.
+    #[error("more than {} channels to one peer", limits::MAX_CHANNELS)]
+    Channels,
+    /// The engine, or the session with this peer, is being closed.
+    #[error("closing: nothing more can be sent")]
+    Closed,
+}
+
+/// Why a peer was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// A node has no connection to itself.
+    #[error("node {0} is this node")]
+    Itself(NodeId),
+    /// The cap on peers is reached.
+    #[error("more than {0} peers: raise max_peers")]
+    TooMany(usize),
+}
+
+/// Why accept or refuse did not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IncomingError {
+    /// No such node.
+    #[error("node {0} is unknown")]
+    UnknownPeer(NodeId),
+    /// No such message waits for a decision (any more).
+    #[error("{0}")]
+    Inbox(message::IncomingError),
+}
+
+impl Engine {
+    /// Enters a node and its address; an address entered before is replaced for the next connection.
+    ///
+    /// # Errors
+    /// [`PeerError`].
+    pub fn add_peer(&mut self, now: Instant, node: NodeId, address: SocketAddr) -> Result<(), PeerError> {
+        if node == self.shared.identity.node {
+            return Err(PeerError::Itself(node));
+        }
+        if let Some(key) = self.peer_key(node) {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.address = Some(address);
+            }
+            return Ok(());
+        }
+        if self.peers.len() >= self.shared.config.max_peers {
+            return Err(PeerError::TooMany(self.shared.config.max_peers));
+        }
+        self.insert_peer(node, Some(address), now);
+        Ok(())
+    }
+
+    fn reach(&self, node: NodeId) -> Result<usize, SendError> {
+        if node == self.shared.identity.node {
+            return Err(SendError::Itself(node));
+        }
+        if self.closing.is_some() {
+            return Err(SendError::Closed);
+        }
+        self.peer_key(node).ok_or(SendError::UnknownPeer(node))
+    }
+
+    /// Opens a connection before there is anything to send.
+    ///
+    /// # Errors
+    /// `UnknownPeer`, `Itself` or `Closed`.
+    pub fn connect(&mut self, now: Instant, node: NodeId) -> Result<(), SendError> {
+        let key = self.reach(node)?;
+        let token = self.shared.random();
+        if let Some(peer) = self.peers.get_mut(key)
+            && !peer.has_connection()
+        {
+            peer.open(now, token);
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Accepts a message for `node`; returns its number on its channel. Never blocks, never copies
+    /// the payload. A connection is made if there is none.
+    ///
+    /// # Errors
+    /// [`SendError`]; `WouldBlock` gives the message back.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        message: Outgoing,
+    ) -> Result<MessageNumber, SendError> {
+        let length = message.payload.len() as u64;
+        if length > limits::MAX_MESSAGE {
+            return Err(SendError::TooLong { length });
+        }
+        if message.user_header.len() > limits::MAX_USER_HEADER {
+            return Err(SendError::HeaderTooLong { length: message.user_header.len() });
+        }
+        let key = self.reach(node)?;
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Err(SendError::UnknownPeer(node));
+        };
+        if peer.closing != Closing::Open {
+            return Err(SendError::Closed);
+        }
+        let number = match peer.session.outbox.push(message) {
+            Ok(number) => number,
+            Err(PushError::Full(message)) => return Err(SendError::WouldBlock(message)),
+            Err(PushError::Channels(_)) => return Err(SendError::Channels),
+        };
+        if !peer.has_connection() && peer.attempt.is_none() {
+            let token = self.shared.random();
+            peer.open(now, token);
+        }
+        self.shared.counters.messages_sent += 1;
+        self.touch(key);
+        Ok(number)
+    }
+
+    /// Takes a message announced by [`crate::Event::Incoming`], into `buffer` if given (at least as long as
+    /// the message).
+    ///
+    /// # Errors
+    /// [`IncomingError`].
+    pub fn accept(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        buffer: Option<Vec<u8>>,
+    ) -> Result<(), IncomingError> {
+        self.decide(node, |peer| peer.session.inbox.accept(channel, number, buffer))
+    }
+
+    /// Refuses a message announced by [`crate::Event::Incoming`]; its sender learns `reason`.
+    ///
+    /// # Errors
+    /// [`IncomingError`].
+    pub fn refuse(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+    ) -> Result<(), IncomingError> {
+        self.decide(node, |peer| peer.session.inbox.refuse(channel, number, reason))
+    }
+
+    fn decide(
+        &mut self,
+        node: NodeId,
+        verb: impl FnOnce(&mut Peer) -> Result<(), message::IncomingError>,
+    ) -> Result<(), IncomingError> {
+        let key = self.peer_key(node).ok_or(IncomingError::UnknownPeer(node))?;
+        let peer = self.peers.get_mut(key).ok_or(IncomingError::UnknownPeer(node))?;
+        let done = verb(peer).map_err(IncomingError::Inbox);
+        self.touch(key);
+        done
+    }
+
+    /// Messages and bytes accepted for `node` and not yet acknowledged.
+    #[must_use]
+    pub fn queue_len(&self, node: NodeId) -> (u64, u64) {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.map_or((0, 0), |p| {
+            (p.session.outbox.queued_messages() as u64, p.session.outbox.queued_bytes())
+        })
+    }
+
+    /// How many messages of this channel, from its first in this session, are all acknowledged.
+    #[must_use]
+    pub fn delivered(&self, node: NodeId, channel: ChannelId) -> u64 {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.map_or(0, |p| p.session.outbox.delivered(channel))
+    }
+
+    /// Closes everything: waits until what was accepted is acknowledged, tells the peers, and ends. Whoever
+    /// has not answered within `patience` is given up then.
+    pub fn close(&mut self, now: Instant, patience: Duration) {
+        if self.closing.is_some() {
+            return;
+        }
+        let deadline = now + patience;
+        self.closing = Some(deadline);
+        let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(peer) = self.peers.get_mut(key)
+                && peer.life.link() != Link::Idle
+            {
+                peer.close(deadline);
+                self.touch(key);
+            }
+        }
+    }
+
+    /// Closes the session with one peer, as [`Engine::close`] does with all.
+    pub fn close_peer(&mut self, now: Instant, node: NodeId, patience: Duration) {
+        let Some(key) = self.peer_key(node) else { return };
+        if let Some(peer) = self.peers.get_mut(key)
+            && peer.life.link() != Link::Idle
+        {
+            peer.close(now + patience);
+        }
+        self.touch(key);
+    }
+
+    /// Gives the session with a peer up at once; outcomes follow with its end.
+    pub fn abandon(&mut self, now: Instant, node: NodeId) {
+        let Some(key) = self.peer_key(node) else { return };
+        if let Some(peer) = self.peers.get_mut(key)
+            && peer.life.link() != Link::Idle
+        {
+            peer.end(now, EndReason::Abandoned, &mut self.shared);
+        }
+        self.touch(key);
+    }
+
+    /// Whether [`Engine::close`] is done: no session is left. Peers may still be answering repeated CLOSEs.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closing.is_some()
+            && self.peers.iter().all(|(_, p)| p.closing == Closing::Open)
+            && !self.train.is_pending()
+    }
+}

@@ -1,0 +1,132 @@
+//! What the engine tells the program.
+
+use crate::message::Outcome;
+use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
+use bytes::Bytes;
+
+/// Something happened. Messages themselves come by [`crate::Engine::recv`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer answers: at first contact, and again after `Lost`.
+    Up {
+        /// Who.
+        node: NodeId,
+    },
+    /// Nothing was heard from the peer for the silence timeout. Completes nothing and is undone by `Up`.
+    Lost {
+        /// Who.
+        node: NodeId,
+    },
+    /// The session is over: exactly once per session, after all its messages were received.
+    Ended {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: EndReason,
+        /// Exactly one outcome for every message that was outstanding.
+        outcomes: Vec<MessageOutcome>,
+    },
+    /// The peer's library holds this message entirely (only if it was sent with `notify`).
+    Delivered {
+        /// To whom.
+        node: NodeId,
+        /// On which channel.
+        channel: ChannelId,
+        /// Its number.
+        number: MessageNumber,
+        /// The program's own handle.
+        token: u64,
+    },
+    /// The receiving program refused the message.
+    NotDelivered {
+        /// By whom.
+        node: NodeId,
+        /// On which channel.
+        channel: ChannelId,
+        /// Its number.
+        number: MessageNumber,
+        /// The program's own handle.
+        token: u64,
+        /// The receiver's reason.
+        reason: u64,
+    },
+    /// A message too long to be taken unasked: answer with accept or refuse. Other channels go on.
+    Incoming {
+        /// From whom.
+        node: NodeId,
+        /// On which channel.
+        channel: ChannelId,
+        /// Its number.
+        number: MessageNumber,
+        /// Its length in bytes.
+        total: u64,
+        /// Its tag.
+        tag: u64,
+        /// Its kind.
+        kind: Kind,
+        /// Its user header.
+        user_header: Bytes,
+    },
+    /// The peer refuses to talk; tried again with back-off until `give_up_after`.
+    Refused {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: RefusedReason,
+    },
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// The peer closed in order.
+    Closed,
+    /// This side closed.
+    ClosedHere,
+    /// The peer's process started anew.
+    Restarted,
+    /// This program gave the peer up.
+    Abandoned,
+    /// The peer ended the session without our having heard of it.
+    PeerEnded,
+    /// Nothing was heard for `give_up_after`.
+    Silent,
+    /// The peer broke the protocol.
+    Protocol(ProtocolError),
+    /// The peer says that we broke the protocol (its code).
+    PeerProtocol(u64),
+}
+
+/// What became of one message that was outstanding when its session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageOutcome {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its number.
+    pub number: MessageNumber,
+    /// The program's own handle.
+    pub token: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// Why a peer refused the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedReason {
+    /// Another live process has this node ID.
+    DuplicateNode,
+    /// Our node is not in the peer's address book.
+    NotAllowed,
+    /// The node at that address has another ID.
+    WrongNode,
+    /// One side is sealed, the other plain.
+    Mode,
+    /// The peer's tables are full.
+    Full,
+    /// Our incarnation or epoch was retired there.
+    Stale,
+    /// No common protocol version.
+    Version,
+    /// A reason of a later version: its code.
+    Other(u64),
+}

@@ -1,0 +1,83 @@
+//! One attempt to open a connection, on the initiator's side.
+
+use crate::time::{Duration, Instant};
+
+/// First wait for an answer; doubled each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// Longest wait: a peer that starts late is found within this time (F23).
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// INITs sent before the cookie may have aged and the attempt begins anew.
+const MAX_INITS: u32 = 6;
+
+/// Which packet the attempt repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Waiting for a cookie.
+    Hello,
+    /// Waiting for ACCEPT; the INIT is repeated byte for byte.
+    Init(Vec<u8>),
+}
+
+/// An attempt: its token, what it repeats and when.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    token: u64,
+    phase: Phase,
+    tries: u32,
+    next_at: Instant,
+    last_sent: Instant,
+}
+
+impl Opening {
+    /// An attempt whose HELLO is due at `now`.
+    pub(crate) fn new(token: u64, now: Instant) -> Self {
+        Self { token, phase: Phase::Hello, tries: 0, next_at: now, last_sent: now }
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token
+    }
+
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// When the current packet is due (again).
+    pub(crate) fn next_at(&self) -> Instant {
+        self.next_at
+    }
+
+    /// How often the current packet was sent.
+    pub(crate) fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// The cookie came: from now on `init` is repeated. Returns how long the answer took, if the
+    /// HELLO was sent only once and the time is therefore a round trip.
+    pub(crate) fn cookie_came(&mut self, now: Instant, init: Vec<u8>) -> Option<Duration> {
+        let round_trip = (self.tries == 1).then(|| now.since(self.last_sent));
+        self.phase = Phase::Init(init);
+        self.tries = 0;
+        self.next_at = now;
+        round_trip
+    }
+
+    /// The peer refused: try again later, with a fresh HELLO.
+    pub(crate) fn refused(&mut self, token: u64, now: Instant) {
+        *self = Self::new(token, now);
+        self.next_at = now + LONGEST_WAIT;
+    }
+
+    /// Whether the INIT was repeated so often that its cookie may have aged.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self.phase, Phase::Init(_)) && self.tries >= MAX_INITS
+    }
+
+    /// The current packet was sent.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        let wait = FIRST_WAIT.saturating_mul(1 << self.tries.min(10)).min(LONGEST_WAIT);
+        self.tries = self.tries.saturating_add(1);
+        self.last_sent = now;
+        self.next_at = now + wait;
+    }
+}

@@ -1,0 +1,302 @@
+//! The outbox: packets, repetition, completion, outcomes.
+
+use super::*;
+
+#[test]
+fn small_messages_share_packets_and_are_remembered_as_one() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..40, 32);
+    let first = packet(&mut outbox, ROOM).unwrap();
+    let [SentFrame::Whole { first: 0, count, .. }] = first.sent[..] else { panic!("{first:?}") };
+    assert!(count >= 30, "{count} messages of 32 B in a packet");
+}
+
+#[test]
+fn a_message_goes_whole_into_the_next_packet_rather_than_cut() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..3, 800);
+    let sent: Vec<_> = packets(&mut outbox, ROOM).into_iter().map(|p| p.sent).collect();
+    let whole = |first| vec![SentFrame::Whole { channel: C0, first, count: 1 }];
+    assert_eq!(sent, [whole(0), whole(1), whole(2)]);
+}
+
+#[test]
+fn a_long_message_is_cut_into_full_packets_without_slivers() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..1, 300);
+    push(&mut outbox, C0, 1..2, 50_000);
+    let packets = packets(&mut outbox, ROOM);
+    assert_eq!(packets[0].sent.len(), 2, "the long one begins in the first packet");
+    for packet in &packets[..packets.len() - 1] {
+        assert!(packet.bytes.len() == ROOM, "full");
+    }
+    let mut inbox = inbox();
+    for packet in &packets {
+        take(&mut inbox, packet).unwrap();
+    }
+    let received = pop_all(&mut inbox);
+    assert_eq!(received.len(), 2);
+    assert_eq!(received[1].payload, content(1, 50_000));
+
+    push(&mut outbox, C0, 2..3, 1_350);
+    push(&mut outbox, C0, 3..4, 50_000);
+    let sliver = packet(&mut outbox, ROOM).unwrap();
+    assert_eq!(sliver.sent, [SentFrame::Whole { channel: C0, first: 2, count: 1 }]);
+    assert!(ROOM - sliver.bytes.len() < MIN_PIECE + 10, "less than a piece was left over");
+}
+
+#[test]
+fn every_field_arrives() {
+    let (mut outbox, mut inbox) = (outbox(), inbox());
+    for len in [0, 1, 1_000, 40_000] {
+        let sent = Outgoing {
+            channel: ChannelId(u32::MAX),
+            tag: u64::MAX,
+            kind: Kind(3),
+            user_header: Bytes::from(vec![9; 255]),
+            payload: content(len as u64, len),
+            notify: false,
+            token: 1,
+        };
+        let number = outbox.push(sent.clone()).unwrap();
+        for packet in packets(&mut outbox, ROOM) {
+            take(&mut inbox, &packet).unwrap();
+        }
+        let Outgoing { channel, tag, kind, user_header, payload, .. } = sent;
+        let expected = Message { channel, number, tag, kind, user_header, payload };
+        assert_eq!(inbox.pop(), Some(expected));
+    }
+}
+
+#[test]
+fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
+    let limits = OutboxLimits { max_queued_bytes: 1_000, max_queued_messages: 3, ..limits() };
+    let mut outbox = Outbox::new(limits);
+    outbox.set_initial_channel_limit(1 << 20);
+    outbox.set_session_limit(1 << 20);
+    push(&mut outbox, C0, 0..1, 5_000);
+    assert_eq!((outbox.queued_messages(), outbox.queued_bytes()), (1, 5_000), "alone, however long");
+    let more = message(C0, content(1, 1));
+    assert_eq!(outbox.push(more.clone()), Err(PushError::Full(more.clone())));
+    let sent = packets(&mut outbox, ROOM);
+    assert_eq!(outbox.push(more.clone()), Err(PushError::Full(more)), "sent is not acknowledged");
+    sent.iter().for_each(|packet| acked(&mut outbox, packet));
+    assert!(outbox.is_empty());
+    assert_eq!(outbox.queued_bytes(), 0);
+    push(&mut outbox, C0, 1..4, 0);
+    let fourth = message(C0, Bytes::new());
+    assert_eq!(outbox.push(fourth.clone()), Err(PushError::Full(fourth)), "three messages");
+    assert_eq!(outbox.accepted(), 4);
+    assert_eq!(outbox.queue_len(C0), 3);
+}
+
+#[test]
+fn f04_channels_are_bounded() {
+    let mut outbox = outbox();
+    for channel in 0..MAX_CHANNELS as u32 {
+        outbox.push(message(ChannelId(channel), Bytes::new())).unwrap();
+    }
+    let over = message(ChannelId(u32::MAX), Bytes::new());
+    assert_eq!(outbox.push(over.clone()), Err(PushError::Channels(over)));
+    outbox.push(message(C0, Bytes::new())).unwrap();
+}
+
+#[test]
+fn completions_come_in_order_and_only_if_wanted() {
+    let mut outbox = outbox();
+    for notify in [true, false, true] {
+        let message = Outgoing { notify, token: 70, ..message(C0, content(0, 1_000)) };
+        outbox.push(message).unwrap();
+    }
+    let packets = packets(&mut outbox, ROOM);
+    acked(&mut outbox, &packets[2]);
+    acked(&mut outbox, &packets[1]);
+    assert_eq!(outbox.poll_completion(), None, "number 0 is missing");
+    assert_eq!((outbox.delivered(C0), outbox.queued_messages()), (0, 1));
+    acked(&mut outbox, &packets[0]);
+    assert_eq!(outbox.delivered(C0), 3);
+    let first = outbox.poll_completion().unwrap();
+    let (outcome, reason) = (Outcome::Delivered, None);
+    let expected = Completion { channel: C0, number: 0, token: 70, notify: true, outcome, reason };
+    assert_eq!(first, expected);
+    assert_eq!(completions(&mut outbox), [(2, Outcome::Delivered)]);
+}
+
+#[test]
+fn the_payload_is_released_with_delivery() {
+    let mut outbox = outbox();
+    let payload = content(0, 5_000);
+    outbox.push(message(C0, payload.clone())).unwrap();
+    let packets = packets(&mut outbox, ROOM);
+    assert!(!payload.is_unique());
+    packets.iter().for_each(|packet| acked(&mut outbox, packet));
+    assert!(payload.is_unique());
+}
+
+#[test]
+fn lost_small_messages_are_sent_again_and_before_new_ones() {
+    let (mut outbox, mut inbox) = (outbox(), inbox());
+    push(&mut outbox, C0, 0..3, 100);
+    let gone = packet(&mut outbox, ROOM).unwrap();
+    assert!(!outbox.has_sendable());
+    push(&mut outbox, C0, 3..4, 100);
+    lost(&mut outbox, &gone);
+    let again = packet(&mut outbox, ROOM).unwrap();
+    let whole = |first, count| SentFrame::Whole { channel: C0, first, count };
+    assert_eq!(again.sent, [whole(0, 4)], "0 to 2, then 3");
+    take(&mut inbox, &again).unwrap();
+    assert_eq!(pop_all(&mut inbox).len(), 4);
+}
+
+#[test]
+fn a_late_acknowledgement_spares_the_repetition() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..2, 100);
+    push(&mut outbox, C0, 2..3, 20_000);
+    let sent = packets(&mut outbox, ROOM);
+    sent.iter().for_each(|packet| lost(&mut outbox, packet));
+    assert!(outbox.has_sendable());
+    sent.iter().for_each(|packet| acked(&mut outbox, packet));
+    assert!(!outbox.has_sendable());
+    assert!(outbox.next(ROOM, ROOM).is_none());
+    assert!(outbox.is_empty());
+    // And the other way round: the loss of a second copy means nothing any more.
+    sent.iter().for_each(|packet| lost(&mut outbox, packet));
+    assert!(!outbox.has_sendable());
+}
+
+#[test]
+fn of_a_long_message_only_the_lost_range_is_repeated() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..1, 20_000);
+    let sent = packets(&mut outbox, ROOM);
+    for (at, packet) in sent.iter().enumerate() {
+        if at == 3 { lost(&mut outbox, packet) } else { acked(&mut outbox, packet) }
+    }
+    let again = packets(&mut outbox, ROOM);
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].sent, sent[3].sent);
+    assert_eq!(again[0].bytes.len(), sent[3].bytes.len());
+    // What was acknowledged by another packet is not repeated.
+    let SentFrame::Part { start, end, .. } = sent[3].sent[0] else { panic!() };
+    let wider = SentFrame::Part { channel: C0, message: 0, start: start - 500, end: end + 500 };
+    outbox.on_lost(&wider);
+    assert_eq!(packets(&mut outbox, ROOM)[0].sent, sent[3].sent);
+    acked(&mut outbox, &again[0]);
+    assert_eq!(completions(&mut outbox), [(0, Outcome::Delivered)]);
+}
+
+#[test]
+fn f27_a_whole_message_is_cut_when_packets_become_smaller() {
+    for late in [false, true] {
+        let (mut outbox, mut inbox) = (outbox(), inbox());
+        push(&mut outbox, C0, 0..1, 8_000);
+        let jumbo = packet(&mut outbox, 9_000).unwrap();
+        assert_eq!(jumbo.sent, [SentFrame::Whole { channel: C0, first: 0, count: 1 }]);
+        lost(&mut outbox, &jumbo);
+        let pieces = packets(&mut outbox, 1_172);
+        assert_eq!(pieces.len(), 7);
+        if late {
+            acked(&mut outbox, &pieces[1]);
+            acked(&mut outbox, &jumbo);
+            pieces.iter().for_each(|piece| lost(&mut outbox, piece));
+            assert!(!outbox.has_sendable());
+        } else {
+            // The whole one counted as lost once more does no harm.
+            acked(&mut outbox, &pieces[0]);
+            lost(&mut outbox, &jumbo);
+            for piece in pieces.iter().chain(&packets(&mut outbox, 1_172)) {
+                take(&mut inbox, piece).unwrap();
+                acked(&mut outbox, piece);
+            }
+            assert_eq!(inbox.pop().unwrap().payload, content(0, 8_000));
+        }
+        assert_eq!(completions(&mut outbox), [(0, Outcome::Delivered)]);
+    }
+}
+
+#[test]
+fn channels_have_turns_and_small_messages_of_one_stay_together() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..1, 99_000);
+    push(&mut outbox, C1, 0..1, 99_000);
+    let order: Vec<u32> = packets(&mut outbox, ROOM)
+        .iter()
+        .flat_map(|packet| &packet.sent)
+        .map(|frame| match frame {
+            SentFrame::Part { channel, .. } => channel.0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let mut turns = order.clone();
+    turns.dedup();
+    assert_eq!(turns, [0, 1, 0, 1], "turns of about a train");
+
+    for number in 0..10 {
+        push(&mut outbox, C0, 1 + number..2 + number, 10);
+        push(&mut outbox, C1, 1 + number..2 + number, 10);
+    }
+    let together = packet(&mut outbox, ROOM).unwrap();
+    assert_eq!(together.sent.len(), 2, "{together:?}");
+}
+
+#[test]
+fn the_end_gives_every_outstanding_message_one_outcome() {
+    use Outcome::{Delivered, NotDelivered, Unknown};
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..3, 1_000);
+    push(&mut outbox, C0, 3..4, 5_000);
+    push(&mut outbox, C0, 4..5, 20_000);
+    push(&mut outbox, C0, 5..6, 10);
+    push(&mut outbox, C1, 0..1, 200_000);
+    push(&mut outbox, C1, 1..2, 10);
+    let sent: Vec<_> = (0..10).map_while(|_| packet(&mut outbox, ROOM)).collect();
+    acked(&mut outbox, &sent[0]);
+    acked(&mut outbox, &sent[2]);
+    let outcomes: Vec<_> =
+        outbox.end().into_iter().map(|c| (c.channel.0, c.number, c.outcome)).collect();
+    let expected = [
+        (0, 1, Unknown),
+        (0, 2, Delivered),
+        (0, 3, Unknown),
+        (0, 4, NotDelivered),
+        (0, 5, NotDelivered),
+        (1, 0, NotDelivered),
+        (1, 1, NotDelivered),
+    ];
+    assert_eq!(outcomes, expected);
+    assert_eq!(completions(&mut outbox), [(0, Delivered)], "what was complete before stays");
+    assert!(outbox.end().is_empty(), "once");
+    assert!(outbox.is_empty() && !outbox.has_sendable());
+    assert_eq!(outbox.blocked_by_session(), None);
+    sent.iter().for_each(|packet| lost(&mut outbox, packet));
+    sent.iter().for_each(|packet| acked(&mut outbox, packet));
+    assert!(!outbox.has_sendable());
+}
+
+#[test]
+fn an_acknowledged_part_of_an_unfinished_message_is_no_delivery() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..1, 50_000);
+    let first = packet(&mut outbox, ROOM).unwrap();
+    acked(&mut outbox, &first);
+    assert_eq!(outbox.end()[0].outcome, Outcome::NotDelivered);
+}
+
+#[test]
+fn a_replaced_connection_loses_nothing() {
+    let (mut outbox, mut inbox) = (outbox(), inbox());
+    push(&mut outbox, C0, 0..5, 700);
+    push(&mut outbox, C1, 0..1, 30_000);
+    let before = packets(&mut outbox, ROOM);
+    for packet in before.iter().step_by(2) {
+        take(&mut inbox, packet).unwrap();
+    }
+    before.iter().for_each(|packet| lost(&mut outbox, packet));
+    for packet in packets(&mut outbox, 1_172) {
+        take(&mut inbox, &packet).unwrap();
+        acked(&mut outbox, &packet);
+    }
+    assert_eq!(pop_all(&mut inbox).len(), 6);
+    assert!(outbox.is_empty());
+}

@@ -1,0 +1,538 @@
+//! Building packets: what goes out next, and whether it may.
+//!
+//! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
+//! Whether data may go is the minimum of congestion window, pacing and socket credit; memory
+//! credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
+
+use super::receive::mark;
+use super::connection::Beginning;
+use super::{Closing, Connection, Peer, Session};
+use crate::ack::AckNeed;
+use crate::credit::ControlAllowance;
+use crate::engine::Shared;
+use crate::limits;
+use crate::message::{Piece, merge};
+use crate::recovery::{SentFrame, SentKind};
+use crate::time::Instant;
+use crate::transmit::Train;
+use crate::types::PacketNumber;
+use std::net::SocketAddr;
+use crate::wire::{
+    Blocked, Close, Credit, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal,
+};
+
+/// Payloads up to this many bytes are copied into the packet; longer ones are gathered by reference. A
+/// slice of a gather list costs the kernel about as much as copying so many bytes.
+const COPY_LIMIT: usize = 256;
+
+/// A packet that falls short of its train's segment size by at most so many bytes is padded, so
+/// that the train goes on; beyond it the train ends.
+const PADDING_LIMIT: usize = 192;
+
+/// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
+const RIDE: usize = 900;
+
+/// What the next packet may be.
+#[derive(Clone, Copy, Debug)]
+struct Permit {
+    number: PacketNumber,
+    /// Largest size.
+    size: usize,
+    /// Messages may ride.
+    data: bool,
+    /// Within the limit: control frames of any kind may ride.
+    free: bool,
+}
+
+/// A packet under construction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contents {
+    eliciting: bool,
+    data: bool,
+}
+
+impl Peer {
+    /// Fills `train` with packets for this peer, at most `max_segments`. False if nothing may go now; then
+    /// [`Peer::deadline`] says when that may change.
+    pub(crate) fn build(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> bool {
+        self.advance_closing(now, shared);
+        self.renew_large(shared);
+        let waiting = self.is_waiting(shared.config.watch);
+        self.life.set_waiting(now, waiting);
+        if self.build_challenge(now, train, shared) {
+            return true;
+        }
+        let Some(connection) = &mut self.connection else { return false };
+        connection.paced_until = None;
+        connection.control_at = None;
+        train.begin(connection.path.address(), mark(shared));
+        let mut segment = None;
+        while train.segments() < max_segments {
+            let Some(mut permit) = self.permit(now) else { break };
+            if let Some(segment) = segment {
+                if permit.size < segment || (train.segments() + 1) * segment > limits::MAX_DATAGRAM {
+                    break;
+                }
+                permit.size = segment;
+            }
+            let Some(len) = self.build_packet(now, permit, train, shared) else { break };
+            debug_assert!(len <= permit.size, "{len} bytes in a packet of {}", permit.size);
+            if len < permit.size {
+                break;
+            }
+            segment = Some(len);
+        }
+        shared.counters.payload_copied += train.copied();
+        self.note_blocked(now);
+        train.segments() > 0
+    }
+
+    /// What the next packet may be, if one is wanted and allowed.
+    fn permit(&mut self, now: Instant) -> Option<Permit> {
+        let carries = self.carries_data();
+        let wants_data = carries && self.session.outbox.has_sendable();
+        let urgent = self.wants_control(now);
+        if !wants_data && !urgent {
+            return None;
+        }
+        let connection = self.connection.as_mut()?;
+        let number = connection.numbers.peek()?;
+        let size = connection.mtu.current();
+        let allowed = connection.credit.may_send_data(number, now);
+        let data = wants_data && allowed && connection.may_fly(now, size as u64);
+        if data {
+            return Some(Permit { number, size, data, free: true });
+        }
+        if !urgent {
+            return None;
+        }
+        match connection.credit.may_send_control(number, now) {
+            ControlAllowance::Free => Some(Permit { number, size, data, free: true }),
+            ControlAllowance::Small => {
+                let size = limits::CONTROL_PACKET;
+                connection
+                    .wants_beyond(now)
+                    .then_some(Permit { number, size, data, free: false })
+            }
+            ControlAllowance::No(until) => {
+                connection.control_at = Some(until);
+                None
+            }
+        }
+    }
+
+    /// Whether a packet is wanted even if no message may go.
+    fn wants_control(&self, now: Instant) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        connection.wants_beyond(now)
+            || (self.lingering.is_none() && self.session.inbox.has_answers())
+            || self.memory_due()
+    }
+
+    /// Whether the program's reading moved the session's memory limit by a quarter of its window since the
+    /// peer was last told.
+    fn memory_due(&self) -> bool {
+        let inbox = &self.session.inbox;
+        self.lingering.is_none()
+            && self.connection.as_ref().is_some_and(|c| {
+                let moved = inbox.session_limit().saturating_sub(c.memory_told);
+                moved > 0 && moved >= inbox.session_window() / 4
+            })
+    }
+
+    /// Builds one packet. `None`, and nothing changed, if nothing came into it.
+    fn build_packet(
+        &mut self,
+        now: Instant,
+        permit: Permit,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> Option<usize> {
+        let mut frames = core::mem::take(&mut shared.frames);
+        frames.clear();
+        train.begin_packet();
+        self.write_header(permit.number, train, shared);
+        let mut contents = Contents::default();
+        self.write_ack_and_credit(now, permit, train, &mut frames);
+        self.write_control(now, permit, train, &mut frames, &mut contents);
+        let control_only = train.packet_len();
+        let mut closed = false;
+        if permit.data {
+            closed = self.write_data(permit.size, train, &mut frames);
+            contents.data = train.packet_len() > control_only;
+            contents.eliciting |= contents.data;
+        }
+        let empty = train.packet_len() <= PLAIN_OVERHEAD;
+        let len = if empty {
+            train.abort_packet();
+            None
+        } else {
+            if !closed {
+                self.pad(permit, train);
+            }
+            let len = train.finish_packet(!shared.config.payload_checksum);
+            self.record(now, permit.number, len, contents, &frames, shared);
+            Some(len)
+        };
+        shared.frames = frames;
+        len
+    }
+
+    fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
+        let Some(connection) = &self.connection else { return };
+        let scope = if shared.config.payload_checksum {
+            CrcScope::Datagram
+        } else {
+            CrcScope::Header
+        };
+        let super::End { index, tag } = connection.remote;
+        put_header(
+            train.head(),
+            &Header { kind: PacketType::Data, key_phase: 0, scope, index, number, tag },
+        );
+    }
+
+    /// The credit that is due, if it is.
+    fn due_credit(&mut self) -> Option<Credit> {
+        let memory_due = self.memory_due();
+        let memory = self.session.inbox.session_limit();
+        let connection = self.connection.as_mut()?;
+        if !(connection.pending.credit || connection.grant.ride_due() || memory_due) {
+            return None;
+        }
+        connection.pending.credit = false;
+        connection.memory_told = memory;
+        let credit = connection.grant.credit();
+        Some(Credit {
+            generation: credit.generation,
+            limit: credit.limit,
+            control: credit.control,
+            memory,
+        })
+    }
+
+    fn write_ack_and_credit(
+        &mut self,
+        now: Instant,
+        permit: Permit,
+        train: &mut Train,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        let credit = self.due_credit();
+        let Some(connection) = &mut self.connection else { return };
+        let room = permit.size.saturating_sub(train.packet_len());
+        if connection.received.ack_state(now) != AckNeed::None {
+            if let Some(largest) = connection.received.write_ack(train.head(), now, room, credit) {
+                frames.push(SentFrame::Ack { largest });
+                return;
+            }
+        }
+        if let Some(credit) = credit {
+            Frame::Credit(credit).put(train.head());
+        }
+    }
+
+    /// Control frames, as many as fit; what does not fit waits for the next packet.
+    fn write_control(
+        &mut self,
+        now: Instant,
+        permit: Permit,
+        train: &mut Train,
+        frames: &mut Vec<SentFrame>,
+        contents: &mut Contents,
+    ) {
+        let waiting = self.session.outbox.queued_bytes();
+        let (_, memory) = self.session.outbox.session_credit();
+        let close = self.close_frame();
+        let Some(connection) = &mut self.connection else { return };
+        let ping = connection.wants_ping(now, permit.number, permit.data);
+        let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
+            if train.packet_len() + frame.size() > permit.size {
+                return false;
+            }
+            contents.eliciting |= frame.is_eliciting();
+            frame.put(train.head());
+            frames.extend(sent);
+            true
+        };
+        if ping && put(Frame::Ping, None) {
+            connection.pending.ping = false;
+            connection.unasked = 0;
+        }
+        if let Some(answer) = connection.credit.return_due(now) {
+            let (generation, highest) = (answer.generation, answer.highest);
+            let sent = SentFrame::Return { generation };
+            if put(Frame::Return { generation, highest }, Some(sent)) {
+                connection.credit.on_return_sent(now);
+            }
+        }
+        if let Some(generation) = connection.pending.reclaim
+            && put(Frame::Reclaim { generation }, None)
+        {
+            connection.pending.reclaim = None;
+        }
+        if connection.credit.needs_blocked(now) {
+            let blocked = Blocked {
+                generation: connection.credit.generation(),
+                limit: connection.credit.limit(),
+                memory,
+                waiting,
+            };
+            if put(Frame::Blocked(blocked), None) {
+                connection.credit.on_blocked_sent(now);
+            }
+        }
+        if connection.pending.close
+            && let Some(close) = close
+            && put(Frame::Close(close), Some(SentFrame::Close))
+        {
+            connection.pending.close = false;
+        }
+        while let Some(nonce) = connection.pending.next_response() {
+            if !put(Frame::Response(nonce), None) {
+                break;
+            }
+        }
+        if permit.free && self.lingering.is_none() {
+            write_answers(&mut self.session, &mut put);
+        }
+    }
+
+    /// CLOSE as this session would say it.
+    fn close_frame(&self) -> Option<Close> {
+        matches!(self.closing, Closing::Sent { .. }).then(|| Close {
+            code: crate::wire::CLOSE_FINISHED,
+            sent: self.session.outbox.accepted(),
+            received: self.session.inbox.received(),
+        })
+    }
+
+    /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
+    fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
+        loop {
+            let room = size.saturating_sub(train.packet_len());
+            let Some(piece) = self.session.outbox.next(room, size - PLAIN_OVERHEAD) else {
+                return false;
+            };
+            let (sent, closed) = write_piece(&piece, room, train);
+            if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
+                frames.push(sent);
+            }
+            if closed {
+                return true;
+            }
+        }
+    }
+
+    /// Fills the packet up with padding if another of the same size can follow.
+    fn pad(&mut self, permit: Permit, train: &mut Train) {
+        let short = permit.size.saturating_sub(train.packet_len());
+        let more = permit.data && self.session.outbox.has_sendable();
+        if more && (1..=PADDING_LIMIT).contains(&short) {
+            Frame::Padding(short).put(train.head());
+        }
+    }
+
+    fn record(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        len: usize,
+        contents: Contents,
+        frames: &[SentFrame],
+        shared: &mut Shared,
+    ) {
+        let random = shared.random();
+        let Some(connection) = &mut self.connection else { return };
+        let kind = SentKind { eliciting: contents.eliciting, mtu_probe: false };
+        connection.recovery.on_sent(number, now, len, kind, frames);
+        connection.credit.on_sent(number, now, contents.eliciting);
+        connection.numbers.advance(random);
+        connection.packets_sent += 1;
+        if contents.eliciting {
+            let in_flight = connection.recovery.in_flight();
+            connection.congestion.on_sent(now, len as u64, in_flight);
+            connection.pending.probes = connection.pending.probes.saturating_sub(1);
+        }
+        if contents.data {
+            connection.pacer.consume(len as u64);
+            connection.unasked = connection.unasked.saturating_add(len as u64);
+        }
+    }
+
+    /// Starts asking for credit when messages wait for it, stops when none do.
+    fn note_blocked(&mut self, now: Instant) {
+        let carries = self.carries_data();
+        let outbox = &mut self.session.outbox;
+        let sendable = outbox.has_sendable();
+        let memory_short = outbox.blocked_by_session().is_some();
+        let Some(connection) = &mut self.connection else { return };
+        let Some(number) = connection.numbers.peek() else { return };
+        let socket_short = sendable && !connection.credit.may_send_data(number, now);
+        if carries && (socket_short || (memory_short && !sendable)) {
+            connection.credit.on_waiting(now, connection.probe_timeout());
+        } else {
+            connection.credit.on_idle();
+        }
+    }
+
+    /// Frames of messages for the packet that rides on an INIT, as many as fit the smallest path.
+    pub(super) fn write_ride(
+        &mut self,
+        now: Instant,
+        ride: &mut Vec<u8>,
+        beginning: &mut Beginning,
+    ) {
+        let mut train = Train::default();
+        let mut frames = Vec::new();
+        train.begin_packet();
+        self.write_data(PLAIN_OVERHEAD + RIDE, &mut train, &mut frames);
+        let len = train.packet_len();
+        if len == 0 {
+            return;
+        }
+        train.finish_raw(ride);
+        if let Some(number) = beginning.numbers.peek() {
+            let kind = SentKind { eliciting: true, mtu_probe: false };
+            beginning.recovery.on_sent(number, now, len, kind, &frames);
+        }
+    }
+
+    /// A packet that tells the peer why it is being left, outside of any session state.
+    pub(super) fn last_words(&self, code: u64) -> Option<(SocketAddr, Vec<u8>)> {
+        let connection = self.connection.as_ref()?;
+        let number = connection.numbers.peek()?;
+        let super::End { index, tag } = connection.remote;
+        let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
+        let scope = CrcScope::Datagram;
+        let kind = PacketType::Data;
+        put_header(&mut bytes, &Header { kind, key_phase: 0, scope, index, number, tag });
+        let sent = self.session.outbox.accepted();
+        let received = self.session.inbox.received();
+        Frame::Close(Close { code, sent, received }).put(&mut bytes);
+        seal(&mut bytes);
+        Some((connection.path.address(), bytes))
+    }
+
+    /// A packet for an address that is being examined, with nothing but the challenge.
+    fn build_challenge(&mut self, now: Instant, train: &mut Train, shared: &mut Shared) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        let Some((address, nonce)) = connection.path.challenge_due(now) else { return false };
+        connection.path.challenge_sent(now);
+        let Some(number) = connection.numbers.peek() else { return false };
+        if matches!(connection.credit.may_send_control(number, now), ControlAllowance::No(_)) {
+            return false;
+        }
+        train.begin(address, mark(shared));
+        train.begin_packet();
+        self.write_header(number, train, shared);
+        Frame::Challenge(nonce).put(train.head());
+        let len = train.finish_packet(!shared.config.payload_checksum);
+        let contents = Contents { eliciting: true, data: false };
+        self.record(now, number, len, contents, &[], shared);
+        true
+    }
+}
+
+/// Puts one piece of a message behind what the packet holds. Returns what the packet has to remember, and whether
+/// the piece reaches to the packet's end.
+fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame, bool) {
+    match piece {
+        Piece::Rts { rts, sent } => {
+            Frame::Rts(*rts).put(train.head());
+            (*sent, false)
+        }
+        Piece::Data { head, payload, range, last, sent } => {
+            let len = range.len();
+            if *last {
+                // Without its length the fragment reaches to the packet's end, so it must fill it.
+                let short = room.saturating_sub(head.size(len, true) + len);
+                if short > 0 {
+                    Frame::Padding(short).put(train.head());
+                }
+            }
+            head.put(train.head(), len, *last);
+            if len <= COPY_LIMIT {
+                train.copy(payload.get(range.clone()).unwrap_or_default());
+            } else {
+                train.reference(payload, range.start, len);
+            }
+            (*sent, *last)
+        }
+    }
+}
+
+/// The session's answers to RTS and its news of channel credit, as far as `put` takes them.
+fn write_answers(
+    session: &mut Session,
+    put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
+) {
+    while let Some(answer) = session.inbox.poll_answer() {
+        let (frame, sent) = answer.frame();
+        if !put(frame, Some(sent)) {
+            session.inbox.on_lost(&sent);
+            return;
+        }
+    }
+    while let Some((channel, limit)) = session.outbox.poll_channel_blocked() {
+        let sent = SentFrame::ChannelBlocked { channel };
+        if !put(Frame::ChannelBlocked { channel, limit }, Some(sent)) {
+            session.outbox.on_lost(&sent);
+            return;
+        }
+    }
+}
+
+impl Connection {
+    /// Bytes per second at which to send, if pacing is on.
+    fn rate(&self) -> Option<u64> {
+        self.congestion.pacing_rate(self.recovery.rtt())
+    }
+
+    /// Whether congestion window and pacer let a full packet fly. Probes pass both.
+    fn may_fly(&mut self, now: Instant, size: u64) -> bool {
+        if self.pending.probes > 0 {
+            return true;
+        }
+        if self.recovery.in_flight().saturating_add(size) > self.congestion.window() {
+            return false;
+        }
+        let Some(rate) = self.rate() else { return true };
+        if self.pacer.budget(now, rate) >= size {
+            return true;
+        }
+        self.paced_until = Some(self.pacer.next_time(now, rate, size));
+        false
+    }
+
+    /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and closing.
+    fn wants_beyond(&self, now: Instant) -> bool {
+        self.received.ack_state(now) == AckNeed::Now
+            || self.pending.is_urgent()
+            || self.credit.needs_blocked(now)
+            || self.credit.return_asked()
+            || self.grant.update_due()
+    }
+
+    /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
+    /// quarter of the window is unasked, or nothing more can follow until an answer came.
+    fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
+        if self.pending.ping {
+            return true;
+        }
+        if !data {
+            return self.credit.refresh_due(number, now);
+        }
+        let size = self.mtu.current() as u64;
+        let window = self.congestion.window();
+        let last = self.recovery.in_flight().saturating_add(2 * size) > window
+            || self.credit.data_allowance(number, now) <= 1;
+        last || self.unasked.saturating_add(size) > window / 4
+    }
+}

@@ -1,0 +1,192 @@
+//! A connection: index, tag, packet numbers and path. Replaceable within a session.
+
+use super::path::Path;
+use super::pending::Pending;
+use crate::ack::Received;
+use crate::congestion::{Controller, Cubic};
+use crate::credit::{Grant, SendCredit};
+use crate::limits::{self, MIN_MTU};
+use crate::pacer::Pacer;
+use crate::pmtu::PathMtu;
+use crate::recovery::Recovery;
+use crate::time::{Duration, Instant};
+use crate::types::PacketNumber;
+use crate::wire::{Credit, Params};
+use std::net::SocketAddr;
+
+/// Packets that force an acknowledgement although their sender did not ask for one at once: senders ask
+/// with a PING in every quarter of their window, so this is only a bound.
+const ACK_EVERY: u32 = 256;
+
+/// How packets to one end are recognised there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) index: u32,
+    pub(crate) tag: u64,
+}
+
+/// Chooses packet numbers: rising, with about one in [`limits::SKIP_INTERVAL`] left out.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    first: PacketNumber,
+    next: PacketNumber,
+    skip_at: PacketNumber,
+}
+
+impl Numbers {
+    pub(crate) fn new(first: PacketNumber, random: u64) -> Self {
+        let mut numbers = Self { first, next: first, skip_at: first };
+        numbers.plan_skip(random);
+        numbers
+    }
+
+    fn plan_skip(&mut self, random: u64) {
+        let ahead = limits::SKIP_INTERVAL / 2 + random % limits::SKIP_INTERVAL;
+        self.skip_at = self.next.saturating_add(ahead);
+    }
+
+    /// The next number, if any is left: numbers never wrap.
+    pub(crate) fn peek(&self) -> Option<PacketNumber> {
+        (self.next < PacketNumber::MAX).then_some(self.next)
+    }
+
+    /// The number was used.
+    pub(crate) fn advance(&mut self, random: u64) {
+        self.next = self.next.saturating_add(1);
+        if self.next == self.skip_at {
+            self.next = self.next.saturating_add(1);
+            self.plan_skip(random);
+        }
+    }
+
+    /// The number of the first packet.
+    pub(crate) fn first(&self) -> PacketNumber {
+        self.first
+    }
+}
+
+/// What both ends said in the handshake, from this side's view.
+#[derive(Debug)]
+pub(crate) struct Agreement {
+    /// What packets to us carry.
+    pub(crate) local: End,
+    /// What packets to the peer carry.
+    pub(crate) remote: End,
+    /// The peer's parameters.
+    pub(crate) params: Params,
+    /// The peer's first grant.
+    pub(crate) grant: Credit,
+    /// When we sent what that grant answers.
+    pub(crate) answered: Instant,
+    /// The number of the peer's first packet.
+    pub(crate) first: PacketNumber,
+    /// Where the peer is.
+    pub(crate) address: SocketAddr,
+}
+
+/// One connection that both ends know.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) local: End,
+    pub(crate) remote: End,
+    pub(crate) params: Params,
+    pub(crate) path: Path,
+    pub(crate) mtu: PathMtu,
+    pub(crate) numbers: Numbers,
+    pub(crate) recovery: Recovery,
+    pub(crate) received: Received,
+    pub(crate) credit: SendCredit,
+    pub(crate) grant: Grant,
+    /// What the connection before this one was granted, on the books until this one is heard.
+    pub(crate) previous: Option<Grant>,
+    pub(crate) congestion: Box<dyn Controller>,
+    pub(crate) pacer: Pacer,
+    pub(crate) pending: Pending,
+    /// Congestion marks that the peer had counted when it last said so.
+    pub(crate) marks_seen: u64,
+    /// Session memory limit that the peer was last told.
+    pub(crate) memory_told: u64,
+    /// Bytes sent since a packet last asked for an acknowledgement at once.
+    pub(crate) unasked: u64,
+    /// Until when sending waits for the pacer.
+    pub(crate) paced_until: Option<Instant>,
+    /// Until when control packets wait because even their reserve is used up.
+    pub(crate) control_at: Option<Instant>,
+    /// When an unanswered RECLAIM is looked at again.
+    pub(crate) reclaim_at: Option<Instant>,
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) packets_lost: u64,
+}
+
+/// What this side brings into a connection before the other end answered.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) numbers: Numbers,
+    pub(crate) recovery: Recovery,
+    pub(crate) grant: Grant,
+    /// Session memory limit that the first grant says.
+    pub(crate) memory_told: u64,
+}
+
+impl Connection {
+    /// `max_ack_delay` is ours. The packet size is the floor until the route is known.
+    pub(crate) fn new(
+        agreement: Agreement,
+        beginning: Beginning,
+        max_ack_delay: Duration,
+        now: Instant,
+    ) -> Self {
+        let Agreement { local, remote, params, grant, answered, first, address } = agreement;
+        let grant_of_peer = grant;
+        let Beginning { numbers, recovery, grant, memory_told } = beginning;
+        let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
+        let size = mtu.current();
+        let mut received = Received::new(first);
+        received.set_max_ack_delay(max_ack_delay);
+        received.set_ack_every(ACK_EVERY);
+        Self {
+            local,
+            remote,
+            path: Path::new(address),
+            congestion: Box::new(Cubic::new(size)),
+            pacer: Pacer::new(now, size),
+            credit: SendCredit::new(numbers.first(), &grant_of_peer, answered),
+            mtu,
+            numbers,
+            recovery,
+            received,
+            grant,
+            previous: None,
+            params,
+            pending: Pending::default(),
+            marks_seen: 0,
+            memory_told,
+            unasked: 0,
+            paced_until: None,
+            control_at: None,
+            reclaim_at: None,
+            packets_sent: 0,
+            packets_received: 0,
+            packets_lost: 0,
+        }
+    }
+
+    /// The probe timeout, the peer's ack delay included.
+    pub(crate) fn probe_timeout(&self) -> Duration {
+        self.recovery.rtt().pto(self.params.max_ack_delay)
+    }
+
+    /// The route carries UDP payloads of `route` bytes, as far as the system knows.
+    pub(crate) fn set_route(&mut self, route: Option<usize>, limit: usize) {
+        self.mtu = PathMtu::new(route, limit.min(self.params.max_datagram));
+        self.mtu_changed();
+    }
+
+    /// The packet size fell or rose: whoever counts in packets learns it.
+    pub(crate) fn mtu_changed(&mut self) {
+        let size = self.mtu.current();
+        self.congestion.on_mtu(size);
+        self.pacer.set_mtu(size);
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether a peer answers: silence, Lost, giving up (DESIGN: peer life).
+//!
+//! Silence counts only while something is outstanding or the peer is watched, and only while our own
+//! driver was there to hear: the engine shifts the marks by any time that passed undrained.
+
+use crate::counters::Link;
+use crate::time::{Duration, Instant};
+
+/// What the silence means at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing new.
+    Patience,
+    /// The silence timeout has passed: the peer is lost, for now.
+    Lost,
+    /// `give_up_after` has passed.
+    GiveUp,
+}
+
+/// How long to be patient.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) silence_timeout: Duration,
+    pub(crate) give_up_after: Duration,
+}
+
+/// The link's state and its marks in time.
+#[derive(Debug)]
+pub(crate) struct Life {
+    link: Link,
+    /// When something authentic was last heard.
+    heard: Instant,
+    /// Since when something has been outstanding without a break.
+    waiting_since: Option<Instant>,
+    /// Since when another process claims this peer's node ID and the old path was not heard.
+    contested_since: Option<Instant>,
+}
+
+impl Life {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { link: Link::Idle, heard: now, waiting_since: None, contested_since: None }
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        self.link
+    }
+
+    /// A connection is being opened.
+    pub(crate) fn connecting(&mut self) {
+        if self.link == Link::Idle {
+            self.link = Link::Connecting;
+        }
+    }
+
+    /// Something authentic came. True if the link is up because of it.
+    pub(crate) fn hear(&mut self, now: Instant) -> bool {
+        self.heard = now;
+        self.contested_since = None;
+        let came_up = self.link != Link::Up;
+        self.link = Link::Up;
+        came_up
+    }
+
+    /// Says whether anything waits for the peer.
+    pub(crate) fn set_waiting(&mut self, now: Instant, waiting: bool) {
+        match (waiting, self.waiting_since) {
+            (true, None) => self.waiting_since = Some(now),
+            (false, Some(_)) => self.waiting_since = None,
+            _ => {}
+        }
+    }
+
+    fn silent_since(&self) -> Option<Instant> {
+        self.waiting_since.map(|since| since.max(self.heard))
+    }
+
+    /// Judges the silence at `now`; `Lost` is said once.
+    pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
+        let Some(since) = self.silent_since() else { return Verdict::Patience };
+        let silence = now.since(since);
+        if silence >= patience.give_up_after {
+            return Verdict::GiveUp;
+        }
+        if self.link == Link::Up && silence >= patience.silence_timeout {
+            self.link = Link::Lost;
+            return Verdict::Lost;
+        }
+        Verdict::Patience
+    }
+
+    /// When [`Life::judge`] has something new to say.
+    pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
+        let since = self.silent_since()?;
+        let wait = match self.link {
+            Link::Up => patience.silence_timeout,
+            _ => patience.give_up_after,
+        };
+        Some(since + wait)
+    }
+
+    /// When something authentic was last heard.
+    pub(crate) fn heard_at(&self) -> Instant {
+        self.heard
+    }
+
+    /// Another process claims the node ID. True once the old path has been silent for `timeout` since
+    /// the first claim, in spite of the challenges that the claim sets off.
+    pub(crate) fn contest(&mut self, now: Instant, timeout: Duration) -> bool {
+        let since = *self.contested_since.get_or_insert(now);
+        now.since(since) >= timeout
+    }
+
+    /// `late` passed while nobody drained the socket: it was not silence.
+    pub(crate) fn shift(&mut self, late: Duration) {
+        self.heard += late;
+        for mark in [&mut self.waiting_since, &mut self.contested_since].into_iter().flatten() {
+            *mark += late;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        silence_timeout: Duration::from_secs(10),
+        give_up_after: Duration::from_secs(300),
+    };
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn up() -> Life {
+        let mut life = Life::new(at(0));
+        assert!(life.hear(at(0)));
+        life
+    }
+
+    #[test]
+    fn f17_lost_once_then_given_up() {
+        let mut life = up();
+        life.set_waiting(at(1), true);
+        assert_eq!(life.judge(at(10), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(11), PATIENCE), Verdict::Lost);
+        assert_eq!(life.judge(at(12), PATIENCE), Verdict::Patience, "said once");
+        assert_eq!(life.deadline(PATIENCE), Some(at(301)));
+        assert_eq!(life.judge(at(301), PATIENCE), Verdict::GiveUp);
+    }
+
+    #[test]
+    fn lost_is_undone_by_an_answer() {
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
+        assert!(life.hear(at(20)), "came up again");
+        assert!(!life.hear(at(21)), "once");
+        assert_eq!(life.deadline(PATIENCE), Some(at(31)));
+    }
+
+    #[test]
+    fn an_idle_peer_is_never_lost() {
+        let mut life = up();
+        assert_eq!(life.judge(at(10_000), PATIENCE), Verdict::Patience);
+        life.set_waiting(at(10_000), true);
+        assert_eq!(life.judge(at(10_001), PATIENCE), Verdict::Patience, "counted from the wait");
+    }
+
+    #[test]
+    fn f16_time_undrained_is_not_silence() {
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        life.shift(Duration::from_secs(60));
+        assert_eq!(life.judge(at(61), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(70), PATIENCE), Verdict::Lost);
+    }
+}

@@ -1,0 +1,400 @@
+//! What a node holds about another node: a session, at most one connection, and the attempt to make one.
+//!
+//! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself. Receiving is in
+//! `receive`, sending in `build`, time in `timers`, opening in `open`.
+
+mod build;
+mod connection;
+mod life;
+mod open;
+mod path;
+mod pending;
+mod receive;
+mod session;
+mod timers;
+
+pub(crate) use connection::{Agreement, Connection, End};
+pub(crate) use open::{Accepted, Attempt};
+pub(crate) use session::{Farewell, History, Session};
+
+use crate::counters::{Link, PeerStats};
+use crate::engine::Shared;
+use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
+use crate::limits;
+use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
+use crate::recovery::{SentFrame, Sink};
+use crate::time::{Duration, Instant};
+use crate::types::{Epoch, NodeId};
+use crate::wire::close_code;
+use life::{Life, Patience};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Sessions of one peer that may be over while the program has not yet taken their messages. A peer that
+/// restarts more often is refused until it did (F04).
+pub(crate) const MAX_FAREWELLS: usize = 4;
+
+/// How far this side has come in closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// Not closing.
+    Open,
+    /// Waiting until everything is acknowledged, at most until the deadline.
+    Draining { deadline: Instant },
+    /// CLOSE is on its way.
+    Sent { deadline: Instant },
+}
+
+/// Everything about one other node.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) node: NodeId,
+    /// Its place in the engine.
+    pub(crate) key: usize,
+    /// Where to look for it: from the book, or where it was last heard.
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) session: Session,
+    pub(crate) connection: Option<Connection>,
+    /// The session is over, but its connection answers repeated CLOSEs until then.
+    pub(crate) lingering: Option<Instant>,
+    pub(crate) attempt: Option<Attempt>,
+    pub(crate) accepted: Option<Accepted>,
+    pub(crate) life: Life,
+    pub(crate) history: History,
+    pub(crate) farewells: VecDeque<Farewell>,
+    pub(crate) closing: Closing,
+    pub(crate) last_refusal: Option<RefusedReason>,
+    /// In the engine's queue of peers to be looked at.
+    pub(crate) queued: bool,
+    /// In the engine's queue of peers with messages.
+    pub(crate) readable: bool,
+    /// In the engine's list of peers whose acks wait for the next turn.
+    pub(crate) ack_waits: bool,
+    /// When a watched peer was last asked for a sign of life.
+    kept_alive: Instant,
+}
+
+/// Tells the parts of a session what became of a packet's frames.
+struct Fate<'a> {
+    session: &'a mut Session,
+    pending: &'a mut pending::Pending,
+    received: &'a mut crate::ack::Received,
+    credit: &'a mut crate::credit::SendCredit,
+    close_acked: bool,
+}
+
+impl Sink for Fate<'_> {
+    fn acked(&mut self, _number: u64, frames: &[SentFrame]) {
+        for frame in frames {
+            match *frame {
+                SentFrame::Whole { .. } | SentFrame::Part { .. } | SentFrame::Rts { .. } => {
+                    self.session.outbox.on_acked(frame);
+                }
+                SentFrame::Ack { largest } => self.received.on_ack_acked(largest),
+                SentFrame::Close => self.close_acked = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn lost(&mut self, _number: u64, frames: &[SentFrame]) {
+        for frame in frames {
+            match *frame {
+                SentFrame::Whole { .. }
+                | SentFrame::Part { .. }
+                | SentFrame::Rts { .. }
+                | SentFrame::ChannelBlocked { .. } => self.session.outbox.on_lost(frame),
+                SentFrame::Cts { .. } | SentFrame::Refuse { .. } | SentFrame::MaxChannel { .. } => {
+                    self.session.inbox.on_lost(frame);
+                }
+                SentFrame::Return { generation } => self.credit.on_return_lost(generation),
+                SentFrame::Close => self.pending.close = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Peer {
+    pub(crate) fn new(
+        node: NodeId,
+        key: usize,
+        address: Option<SocketAddr>,
+        now: Instant,
+        shared: &Shared,
+    ) -> Self {
+        Self {
+            node,
+            address,
+            key,
+            session: new_session(shared),
+            connection: None,
+            lingering: None,
+            attempt: None,
+            accepted: None,
+            life: Life::new(now),
+            history: History::default(),
+            farewells: VecDeque::new(),
+            closing: Closing::Open,
+            last_refusal: None,
+            queued: false,
+            readable: false,
+            ack_waits: false,
+            kept_alive: now,
+        }
+    }
+
+    /// Whether the session's messages may travel: up, and not merely answering CLOSEs.
+    pub(crate) fn carries_data(&self) -> bool {
+        self.life.link() == Link::Up && self.lingering.is_none()
+    }
+
+    /// Whether anything waits for the peer's answer.
+    pub(crate) fn is_waiting(&self, watch: bool) -> bool {
+        let unfinished = !self.session.outbox.is_empty() || self.closing != Closing::Open;
+        let unanswered =
+            self.connection.as_ref().is_some_and(|c| c.recovery.has_eliciting_in_flight());
+        self.lingering.is_none()
+            && (unfinished || unanswered || (watch && self.connection.is_some()))
+    }
+
+    pub(crate) fn patience(shared: &Shared) -> Patience {
+        Patience {
+            silence_timeout: shared.config.silence_timeout,
+            give_up_after: shared.config.give_up_after,
+        }
+    }
+
+    /// Something authentic came at `now`.
+    fn hear(&mut self, now: Instant, shared: &mut Shared) {
+        if self.life.hear(now) && self.lingering.is_none() {
+            self.last_refusal = None;
+            shared.events.push_back(Event::Up { node: self.node });
+        }
+    }
+
+    /// Ends the session and its connection.
+    pub(crate) fn end(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
+        self.drop_connection(shared);
+        self.finish_session(now, reason, shared);
+    }
+
+    /// Ends the session: every outstanding message gets its outcome, the next session begins empty.
+    /// The event follows when the program took what had arrived.
+    fn finish_session(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
+        self.drop_attempt(shared);
+        let mut old = core::mem::replace(&mut self.session, new_session(shared));
+        if let Some(incarnation) = old.remote {
+            self.history.ended(incarnation, old.epoch);
+        }
+        let outcomes: Vec<MessageOutcome> = old
+            .outbox
+            .end()
+            .into_iter()
+            .map(|m| MessageOutcome {
+                channel: m.channel,
+                number: m.number,
+                token: m.token,
+                outcome: m.outcome,
+            })
+            .collect();
+        self.closing = Closing::Open;
+        self.accepted = None;
+        self.life = Life::new(now);
+        if old.is_established() || !outcomes.is_empty() {
+            let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
+            let (window, large) = (old.window, old.large);
+            self.farewells.push_back(Farewell { messages, window, large, reason, outcomes });
+        } else {
+            shared.memory.release(old.window, old.large);
+        }
+        self.say_farewell(shared);
+    }
+
+    /// The peer broke the protocol: tells it why, and ends the session.
+    pub(crate) fn fail(
+        &mut self,
+        now: Instant,
+        error: crate::types::ProtocolError,
+        shared: &mut Shared,
+    ) {
+        shared.counters.protocol_errors += 1;
+        if let Some((to, bytes)) = self.last_words(close_code(&error)) {
+            shared.reply(to, bytes);
+        }
+        self.end(now, EndReason::Protocol(error), shared);
+    }
+
+    /// Announces the ends of sessions whose messages were all taken.
+    pub(crate) fn say_farewell(&mut self, shared: &mut Shared) {
+        while let Some(first) = self.farewells.front()
+            && first.messages.is_empty()
+            && let Some(farewell) = self.farewells.pop_front()
+        {
+            shared.memory.release(farewell.window, farewell.large);
+            shared.events.push_back(farewell.into_event(self.node));
+        }
+    }
+
+    /// The next message for the program, sessions in order.
+    pub(crate) fn next_message(&mut self, shared: &mut Shared) -> Option<Message> {
+        if let Some(farewell) = self.farewells.front_mut() {
+            let message = farewell.messages.pop_front();
+            self.say_farewell(shared);
+            return message;
+        }
+        self.session.inbox.pop()
+    }
+
+    /// Whether [`Peer::next_message`] has one.
+    pub(crate) fn has_message(&self) -> bool {
+        match self.farewells.front() {
+            Some(farewell) => !farewell.messages.is_empty(),
+            None => self.session.inbox.has_ready(),
+        }
+    }
+
+    /// Frees the connection and everything on the books for it. What it carried is sent again by the next.
+    pub(crate) fn drop_connection(&mut self, shared: &mut Shared) {
+        self.lingering = None;
+        if let Some(mut connection) = self.connection.take() {
+            self.requeue(&mut connection);
+            shared.free_index(connection.local.index);
+            shared.shares.release(&mut connection.grant);
+            if let Some(mut previous) = connection.previous.take() {
+                shared.shares.release(&mut previous);
+            }
+        }
+    }
+
+    /// Everything in flight on `connection` goes back to the session's queues.
+    fn requeue(&mut self, connection: &mut Connection) {
+        let Connection { recovery, pending, received, credit, .. } = connection;
+        let session = &mut self.session;
+        recovery.drop_all(&mut Fate { session, pending, received, credit, close_acked: false });
+    }
+
+    /// Whether messages have a connection to travel on.
+    pub(crate) fn has_connection(&self) -> bool {
+        self.connection.is_some() && self.lingering.is_none()
+    }
+
+    /// Whether an acknowledgement waits for something to ride on.
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.connection.as_ref().is_some_and(|c| c.received.deadline().is_some())
+    }
+
+    /// The socket refused a packet of `size` bytes.
+    pub(crate) fn on_too_big(&mut self, now: Instant, size: usize) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.mtu.on_too_big(now, size);
+        connection.mtu_changed();
+        let largest = connection.mtu.current();
+        let Connection { recovery, pending, received, credit, .. } = connection;
+        let session = &mut self.session;
+        let mut fate = Fate { session, pending, received, credit, close_acked: false };
+        recovery.drop_larger_than(largest, &mut fate);
+    }
+
+    /// The program took messages: the session's window may grow towards its share.
+    pub(crate) fn renew_memory(&mut self, shared: &mut Shared) {
+        let window = self.session.window;
+        if window > 0 && self.session.is_established() {
+            let grown = shared.memory.grow(window);
+            if grown > window {
+                self.session.window = grown;
+                self.session.inbox.set_windows(grown / 2, grown);
+            }
+        }
+        self.renew_large(shared);
+    }
+
+    /// Brings the memory promised to large messages to what is held and wanted, as far as there is some.
+    pub(super) fn renew_large(&mut self, shared: &mut Shared) {
+        let inbox = &mut self.session.inbox;
+        let held = inbox.large_held();
+        let wanted = inbox.large_wanted();
+        if wanted.is_none() && held == self.session.large {
+            return;
+        }
+        let large = shared.memory.large(self.session.large, held, wanted, self.key);
+        self.session.large = large;
+        inbox.set_large_budget(large);
+    }
+
+    /// Bytes held for the program.
+    pub(crate) fn memory_used(&self) -> u64 {
+        let old: u64 = self.farewells.iter().map(Farewell::held).sum();
+        self.session.inbox.memory_used() + old
+    }
+
+    /// Checks what must hold between the parts.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        if self.farewells.len() > MAX_FAREWELLS {
+            return Err(format!("node {}: {} sessions unread", self.node, self.farewells.len()));
+        }
+        let (used, granted) = self.session.outbox.session_credit();
+        if used > granted {
+            return Err(format!("node {}: {used} of {granted} B memory credit used", self.node));
+        }
+        Ok(())
+    }
+
+    /// Where the peer is believed to be.
+    pub(crate) fn path_address(&self) -> Option<SocketAddr> {
+        self.connection.as_ref().map_or(self.address, |c| Some(c.path.address()))
+    }
+
+    /// What is known of it now.
+    pub(crate) fn stats(&self, now: Instant) -> PeerStats {
+        let connection = self.connection.as_ref();
+        let rtt = connection.map(|c| c.recovery.rtt());
+        PeerStats {
+            node: self.node,
+            address: self.path_address(),
+            link: self.life.link(),
+            rtt: rtt.map_or(Duration::ZERO, |r| r.smoothed()),
+            min_rtt: rtt.map_or(Duration::ZERO, |r| r.min()),
+            congestion_window: connection.map_or(0, |c| c.congestion.window()),
+            in_flight: connection.map_or(0, |c| c.recovery.in_flight()),
+            mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
+            socket_credit: connection.map_or(0, |c| {
+                c.numbers.peek().map_or(0, |n| c.credit.data_allowance(n, now))
+            }),
+            queued_messages: self.session.outbox.queued_messages() as u64,
+            queued_bytes: self.session.outbox.queued_bytes(),
+            packets_sent: connection.map_or(0, |c| c.packets_sent),
+            packets_received: connection.map_or(0, |c| c.packets_received),
+            packets_lost: connection.map_or(0, |c| c.packets_lost),
+        }
+    }
+}
+
+fn new_session(shared: &Shared) -> Session {
+    let config = &shared.config;
+    let outbox = Outbox::new(OutboxLimits {
+        rts_threshold: config.rts_threshold,
+        max_queued_bytes: config.send_queue,
+        max_queued_messages: limits::MAX_QUEUED_MESSAGES,
+        ride: limits::RIDE_CREDIT,
+    });
+    let mut inbox = Inbox::new(
+        InboxLimits {
+            channel_window: 0,
+            session_window: 0,
+            max_message: config.max_message,
+            max_channels: limits::MAX_CHANNELS,
+            max_large: config.memory / 2,
+        },
+        shared.pool.clone(),
+    );
+    inbox.set_large_budget(0);
+    Session {
+        remote: None,
+        epoch: Epoch(0),
+        outbox,
+        inbox,
+        window: 0,
+        large: 0,
+    }
+}

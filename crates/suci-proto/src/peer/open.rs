@@ -1,0 +1,333 @@
+//! Making a connection, from either side: what the peer's entry contributes to the handshake.
+
+use super::connection::{Agreement, Beginning, Connection, End, Numbers};
+use super::Peer;
+use crate::counters::Link;
+use crate::engine::{Shared, init_packet};
+use crate::event::EndReason;
+use crate::handshake::{Opening, Phase};
+use crate::recovery::{Recovery, Sink};
+use crate::time::{Duration, Instant};
+use crate::types::{Epoch, Incarnation, NodeId};
+use crate::wire::{self, Credit, Header, Init, Params};
+use std::net::SocketAddr;
+
+/// Round trip assumed until one is measured.
+const INITIAL_RTT: Duration = Duration::from_millis(20);
+
+/// An attempt of ours to open a connection.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) opening: Opening,
+    /// From INIT on.
+    offer: Option<Offer>,
+}
+
+/// What our INIT offered.
+#[derive(Debug)]
+struct Offer {
+    local: End,
+    beginning: Beginning,
+    /// Whom the INIT is addressed to.
+    incarnation: Incarnation,
+    epoch: Epoch,
+    sent_at: Instant,
+}
+
+/// An INIT of the peer's that we accepted: the answer to its repetitions.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) token: u64,
+    /// When its cookie was made: older INITs are history.
+    pub(crate) baked: Instant,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Peer {
+    /// Begins to open a connection unless that is under way.
+    pub(crate) fn open(&mut self, now: Instant, token: u64) {
+        if self.attempt.is_none() && self.address.is_some() {
+            self.attempt = Some(Attempt { opening: Opening::new(token, now), offer: None });
+            self.life.connecting();
+        }
+    }
+
+    /// Whether an attempt of ours waits for a cookie with this token.
+    pub(crate) fn awaits_cookie(&self, token: u64) -> bool {
+        self.attempt.as_ref().is_some_and(|a| {
+            a.opening.token() == token && *a.opening.phase() == Phase::Hello
+        })
+    }
+
+    /// The peer refused the attempt with this token: it begins anew with `fresh`, later.
+    pub(crate) fn on_refused(&mut self, now: Instant, token: u64, fresh: u64) -> bool {
+        let Some(attempt) = &mut self.attempt else { return false };
+        let ours = attempt.opening.token() == token;
+        if ours {
+            attempt.opening.refused(fresh, now);
+        }
+        ours
+    }
+
+    /// Gives our attempt up. What rode on its INIT is sent again by the next connection.
+    pub(crate) fn drop_attempt(&mut self, shared: &mut Shared) {
+        let Some(Attempt { offer: Some(mut offer), .. }) = self.attempt.take() else { return };
+        let mut ride = Ride { peer: self };
+        offer.beginning.recovery.drop_all(&mut ride);
+        shared.free_index(offer.local.index);
+        shared.shares.release(&mut offer.beginning.grant);
+    }
+
+    /// Our side of a connection, if the socket's budget has room for it.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        round_trip: Option<Duration>,
+        replacing: bool,
+        shared: &mut Shared,
+    ) -> Option<Beginning> {
+        let max_datagram = shared.config.max_datagram;
+        let mut old = self.connection.as_mut().filter(|_| replacing);
+        let grant = match &mut old {
+            Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
+            None => shared.shares.admit(0, max_datagram, now),
+        }?;
+        if self.session.window == 0 {
+            self.session.window = shared.memory.take()?;
+            let window = self.session.window;
+            self.session.inbox.set_windows(window / 2, window);
+        }
+        let first = shared.config.first_packet_number;
+        let random = shared.random();
+        let round_trip = round_trip.unwrap_or(INITIAL_RTT).max(Duration::from_micros(10));
+        Some(Beginning {
+            numbers: Numbers::new(first, random),
+            recovery: Recovery::new(first, round_trip),
+            grant,
+            memory_told: self.session.inbox.session_limit(),
+        })
+    }
+
+    /// An index and tag for packets to us.
+    pub(crate) fn new_end(&self, shared: &mut Shared) -> End {
+        End { index: shared.allocate_index(self.node, self.key), tag: shared.random() }
+    }
+
+    /// What INIT or ACCEPT grants.
+    pub(crate) fn first_grant(&self, beginning: &mut Beginning) -> Credit {
+        let credit = beginning.grant.handshake_credit(0);
+        Credit {
+            generation: credit.generation,
+            limit: credit.limit,
+            control: credit.control,
+            memory: beginning.memory_told,
+        }
+    }
+
+    /// What we announce.
+    pub(crate) fn params(&self, shared: &Shared) -> Params {
+        let config = &shared.config;
+        Params {
+            max_ack_delay: config.max_ack_delay,
+            channel_memory: self.session.inbox.channel_window(),
+            max_message: config.max_message,
+            max_datagram: config.max_datagram,
+            unattended: config.unattended,
+            ..Params::default()
+        }
+    }
+
+    /// COOKIE came: INIT goes out, with the first packet's frames if they belong to that incarnation.
+    pub(crate) fn on_cookie(
+        &mut self,
+        now: Instant,
+        cookie: &wire::Cookie,
+        shared: &mut Shared,
+    ) {
+        let local = self.new_end(shared);
+        let Some(mut beginning) = self.begin(now, None, false, shared) else {
+            shared.free_index(local.index);
+            return;
+        };
+        let epoch = self.epoch_for(cookie.incarnation);
+        let grant = self.first_grant(&mut beginning);
+        let params = self.params(shared);
+        let mut ride = Vec::new();
+        if self.session.remote.is_none_or(|remote| remote == cookie.incarnation)
+            && epoch >= self.session.epoch
+        {
+            self.write_ride(now, &mut ride, &mut beginning);
+        }
+        let Some(attempt) = &mut self.attempt else { return };
+        let first = beginning.numbers.first();
+        let init = Init {
+            target: self.node,
+            incarnation: shared.identity.incarnation,
+            peer_incarnation: cookie.incarnation,
+            epoch,
+            index: local.index,
+            tag: local.tag,
+            cookie: cookie.cookie,
+            grant,
+            params,
+            ride: &ride,
+        };
+        let bytes = init_packet(shared, first, attempt.opening.token(), &init);
+        if let Some(round_trip) = attempt.opening.cookie_came(now, bytes) {
+            beginning.recovery.set_initial_rtt(round_trip);
+        }
+        // The first number belongs to INIT whether frames ride on it or not.
+        beginning.numbers.advance(shared.random());
+        let incarnation = cookie.incarnation;
+        attempt.offer = Some(Offer { local, beginning, incarnation, epoch, sent_at: now });
+    }
+
+    /// The epoch that a session with `incarnation` has or would have.
+    fn epoch_for(&self, incarnation: Incarnation) -> Epoch {
+        match self.session.remote {
+            Some(remote) if remote == incarnation => self.session.epoch,
+            _ => self.history.next_epoch(incarnation),
+        }
+    }
+
+    /// Whether our INIT stands against one from `incarnation`: of crossing ones the lower node's wins.
+    pub(crate) fn wins_crossing(&self, me: NodeId, incarnation: Incarnation) -> bool {
+        let offered = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
+        offered.is_some_and(|offer| me < self.node && offer.incarnation == incarnation)
+    }
+
+    /// Whether the session belongs to another start of the peer than `incarnation`.
+    pub(crate) fn is_other_incarnation(&self, incarnation: Incarnation) -> bool {
+        #[cfg(suci_plant)]
+        if crate::plant::active("stale-incarnation") {
+            return false;
+        }
+        self.session.remote.is_some_and(|remote| remote != incarnation)
+    }
+
+    /// Whether the peer's process may still be alive.
+    pub(crate) fn is_live(&self) -> bool {
+        self.connection.is_some() && matches!(self.life.link(), Link::Up | Link::Lost)
+    }
+
+    /// Asks the path in use whether it still answers, because another claims its node ID.
+    pub(crate) fn challenge_claim(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.pending.ping = true;
+        }
+    }
+
+    /// Settles the epoch with an initiator that says `theirs`; the higher wins and ends the other's
+    /// session. False if the initiator's was lower: what it sent belongs to a session that is over.
+    pub(crate) fn agree_epoch(
+        &mut self,
+        now: Instant,
+        incarnation: Incarnation,
+        theirs: Epoch,
+        shared: &mut Shared,
+    ) -> bool {
+        let ours = self.epoch_for(incarnation);
+        if theirs > ours && self.session.is_established() {
+            self.end(now, EndReason::PeerEnded, shared);
+        }
+        self.history.succeeded_by(incarnation);
+        self.session.remote = Some(incarnation);
+        self.session.epoch = ours.max(theirs);
+        theirs >= ours
+    }
+
+    /// Makes the connection; an older one is replaced and what it carried sent again.
+    pub(crate) fn connect(
+        &mut self,
+        now: Instant,
+        agreement: Agreement,
+        mut beginning: Beginning,
+        shared: &mut Shared,
+    ) {
+        let address = agreement.address;
+        let first = agreement.first;
+        let memory = agreement.grant.memory;
+        let channel_memory = agreement.params.channel_memory;
+        beginning.grant.start_at(first);
+        let delay = shared.config.max_ack_delay;
+        let mut connection = Connection::new(agreement, beginning, delay, now);
+        if let Some(mut old) = self.connection.take() {
+            self.requeue(&mut old);
+            shared.free_index(old.local.index);
+            if let Some(mut older) = old.previous.take() {
+                shared.shares.release(&mut older);
+            }
+            connection.previous = Some(old.grant);
+        }
+        self.lingering = None;
+        self.address = Some(address);
+        self.session.outbox.set_initial_channel_limit(channel_memory);
+        self.session.outbox.set_session_limit(memory);
+        self.connection = Some(connection);
+        shared.wanted_routes.push_back((self.node, address));
+        self.hear(now, shared);
+    }
+
+    /// ACCEPT came. False if it does not fit what we asked for.
+    pub(crate) fn on_accept(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        header: &Header,
+        accept: &wire::Accept,
+        shared: &mut Shared,
+    ) -> bool {
+        let fits = self.attempt.as_ref().is_some_and(|a| {
+            let offer = a.offer.as_ref();
+            a.opening.token() == header.tag
+                && offer.is_some_and(|o| o.incarnation == accept.incarnation)
+        });
+        if !fits || accept.epoch < self.epoch_for(accept.incarnation) {
+            return false;
+        }
+        let Some(Attempt { opening, offer: Some(offer) }) = self.attempt.take() else {
+            return false;
+        };
+        let Offer { local, mut beginning, epoch, sent_at, .. } = offer;
+        if opening.tries() > 1 || accept.epoch != epoch {
+            // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
+            // discarded with it: what rode along is sent again.
+            beginning.recovery.drop_all(&mut Ride { peer: self });
+        }
+        if self.is_other_incarnation(accept.incarnation) {
+            self.end(now, EndReason::Restarted, shared);
+        }
+        self.agree_epoch(now, accept.incarnation, accept.epoch, shared);
+        let agreement = Agreement {
+            local,
+            remote: End { index: accept.index, tag: accept.tag },
+            params: accept.params.clone(),
+            grant: accept.grant,
+            answered: sent_at,
+            first: header.number,
+            address: from,
+        };
+        self.connect(now, agreement, beginning, shared);
+        true
+    }
+
+    /// Whether packets that carry `tag` belong to the connection in use.
+    pub(crate) fn is_current_tag(&self, tag: u64) -> bool {
+        self.connection.as_ref().is_some_and(|c| c.remote.tag == tag)
+    }
+}
+
+/// Puts what rode on an INIT back into the session's queues.
+struct Ride<'a> {
+    peer: &'a mut Peer,
+}
+
+impl Sink for Ride<'_> {
+    fn acked(&mut self, _number: u64, _frames: &[crate::recovery::SentFrame]) {}
+
+    fn lost(&mut self, _number: u64, frames: &[crate::recovery::SentFrame]) {
+        for frame in frames {
+            self.peer.session.outbox.on_lost(frame);
+        }
+    }
+}

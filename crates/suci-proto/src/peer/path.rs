@@ -1,0 +1,127 @@
+//! Where packets go, and how a new source address becomes the path (RFC 9000 sections 8.2 and 9).
+//!
+//! A valid packet from another address proves only that somebody relayed it. The new address is
+//! challenged; the path moves when the challenge comes back (F13).
+
+use crate::time::{Duration, Instant};
+use std::net::SocketAddr;
+
+/// A challenge is repeated this often before the new address is forgotten.
+const MAX_CHALLENGES: u32 = 5;
+/// Wait between challenges.
+const CHALLENGE_WAIT: Duration = Duration::from_millis(200);
+
+/// An address under examination.
+#[derive(Clone, Copy, Debug)]
+struct Probation {
+    address: SocketAddr,
+    nonce: u64,
+    tries: u32,
+    next_at: Instant,
+}
+
+/// The path in use and the one that may replace it.
+#[derive(Debug)]
+pub(crate) struct Path {
+    address: SocketAddr,
+    probation: Option<Probation>,
+}
+
+impl Path {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address, probation: None }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A fresh, authentic packet, the newest so far, came from `from`.
+    pub(crate) fn heard_from(&mut self, from: SocketAddr, nonce: u64, now: Instant) {
+        let known = self.probation.is_some_and(|p| p.address == from);
+        if from == self.address {
+            self.probation = None;
+        } else if !known {
+            self.probation = Some(Probation { address: from, nonce, tries: 0, next_at: now });
+        }
+    }
+
+    /// The challenge that is due at `now`: where to and with which nonce.
+    pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
+        self.probation.filter(|p| p.next_at <= now).map(|p| (p.address, p.nonce))
+    }
+
+    /// The challenge that was due went out.
+    pub(crate) fn challenge_sent(&mut self, now: Instant) {
+        if let Some(p) = &mut self.probation {
+            p.tries += 1;
+            p.next_at = now + CHALLENGE_WAIT;
+            if p.tries > MAX_CHALLENGES {
+                self.probation = None;
+            }
+        }
+    }
+
+    /// When the next challenge is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.probation.map(|p| p.next_at)
+    }
+
+    /// A response came. True if it moved the path.
+    pub(crate) fn on_response(&mut self, nonce: u64) -> bool {
+        match self.probation {
+            Some(p) if p.nonce == nonce && p.tries > 0 => {
+                self.address = p.address;
+                self.probation = None;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    #[test]
+    fn f13_the_path_moves_only_when_the_challenge_came_back() {
+        let mut path = Path::new(address(1));
+        path.heard_from(address(2), 77, Instant::ZERO);
+        assert_eq!(path.challenge_due(Instant::ZERO), Some((address(2), 77)));
+        assert!(!path.on_response(77), "nothing was asked yet");
+        path.challenge_sent(Instant::ZERO);
+        assert_eq!(path.address(), address(1));
+        assert!(!path.on_response(78));
+        assert!(path.on_response(77));
+        assert_eq!(path.address(), address(2));
+        assert_eq!(path.deadline(), None);
+    }
+
+    #[test]
+    fn f04_challenges_are_bounded() {
+        let mut path = Path::new(address(1));
+        path.heard_from(address(2), 77, Instant::ZERO);
+        let mut now = Instant::ZERO;
+        let mut sent = 0;
+        while let Some(at) = path.deadline() {
+            now = now.max(at);
+            assert!(path.challenge_due(now).is_some());
+            path.challenge_sent(now);
+            sent += 1;
+        }
+        assert_eq!(sent, MAX_CHALLENGES + 1);
+    }
+
+    #[test]
+    fn a_packet_from_the_old_address_ends_the_probation() {
+        let mut path = Path::new(address(1));
+        path.heard_from(address(2), 77, Instant::ZERO);
+        path.heard_from(address(1), 78, Instant::ZERO);
+        assert_eq!(path.deadline(), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! Control frames that wait for a packet. Each slot holds at most one of its kind, so that no peer can
+//! make us queue.
+
+/// Responses to challenges that may wait at once; further challenges go unanswered (F04).
+const MAX_RESPONSES: usize = 4;
+
+/// What must go out with the next packet that may carry it.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    /// An eliciting packet is wanted: a probe, a keep-alive, a contested peer.
+    pub(crate) ping: bool,
+    /// Probe packets allowed beyond the congestion window.
+    pub(crate) probes: u32,
+    /// The peer asked for credit, or the program's reading moved it much.
+    pub(crate) credit: bool,
+    /// RECLAIM: a generation.
+    pub(crate) reclaim: Option<u64>,
+    /// CLOSE is due.
+    pub(crate) close: bool,
+    responses: Vec<u64>,
+}
+
+impl Pending {
+    /// Whether a packet is wanted at once for any of it.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.ping
+            || self.credit
+            || self.reclaim.is_some()
+            || self.close
+            || !self.responses.is_empty()
+    }
+
+    /// A challenge came.
+    pub(crate) fn respond(&mut self, nonce: u64) {
+        if self.responses.len() < MAX_RESPONSES {
+            self.responses.push(nonce);
+        }
+    }
+
+    pub(crate) fn next_response(&mut self) -> Option<u64> {
+        self.responses.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f04_challenges_beyond_the_cap_go_unanswered() {
+        let mut pending = Pending::default();
+        for nonce in 0..100 {
+            pending.respond(nonce);
+        }
+        assert_eq!(std::iter::from_fn(|| pending.next_response()).count(), MAX_RESPONSES);
+    }
+}

@@ -1,0 +1,303 @@
+//! A packet of an established connection: its frames, one by one.
+
+use super::{Closing, Connection, Fate, Peer};
+use crate::arrival::Arrival;
+use crate::congestion::{AckSample, Cause, CongestionEvent};
+use crate::engine::Shared;
+use crate::event::{EndReason, Event};
+use crate::recovery::{AckSummary, LossSummary};
+use crate::time::Instant;
+use crate::types::{Ecn, PacketNumber, ProtocolError};
+use crate::wire::{self, CLOSE_FINISHED, Credit, Frame};
+
+/// What a packet did beyond its frames' own effects.
+#[derive(Default)]
+struct Effects {
+    eliciting: bool,
+    /// The peer asks for an acknowledgement at once.
+    ask: bool,
+    close: Option<u64>,
+    close_acked: bool,
+}
+
+impl Peer {
+    /// Takes an authentic packet: its number, and its frames. Does nothing twice.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        number: PacketNumber,
+        payload: &[u8],
+        shared: &mut Shared,
+    ) {
+        let Some(connection) = &mut self.connection else { return };
+        if !connection.received.is_fresh(number) {
+            shared.counters.duplicates += 1;
+            // A duplicate may be a probe whose acknowledgement was lost (F20).
+            connection.received.force();
+            return;
+        }
+        connection.packets_received += 1;
+        let newest = connection.received.highest().is_none_or(|highest| number > highest);
+        if newest {
+            let nonce = shared.random();
+            connection.path.heard_from(arrival.from, nonce, now);
+        }
+        if let Some(mut previous) = connection.previous.take() {
+            shared.shares.release(&mut previous);
+        }
+        self.hear(now, shared);
+        let mut effects = Effects::default();
+        let outcome = self.take_frames(now, payload, &mut effects, shared);
+        let Some(connection) = &mut self.connection else { return };
+        let ecn = arrival.ecn;
+        connection.received.on_packet(number, arrival.at, effects.eliciting, ecn, now);
+        if effects.ask {
+            connection.received.force();
+        }
+        shared.shares.on_drained(&mut connection.grant, number, effects.eliciting, now);
+        match outcome {
+            Err(error) => self.fail(now, error, shared),
+            Ok(()) => self.after_frames(now, &effects, shared),
+        }
+    }
+
+    fn take_frames(
+        &mut self,
+        now: Instant,
+        payload: &[u8],
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        for frame in wire::frames(payload) {
+            let frame = frame?;
+            effects.eliciting |= frame.is_eliciting();
+            match frame {
+                Frame::Frag(frag) if self.lingering.is_none() => self.session.inbox.on_frag(&frag)?,
+                Frame::Frag(_) => {}
+                Frame::Ack(ack) => self.on_ack(now, &ack, effects, shared)?,
+                other => self.take_control(now, &other, effects, shared)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_control(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let session = &mut self.session;
+        match *frame {
+            Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
+            Frame::Ping => effects.ask = true,
+            Frame::Credit(credit) => self.on_credit(now, &credit),
+            Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
+            Frame::Return { generation, highest } => {
+                shared.shares.on_return(&mut connection.grant, generation, highest, now);
+            }
+            Frame::Blocked(_) => {
+                shared.shares.on_blocked(&mut connection.grant, self.key, now);
+                connection.pending.credit = true;
+            }
+            Frame::MaxChannel { channel, limit } => session.outbox.set_channel_limit(channel, limit),
+            Frame::ChannelBlocked { channel, .. } => session.inbox.repeat_limit(channel),
+            Frame::Rts(rts) => session.inbox.on_rts(&rts)?,
+            Frame::Cts { channel, message } => session.outbox.on_cts(channel, message)?,
+            Frame::Refuse { channel, message, reason } => {
+                session.outbox.on_refused(channel, message, reason)?;
+            }
+            Frame::Close(close) => effects.close = Some(close.code),
+            Frame::Challenge(nonce) => connection.pending.respond(nonce),
+            Frame::Response(nonce) => self.on_response(nonce),
+            // Extensions that we never announced.
+            Frame::Mode { .. } => return Err(ProtocolError::UnknownFrame(0x0c)),
+            Frame::Suspend { .. } => return Err(ProtocolError::UnknownFrame(0x0d)),
+            Frame::Resume { .. } => return Err(ProtocolError::UnknownFrame(0x0e)),
+        }
+        Ok(())
+    }
+
+    fn on_credit(&mut self, now: Instant, credit: &Credit) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.credit.on_grant(credit, now);
+        self.session.outbox.set_session_limit(credit.memory);
+    }
+
+    fn on_response(&mut self, nonce: u64) {
+        let Some(connection) = &mut self.connection else { return };
+        if connection.path.on_response(nonce) {
+            self.address = Some(connection.path.address());
+            connection.congestion.on_path_changed(connection.mtu.current());
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &wire::Ack<'_>,
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let in_flight = connection.recovery.in_flight();
+        let Connection { recovery, pending, received, credit, params, .. } = connection;
+        let mut fate =
+            Fate { session: &mut self.session, pending, received, credit, close_acked: false };
+        let summary =
+            recovery.on_ack(now, ack.ranges(), ack.delay, params.max_ack_delay, &mut fate)?;
+        effects.close_acked |= fate.close_acked;
+        connection.on_ack_summary(now, in_flight, &summary, shared);
+        if let Some(counts) = ack.ecn {
+            connection.on_marks(now, counts.ce, &summary);
+        }
+        if let Some(credit) = ack.credit {
+            self.on_credit(now, &credit);
+        }
+        Ok(())
+    }
+
+    /// What the frames led to, now that the packet is on the books.
+    fn after_frames(&mut self, now: Instant, effects: &Effects, shared: &mut Shared) {
+        self.report_completions(shared);
+        self.report_incoming(shared);
+        if let Some(code) = effects.close {
+            self.on_close(now, code, shared);
+        } else if effects.close_acked && matches!(self.closing, Closing::Sent { .. }) {
+            self.end(now, EndReason::ClosedHere, shared);
+        }
+    }
+
+    /// CLOSE: the session is over; the connection stays a while to acknowledge repetitions (F20).
+    fn on_close(&mut self, now: Instant, code: u64, shared: &mut Shared) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.received.force();
+        let linger = connection.probe_timeout() * 3;
+        if self.lingering.is_none() {
+            let reason = match code {
+                CLOSE_FINISHED => EndReason::Closed,
+                code => EndReason::PeerProtocol(code),
+            };
+            self.finish_session(now, reason, shared);
+            self.lingering = Some(now + linger);
+        }
+    }
+
+    fn report_completions(&mut self, shared: &mut Shared) {
+        let node = self.node;
+        while let Some(done) = self.session.outbox.poll_completion() {
+            let (channel, number, token) = (done.channel, done.number, done.token);
+            shared.events.push_back(match done.reason {
+                None => Event::Delivered { node, channel, number, token },
+                Some(reason) => Event::NotDelivered { node, channel, number, token, reason },
+            });
+        }
+    }
+
+    /// Tells the program of messages that need its decision.
+    pub(crate) fn report_incoming(&mut self, shared: &mut Shared) {
+        let node = self.node;
+        while let Some(info) = self.session.inbox.poll_incoming() {
+            shared.events.push_back(Event::Incoming {
+                node,
+                channel: info.channel,
+                number: info.number,
+                total: info.total,
+                tag: info.tag,
+                kind: info.kind,
+                user_header: info.user_header,
+            });
+        }
+    }
+}
+
+impl Connection {
+    /// Hands what an acknowledgement brought to credit, congestion control and path MTU.
+    fn on_ack_summary(
+        &mut self,
+        now: Instant,
+        in_flight_before: u64,
+        summary: &AckSummary,
+        shared: &mut Shared,
+    ) {
+        shared.counters.spurious_losses += u64::from(summary.spurious);
+        if summary.spurious > 0 {
+            self.congestion.on_spurious(now);
+        }
+        if let Some(sent_at) = summary.largest_newly_acked_sent_at {
+            self.unasked = 0;
+            self.pending.probes = 0;
+            self.credit.on_acked(sent_at, now);
+            if summary.newly_acked_bytes > 0 {
+                let room = self.congestion.window().saturating_sub(in_flight_before);
+                let sample = AckSample {
+                    bytes: summary.newly_acked_bytes,
+                    in_flight_before,
+                    largest_sent_at: sent_at,
+                    rtt: self.recovery.rtt(),
+                    app_limited: room > 2 * self.mtu.current() as u64,
+                };
+                self.congestion.on_ack(now, &sample);
+            }
+        }
+        if summary.largest_acked_size > 0 {
+            self.mtu.on_acked(summary.largest_acked_size);
+        }
+        if let Some(size) = summary.mtu_probe_acked
+            && self.mtu.on_probe_acked(size)
+        {
+            self.mtu_changed();
+        }
+        self.on_losses(now, &summary.lost, shared);
+    }
+
+    /// Packets were declared lost.
+    pub(super) fn on_losses(&mut self, now: Instant, lost: &LossSummary, shared: &mut Shared) {
+        if let Some(size) = lost.mtu_probe_lost {
+            self.mtu.on_probe_lost(now, size);
+        }
+        let Some(sent_at) = lost.largest_lost_sent_at else { return };
+        shared.counters.packets_lost += u64::from(lost.packets);
+        self.packets_lost += u64::from(lost.packets);
+        self.congestion.on_congestion(
+            now,
+            &CongestionEvent {
+                cause: Cause::Loss,
+                bytes_lost: lost.bytes,
+                largest_lost_sent_at: sent_at,
+                persistent: lost.persistent,
+                in_flight: self.recovery.in_flight(),
+            },
+        );
+        if self.mtu.on_lost(now, lost.largest_size, sent_at) {
+            self.mtu_changed();
+        }
+    }
+
+    /// The peer counted `marks` congestion marks so far (RFC 3168).
+    fn on_marks(&mut self, now: Instant, marks: u64, summary: &AckSummary) {
+        let Some(sent_at) = summary.largest_newly_acked_sent_at else { return };
+        if marks <= self.marks_seen {
+            return;
+        }
+        self.marks_seen = marks;
+        self.congestion.on_congestion(
+            now,
+            &CongestionEvent {
+                cause: Cause::Ecn,
+                bytes_lost: 0,
+                largest_lost_sent_at: sent_at,
+                persistent: false,
+                in_flight: self.recovery.in_flight(),
+            },
+        );
+    }
+}
+
+/// The mark a datagram goes out with.
+pub(super) fn mark(shared: &Shared) -> Ecn {
+    if shared.config.ecn { Ecn::Ect0 } else { Ecn::NotEct }
+}

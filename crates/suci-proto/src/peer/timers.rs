@@ -1,0 +1,175 @@
+//! A peer's deadlines: what happens when time passes.
+
+use super::{Closing, Connection, Fate, Peer};
+use crate::counters::Link;
+use crate::engine::Shared;
+use crate::event::{EndReason, Event};
+use crate::recovery::TimerAction;
+use crate::time::{Duration, Instant};
+use super::life::Verdict;
+
+/// A watched peer that is idle is asked for a sign of life this many times per silence timeout.
+const KEEP_ALIVES: u32 = 3;
+
+impl Peer {
+    /// The next moment at which [`Peer::on_timeout`] has something to do.
+    pub(crate) fn deadline(&self, shared: &Shared) -> Option<Instant> {
+        let connection = self.connection.as_ref();
+        let ours = [
+            self.attempt.as_ref().map(|a| a.opening.next_at()),
+            self.life.deadline(Self::patience(shared)),
+            self.lingering,
+            self.closing_deadline(),
+            connection.and_then(|_| self.keep_alive_at(shared)),
+        ];
+        let theirs = connection.map_or([None; 8], |c| self.connection_deadlines(c, shared));
+        ours.into_iter().chain(theirs).flatten().min()
+    }
+
+    fn connection_deadlines(
+        &self,
+        connection: &Connection,
+        shared: &Shared,
+    ) -> [Option<Instant>; 8] {
+        let waits = connection.received.deadline();
+        [
+            connection.recovery.next_timeout(connection.params.max_ack_delay),
+            waits.filter(|_| !shared.config.ack_on_poll),
+            connection.path.deadline(),
+            connection.paced_until,
+            connection.control_at,
+            connection.credit.blocked_timer(),
+            connection.grant.lapse_at(),
+            connection.reclaim_at,
+        ]
+    }
+
+    fn closing_deadline(&self) -> Option<Instant> {
+        match self.closing {
+            Closing::Open => None,
+            Closing::Draining { deadline } | Closing::Sent { deadline } => Some(deadline),
+        }
+    }
+
+    /// When a watched peer that is idle is next asked for a sign of life.
+    fn keep_alive_at(&self, shared: &Shared) -> Option<Instant> {
+        let watched = shared.config.watch && self.life.link() == Link::Up;
+        let pinged = self.connection.as_ref().is_some_and(|c| c.pending.ping);
+        let interval = shared.config.silence_timeout / KEEP_ALIVES;
+        (watched && !pinged).then(|| self.life.heard_at().max(self.kept_alive) + interval)
+    }
+
+    /// Does whatever is due at `now`.
+    pub(crate) fn on_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if self.lingering.is_some_and(|until| until <= now) {
+            self.drop_connection(shared);
+        }
+        if self.keep_alive_at(shared).is_some_and(|at| at <= now) {
+            self.kept_alive = now;
+            self.challenge_claim();
+        }
+        self.on_recovery_timeout(now, shared);
+        if let Some(connection) = &mut self.connection {
+            shared.shares.expire(&mut connection.grant, now);
+            connection.reclaim_if_due(now, shared);
+        }
+        self.on_closing_deadline(now, shared);
+        self.judge_silence(now, shared);
+    }
+
+    fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let Some(connection) = &mut self.connection else { return };
+        let Connection { recovery, pending, received, credit, params, .. } = connection;
+        let mut fate =
+            Fate { session: &mut self.session, pending, received, credit, close_acked: false };
+        match recovery.on_timeout(now, params.max_ack_delay, &mut fate) {
+            TimerAction::None => {}
+            TimerAction::LossesDeclared(lost) => connection.on_losses(now, &lost, shared),
+            TimerAction::Probe { count } => {
+                shared.counters.probes += 1;
+                connection.pending.ping = true;
+                connection.pending.probes = count;
+                let timeouts = connection.recovery.pto_count();
+                if connection.mtu.on_probe_timeout(timeouts) {
+                    connection.mtu_changed();
+                }
+            }
+        }
+    }
+
+    fn on_closing_deadline(&mut self, now: Instant, shared: &mut Shared) {
+        if self.closing_deadline().is_some_and(|deadline| deadline <= now) {
+            self.end(now, EndReason::ClosedHere, shared);
+        }
+    }
+
+    fn judge_silence(&mut self, now: Instant, shared: &mut Shared) {
+        match self.life.judge(now, Self::patience(shared)) {
+            Verdict::Patience => {}
+            Verdict::Lost => shared.events.push_back(Event::Lost { node: self.node }),
+            Verdict::GiveUp => self.end(now, EndReason::Silent, shared),
+        }
+    }
+
+    /// Closes the session once everything is acknowledged, at the latest at `deadline`.
+    pub(crate) fn close(&mut self, deadline: Instant) {
+        if self.closing == Closing::Open {
+            self.closing = Closing::Draining { deadline };
+        }
+    }
+
+    /// When draining is done, CLOSE goes out; a session that nobody knows of just ends.
+    pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
+        let Closing::Draining { deadline } = self.closing else { return };
+        if !self.session.outbox.is_empty() {
+            return;
+        }
+        match &mut self.connection {
+            Some(connection) if self.lingering.is_none() => {
+                connection.pending.close = true;
+                self.closing = Closing::Sent { deadline };
+            }
+            _ => self.end(now, EndReason::ClosedHere, shared),
+        }
+    }
+
+    /// `late` passed while nobody drained the socket (F16).
+    pub(crate) fn on_gap(&mut self, now: Instant, late: Duration) {
+        self.life.shift(late);
+        if let Some(connection) = &mut self.connection {
+            connection.recovery.on_resumed_after_gap(now);
+        }
+    }
+}
+
+impl Peer {
+    /// While socket credit is short: asks this peer to return what it does not use. True if something is to
+    /// be sent.
+    pub(crate) fn balance_credit(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        connection.reclaim_if_due(now, shared);
+        connection.pending.reclaim.is_some() || connection.grant.update_due()
+    }
+
+    /// There is credit for this peer, which waited for some. False if it did not take any.
+    pub(crate) fn serve(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        shared.shares.wake(&mut connection.grant, now);
+        !connection.grant.is_dormant()
+    }
+}
+
+impl Connection {
+    fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
+        self.reclaim_at = None;
+        if shared.shares.reclaim_due(&self.grant, now) {
+            self.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
+        }
+        if self.grant.is_reclaiming() {
+            self.reclaim_at = Some(now + RECLAIM_CHECK);
+        }
+    }
+}
+
+/// How often an unanswered RECLAIM is looked at.
+const RECLAIM_CHECK: Duration = Duration::from_millis(250);

@@ -1,0 +1,32 @@
+//! Planted faults, in test builds only (`--cfg suci_plant`): each breaks one rule of the protocol, so that
+//! the simulator can show that it would notice.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The faults that can be planted.
+pub const NAMES: [&str; 10] = [
+    "dedup-off",
+    "ack-off-by-one",
+    "credit-not-moved-after-loss",
+    "memory-credit-double",
+    "window-never-reopened",
+    "stale-incarnation",
+    "overlap-overwrites",
+    "retransmit-wrong-range",
+    "pto-not-rearmed",
+    "delivered-unacknowledged",
+];
+
+static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Plants the fault `name` in every engine of this process; false if there is none of that name.
+pub fn select(name: &str) -> bool {
+    let found = NAMES.iter().position(|n| *n == name);
+    SELECTED.store(found.unwrap_or(usize::MAX), Ordering::Relaxed);
+    found.is_some()
+}
+
+/// Whether the fault `name` is planted.
+pub fn active(name: &str) -> bool {
+    NAMES.get(SELECTED.load(Ordering::Relaxed)).is_some_and(|n| *n == name)
+}

@@ -1,0 +1,296 @@
+//! The train: packets for one destination, gathered without copying large payloads.
+//!
+//! Headers, frame heads and small payloads stand in one pooled block; large payloads are referenced.
+//! All packets but the last have the same length, so that the kernel can cut the train itself
+//! (UDP_SEGMENT). A train lives until the driver says what became of it: a full socket
+//! costs nothing but time.
+
+use crate::types::Ecn;
+use crate::wire::{Crc, PLAIN_OVERHEAD};
+use bytes::Bytes;
+use std::net::SocketAddr;
+
+/// One run of a packet's bytes.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// 0: the head block; n: body n - 1.
+    source: u32,
+    start: u32,
+    len: u32,
+}
+
+/// A packet of the train.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// Its first piece.
+    piece: u32,
+    len: u32,
+}
+
+/// Where the CRC of a packet under construction goes, and how much of the packet it covers.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    head_start: usize,
+    first_piece: usize,
+    len: usize,
+}
+
+/// Packets under construction or waiting to be taken by the socket.
+#[derive(Debug, Default)]
+pub(crate) struct Train {
+    dest: Option<SocketAddr>,
+    ecn: Ecn,
+    head: Vec<u8>,
+    bodies: Vec<Bytes>,
+    pieces: Vec<Piece>,
+    segments: Vec<Segment>,
+    open: Option<Open>,
+    /// Segments already taken.
+    sent: usize,
+    copied: u64,
+}
+
+/// Offset of the checksum in a packet's header.
+const CHECKSUM: usize = PLAIN_OVERHEAD - 4;
+
+impl Train {
+    /// Empties the train and addresses it.
+    pub(crate) fn begin(&mut self, dest: SocketAddr, ecn: Ecn) {
+        self.dest = Some(dest);
+        self.ecn = ecn;
+        self.head.clear();
+        self.bodies.clear();
+        self.pieces.clear();
+        self.segments.clear();
+        self.open = None;
+        self.sent = 0;
+        self.copied = 0;
+    }
+
+    /// Begins a packet; what follows is written with [`Train::head`] and [`Train::reference`].
+    pub(crate) fn begin_packet(&mut self) {
+        let head_start = self.head.len();
+        self.open = Some(Open { head_start, first_piece: self.pieces.len(), len: 0 });
+    }
+
+    /// The block that headers, frames and small payloads are appended to.
+    pub(crate) fn head(&mut self) -> &mut Vec<u8> {
+        &mut self.head
+    }
+
+    /// Bytes of the open packet so far.
+    pub(crate) fn packet_len(&self) -> usize {
+        self.open.map_or(0, |open| open.len + self.head.len() - self.flushed(open))
+    }
+
+    /// End of the part of the head block that pieces already cover.
+    fn flushed(&self, open: Open) -> usize {
+        self.pieces
+            .get(open.first_piece..)
+            .unwrap_or_default()
+            .iter()
+            .rev()
+            .find(|piece| piece.source == 0)
+            .map_or(open.head_start, |piece| (piece.start + piece.len) as usize)
+    }
+
+    /// Turns what was appended to the head block since the last piece into a piece.
+    fn flush_head(&mut self) {
+        let Some(mut open) = self.open else { return };
+        let from = self.flushed(open);
+        let len = self.head.len() - from;
+        if len > 0 {
+            self.pieces.push(Piece { source: 0, start: from as u32, len: len as u32 });
+            open.len += len;
+            self.open = Some(open);
+        }
+    }
+
+    /// Adds `start..start + len` of `body` by reference.
+    pub(crate) fn reference(&mut self, body: &Bytes, start: usize, len: usize) {
+        if len == 0 {
+            return;
+        }
+        self.flush_head();
+        let same = |last: &Bytes| last.as_ptr() == body.as_ptr() && last.len() == body.len();
+        if !self.bodies.last().is_some_and(same) {
+            self.bodies.push(body.clone());
+        }
+        self.pieces.push(Piece {
+            source: self.bodies.len() as u32,
+            start: start as u32,
+            len: len as u32,
+        });
+        if let Some(open) = &mut self.open {
+            open.len += len;
+        }
+    }
+
+    /// Appends payload bytes to the head block: the one copy that small messages get.
+    pub(crate) fn copy(&mut self, payload: &[u8]) {
+        self.head.extend_from_slice(payload);
+        self.copied += payload.len() as u64;
+    }
+
+    /// Payload bytes copied into this train.
+    pub(crate) fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Gives the open packet up: nothing of it stays.
+    pub(crate) fn abort_packet(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.head.truncate(open.head_start);
+            self.pieces.truncate(open.first_piece);
+        }
+    }
+
+    /// Closes the packet: fills its checksum in and counts it as a segment. Returns its length.
+    ///
+    /// `header_only` leaves the rest of the packet to the UDP checksum.
+    pub(crate) fn finish_packet(&mut self, header_only: bool) -> usize {
+        self.flush_head();
+        let Some(open) = self.open.take() else { return 0 };
+        let mut crc = Crc::new();
+        let field = open.head_start + CHECKSUM;
+        crc.update(self.head.get(open.head_start..field).unwrap_or_default());
+        if !header_only {
+            self.checksum_rest(&mut crc, open);
+        }
+        let value = crc.finish();
+        if let Some(place) = self.head.get_mut(field..field + 4) {
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+        self.segments.push(Segment { piece: open.first_piece as u32, len: open.len as u32 });
+        open.len
+    }
+
+    fn checksum_rest(&self, crc: &mut Crc, open: Open) {
+        let mut skip = PLAIN_OVERHEAD;
+        for piece in self.pieces.get(open.first_piece..).unwrap_or_default() {
+            let bytes = self.bytes_of(*piece);
+            crc.update(bytes.get(skip..).unwrap_or_default());
+            skip = 0;
+        }
+    }
+
+    fn bytes_of(&self, piece: Piece) -> &[u8] {
+        let range = piece.start as usize..(piece.start + piece.len) as usize;
+        let source = match piece.source.checked_sub(1) {
+            None => self.head.as_slice(),
+            Some(n) => self.bodies.get(n as usize).map_or(&[][..], |b| b.as_ref()),
+        };
+        source.get(range).unwrap_or_default()
+    }
+
+    /// Ends the open packet and appends its bytes to `out` instead of making it a segment.
+    pub(crate) fn finish_raw(&mut self, out: &mut Vec<u8>) {
+        self.flush_head();
+        if let Some(open) = self.open.take() {
+            for piece in self.pieces.get(open.first_piece..).unwrap_or_default() {
+                out.extend_from_slice(self.bytes_of(*piece));
+            }
+        }
+    }
+
+    /// A packet that stands ready.
+    pub(crate) fn single(&mut self, packet: &[u8]) {
+        self.begin_packet();
+        self.head.extend_from_slice(packet);
+        self.flush_head();
+        if let Some(open) = self.open.take() {
+            self.segments.push(Segment { piece: open.first_piece as u32, len: open.len as u32 });
+        }
+    }
+
+    /// Packets closed so far.
+    pub(crate) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Whether anything waits to be taken by the socket.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.sent < self.segments.len()
+    }
+
+    /// The driver says that the socket took `count` more segments.
+    pub(crate) fn taken(&mut self, count: usize) {
+        self.sent = (self.sent + count).min(self.segments.len());
+    }
+
+    /// What waits, at most `max_segments` packets of it.
+    pub(crate) fn view(&self, max_segments: usize) -> Option<Transmit<'_>> {
+        let dest = self.dest?;
+        let end = (self.sent + max_segments.max(1)).min(self.segments.len());
+        let segments = self.segments.get(self.sent..end)?;
+        let first = segments.first()?;
+        let stop = self.segments.get(end).map_or(self.pieces.len(), |s| s.piece as usize);
+        Some(Transmit {
+            dest,
+            ecn: self.ecn,
+            segment: first.len as usize,
+            len: segments.iter().map(|s| s.len as usize).sum(),
+            segments: segments.len(),
+            train: self,
+            pieces: first.piece as usize..stop,
+        })
+    }
+}
+
+/// What to send now: equal segments except the last, one destination, as a gather list.
+#[derive(Clone, Debug)]
+pub struct Transmit<'a> {
+    /// Where to.
+    pub dest: SocketAddr,
+    /// The mark to send it with.
+    pub ecn: Ecn,
+    /// Bytes per segment; the last may be shorter.
+    pub segment: usize,
+    /// Bytes in all.
+    pub len: usize,
+    /// Number of segments.
+    pub segments: usize,
+    train: &'a Train,
+    pieces: core::ops::Range<usize>,
+}
+
+impl<'a> Transmit<'a> {
+    /// The bytes in order, as few slices as possible. A segment's end need not fall on a slice's end.
+    pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let train = self.train;
+        let mut pieces =
+            train.pieces.get(self.pieces.clone()).unwrap_or_default().iter().copied().peekable();
+        core::iter::from_fn(move || {
+            let mut run = pieces.next()?;
+            // Head pieces of neighbouring packets touch: one slice serves them all.
+            while let Some(next) =
+                pieces.next_if(|p| p.source == run.source && p.start == run.start + run.len)
+            {
+                run.len += next.len;
+            }
+            Some(train.bytes_of(run))
+        })
+    }
+
+    /// Appends the bytes to `out`: for drivers that cannot gather.
+    pub fn copy_to(&self, out: &mut Vec<u8>) {
+        for slice in self.slices() {
+            out.extend_from_slice(slice);
+        }
+    }
+}
+
+/// What became of a [`Transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransmitResult {
+    /// The socket took so many segments, from the first.
+    Sent(usize),
+    /// The socket is full: nothing is lost, the same comes again.
+    Again,
+    /// Larger than the route or interface allows.
+    TooBig,
+    /// Segmented sending was refused: the same comes again in single packets.
+    NoGso,
+    /// The network says that it cannot be reached: counts as sent and lost.
+    Unreachable,
+}

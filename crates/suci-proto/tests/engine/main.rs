@@ -1,0 +1,135 @@
+//! Engines talking over a network that is a vector: virtual time, no faults but those a test makes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod pair;
+
+use bytes::Bytes;
+use pair::{Pair, message};
+use suci_proto::time::Duration;
+use suci_proto::{EndReason, Event, Outcome};
+
+#[test]
+fn a_message_arrives() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"hello"));
+    pair.run(Duration::from_secs(1));
+    let got = pair.received(1);
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[0].payload, Bytes::from_static(b"hello"));
+}
+
+#[test]
+fn messages_of_all_sizes_arrive_in_order() {
+    let mut pair = Pair::new();
+    let sizes = [
+        0, 1, 100, 1_400, 1_500, 10_000, 255_000, 300_000, 5_000_000, 3,
+    ];
+    for (n, size) in sizes.into_iter().enumerate() {
+        pair.send(0, message(&vec![n as u8; size]));
+    }
+    pair.run(Duration::from_secs(5));
+    let got = pair.received(1);
+    assert_eq!(
+        got.iter().map(|m| m.payload.len()).collect::<Vec<_>>(),
+        sizes
+    );
+    assert!(
+        got.iter()
+            .enumerate()
+            .all(|(n, m)| m.payload.iter().all(|b| *b == n as u8))
+    );
+    assert_eq!(
+        pair.engine(0).queue_len(pair.id(1)),
+        (0, 0),
+        "all acknowledged"
+    );
+}
+
+#[test]
+fn f23_both_sides_open_at_once() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"a"));
+    pair.send(1, message(b"b"));
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.received(1).len(), 1);
+    assert_eq!(pair.received(0).len(), 1);
+}
+
+#[test]
+fn close_drains_and_tells_both() {
+    let mut pair = Pair::new();
+    pair.send(0, message(&[7; 100_000]));
+    pair.run(Duration::from_millis(1));
+    pair.close(0, Duration::from_secs(5));
+    pair.run(Duration::from_secs(1));
+    assert!(pair.engine(0).is_closed());
+    assert_eq!(pair.received(1).len(), 1);
+    let ended = |events: Vec<Event>| {
+        events
+            .into_iter()
+            .filter_map(|e| match e {
+                Event::Ended {
+                    reason, outcomes, ..
+                } => Some((reason, outcomes)),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ended(pair.events(0)), [(EndReason::ClosedHere, vec![])]);
+    assert_eq!(ended(pair.events(1)), [(EndReason::Closed, vec![])]);
+}
+
+#[test]
+fn f14_a_restarted_peer_ends_the_session_once() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"before"));
+    pair.run(Duration::from_secs(1));
+    pair.restart(1);
+    pair.send(0, message(b"lost"));
+    pair.run(Duration::from_secs(5));
+    let ended: Vec<_> = pair
+        .events(0)
+        .into_iter()
+        .filter(|e| matches!(e, Event::Ended { .. }))
+        .collect();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    let Event::Ended {
+        reason, outcomes, ..
+    } = &ended[0]
+    else {
+        unreachable!()
+    };
+    assert_eq!(*reason, EndReason::Restarted);
+    assert_eq!(outcomes.len(), 1);
+    assert_ne!(outcomes[0].outcome, Outcome::Delivered);
+    pair.send(0, message(b"after"));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(
+        pair.received(1).last().unwrap().payload,
+        Bytes::from_static(b"after")
+    );
+}
+
+#[test]
+fn two_packets_per_round_trip() {
+    let mut pair = Pair::new();
+    pair.ping_pong(64, 100);
+    let before = pair.packets();
+    pair.ping_pong(64, 10_000);
+    let per_trip = (pair.packets() - before) as f64 / 10_000.0;
+    assert!((2.0..2.01).contains(&per_trip), "{per_trip}");
+}
+
+#[test]
+fn small_messages_share_packets() {
+    let mut pair = Pair::new();
+    pair.ping_pong(64, 100);
+    let before = pair.engine(0).counters().packets_out;
+    for _ in 0..30_000 {
+        pair.queue(0, message(&[1; 32]));
+    }
+    pair.run(Duration::from_secs(1));
+    let packets = pair.engine(0).counters().packets_out - before;
+    assert_eq!(pair.received(1).len(), 30_000);
+    assert!(30_000 / packets >= 30, "{packets} packets");
+}

@@ -1,0 +1,236 @@
+//! Two engines and the network between them.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use suci_proto::time::{Duration, Instant};
+use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
+use suci_proto::{
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, SendError, TransmitResult,
+};
+
+const LATENCY: Duration = Duration::from_micros(50);
+const BUFFER: u64 = 8 << 20;
+
+pub(crate) struct Host {
+    engine: Engine,
+    events: Vec<Event>,
+    received: Vec<Message>,
+}
+
+pub(crate) struct Pair {
+    now: Instant,
+    hosts: Vec<Host>,
+    /// In flight: (arrival time, tie-break) → (to, bytes).
+    wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    sequence: u64,
+    starts: u128,
+}
+
+pub(crate) fn message(payload: &[u8]) -> Outgoing {
+    Outgoing {
+        channel: ChannelId(0),
+        tag: 0,
+        kind: Kind::USER,
+        user_header: Bytes::new(),
+        payload: Bytes::copy_from_slice(payload),
+        notify: false,
+        token: 0,
+    }
+}
+
+fn address(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1 + host as u8], 7_000))
+}
+
+fn id(host: usize) -> NodeId {
+    NodeId(host as u32 + 1)
+}
+
+impl Pair {
+    pub(crate) fn new() -> Self {
+        let mut pair = Self {
+            now: Instant::from_nanos(1_000_000_000),
+            hosts: Vec::new(),
+            wire: BTreeMap::new(),
+            sequence: 0,
+            starts: 0,
+        };
+        for host in 0..2 {
+            let host = pair.start(host);
+            pair.hosts.push(host);
+        }
+        pair
+    }
+
+    fn start(&mut self, host: usize) -> Host {
+        self.starts += 1;
+        let config = Config {
+            ack_on_poll: true,
+            max_datagram: 1_472,
+            ..Config::default()
+        };
+        let identity = Identity {
+            node: id(host),
+            incarnation: Incarnation(self.starts),
+        };
+        let seed = [self.starts as u8; 32];
+        let mut engine = Engine::new(config, identity, seed, BUFFER, self.now).unwrap();
+        engine
+            .add_peer(self.now, id(1 - host), address(1 - host))
+            .unwrap();
+        Host {
+            engine,
+            events: Vec::new(),
+            received: Vec::new(),
+        }
+    }
+
+    pub(crate) fn restart(&mut self, host: usize) {
+        self.hosts[host] = self.start(host);
+    }
+
+    pub(crate) fn id(&self, host: usize) -> NodeId {
+        id(host)
+    }
+
+    pub(crate) fn engine(&self, host: usize) -> &Engine {
+        &self.hosts[host].engine
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.hosts
+            .iter()
+            .map(|h| h.engine.counters().packets_out)
+            .sum()
+    }
+
+    pub(crate) fn received(&mut self, host: usize) -> Vec<Message> {
+        std::mem::take(&mut self.hosts[host].received)
+    }
+
+    pub(crate) fn events(&mut self, host: usize) -> Vec<Event> {
+        std::mem::take(&mut self.hosts[host].events)
+    }
+
+    /// Queues without sending: as inside a batch.
+    pub(crate) fn queue(&mut self, from: usize, message: Outgoing) {
+        let now = self.now;
+        match self.hosts[from].engine.send(now, id(1 - from), message) {
+            Ok(_) => {}
+            Err(SendError::WouldBlock(_)) => panic!("queue full"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(crate) fn send(&mut self, from: usize, message: Outgoing) {
+        self.queue(from, message);
+        self.flush(from);
+    }
+
+    pub(crate) fn close(&mut self, host: usize, patience: Duration) {
+        let now = self.now;
+        self.hosts[host].engine.close(now, patience);
+        self.flush(host);
+    }
+
+    fn flush(&mut self, host: usize) {
+        let now = self.now;
+        let engine = &mut self.hosts[host].engine;
+        while let Some((node, _)) = engine.poll_route() {
+            engine.set_route_mtu(node, Some(1_472));
+        }
+        while let Some(transmit) = engine.poll_transmit(now, 64) {
+            let mut bytes = Vec::new();
+            transmit.copy_to(&mut bytes);
+            let (segment, segments) = (transmit.segment, transmit.segments);
+            let to = if transmit.dest == address(0) { 0 } else { 1 };
+            assert_eq!(bytes.len().div_ceil(segment), segments);
+            engine.transmit_done(now, TransmitResult::Sent(segments));
+            for packet in bytes.chunks(segment) {
+                self.sequence += 1;
+                self.wire
+                    .insert((now + LATENCY, self.sequence), (to, packet.to_vec()));
+            }
+        }
+        while let Some(event) = self.hosts[host].engine.poll_event() {
+            self.hosts[host].events.push(event);
+        }
+        self.hosts[host].engine.audit(now).unwrap();
+    }
+
+    /// One poll of `host`'s program: everything that arrived, timers, messages.
+    fn poll(&mut self, host: usize) {
+        let now = self.now;
+        self.hosts[host].engine.begin_turn(now);
+        let due: Vec<_> = self
+            .wire
+            .range(..=(now, u64::MAX))
+            .filter(|(_, (to, _))| *to == host)
+            .map(|(key, _)| *key)
+            .collect();
+        let from = address(1 - host);
+        for key in due {
+            let (_, bytes) = self.wire.remove(&key).unwrap();
+            let arrival = Arrival {
+                from,
+                ecn: Ecn::Ect0,
+                at: key.0,
+            };
+            self.hosts[host]
+                .engine
+                .handle_datagram(now, &arrival, &bytes);
+        }
+        self.hosts[host].engine.handle_timeout(now);
+        while let Some((_, message)) = self.hosts[host].engine.recv(now) {
+            self.hosts[host].received.push(message);
+        }
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        let timers = self.hosts.iter().filter_map(|h| h.engine.next_timeout());
+        let arrival = self.wire.keys().next().map(|key| key.0);
+        timers.chain(arrival).min().map(|at| at.max(self.now))
+    }
+
+    /// Polls both programs as their inputs come, for `span` of virtual time.
+    pub(crate) fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        let mut steps = 0;
+        while let Some(next) = self.next_time().filter(|at| *at <= end) {
+            self.now = next;
+            for host in 0..2 {
+                self.poll(host);
+                self.flush(host);
+                // Nothing more arrived: the next poll of the program finds nothing to answer.
+                self.hosts[host].engine.begin_turn(self.now);
+                self.flush(host);
+            }
+            steps += 1;
+            assert!(steps < 1_000_000, "no progress in virtual time");
+        }
+        self.now = end;
+    }
+
+    /// `rounds` requests and replies of `size` bytes, each reply sent before the next poll.
+    pub(crate) fn ping_pong(&mut self, size: usize, rounds: usize) {
+        for _ in 0..rounds {
+            for from in 0..2 {
+                self.send(from, message(&vec![9; size]));
+                let to = 1 - from;
+                let mut tries = 0;
+                while self.received(to).is_empty() {
+                    self.now = self.next_time().unwrap();
+                    for host in 0..2 {
+                        self.poll(host);
+                        if host != to || self.hosts[to].received.is_empty() {
+                            self.flush(host);
+                        }
+                    }
+                    tries += 1;
+                    assert!(tries < 1_000, "no answer");
+                }
+            }
+        }
+    }
+}
