@@ -283,6 +283,17 @@ fn f27_a_packet_larger_than_one_that_vanished_clears_the_path() {
 }
 
 #[test]
+fn a_probe_that_was_only_late_counts() {
+    let mut mtu = PathMtu::new(None, ETHERNET_MTU);
+    for _ in 0..MAX_PROBES {
+        mtu.on_probe_sent(START, ETHERNET_MTU);
+        mtu.on_probe_lost(START, ETHERNET_MTU);
+    }
+    assert!(mtu.on_probe_acked(ETHERNET_MTU));
+    assert_eq!((mtu.current(), mtu.failed), (ETHERNET_MTU, None));
+}
+
+#[test]
 fn f27_a_probe_forgotten_long_ago_is_old_news() {
     let mut mtu = PathMtu::new(None, ETHERNET_MTU);
     let mut now = START;
