@@ -49,6 +49,7 @@ struct Permit {
 struct Contents {
     eliciting: bool,
     data: bool,
+    mtu_probe: bool,
 }
 
 impl Peer {
@@ -65,7 +66,7 @@ impl Peer {
         self.renew_large(shared);
         let waiting = self.is_waiting(shared.config.watch);
         self.life.set_waiting(now, waiting);
-        if self.build_challenge(now, train, shared) {
+        if self.build_challenge(now, train, shared) || self.build_mtu_probe(now, train, shared) {
             return true;
         }
         let Some(connection) = &mut self.connection else { return false };
@@ -227,11 +228,11 @@ impl Peer {
         let credit = self.due_credit();
         let Some(connection) = &mut self.connection else { return };
         let room = permit.size.saturating_sub(train.packet_len());
-        if connection.received.ack_state(now) != AckNeed::None {
-            if let Some(largest) = connection.received.write_ack(train.head(), now, room, credit) {
-                frames.push(SentFrame::Ack { largest });
-                return;
-            }
+        if connection.received.ack_state(now) != AckNeed::None
+            && let Some(largest) = connection.received.write_ack(train.head(), now, room, credit)
+        {
+            frames.push(SentFrame::Ack { largest });
+            return;
         }
         if let Some(credit) = credit {
             Frame::Credit(credit).put(train.head());
@@ -350,7 +351,7 @@ impl Peer {
     ) {
         let random = shared.random();
         let Some(connection) = &mut self.connection else { return };
-        let kind = SentKind { eliciting: contents.eliciting, mtu_probe: false };
+        let kind = SentKind { eliciting: contents.eliciting, mtu_probe: contents.mtu_probe };
         connection.recovery.on_sent(number, now, len, kind, frames);
         connection.credit.on_sent(number, now, contents.eliciting);
         connection.numbers.advance(random);
@@ -434,7 +435,31 @@ impl Peer {
         self.write_header(number, train, shared);
         Frame::Challenge(nonce).put(train.head());
         let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents { eliciting: true, data: false };
+        let contents = Contents { eliciting: true, ..Contents::default() };
+        self.record(now, number, len, contents, &[], shared);
+        true
+    }
+
+    /// A packet larger than the path is known to carry, while messages are under way (RFC 8899).
+    fn build_mtu_probe(&mut self, now: Instant, train: &mut Train, shared: &mut Shared) -> bool {
+        let carries = self.carries_data();
+        let Some(connection) = &mut self.connection else { return false };
+        if !(carries && connection.recovery.has_eliciting_in_flight()) {
+            return false;
+        }
+        let Some(size) = connection.mtu.probe_due(now) else { return false };
+        let Some(number) = connection.numbers.peek() else { return false };
+        if !(connection.credit.may_send_data(number, now) && connection.may_fly(now, size as u64)) {
+            return false;
+        }
+        connection.mtu.on_probe_sent(now, size);
+        train.begin(connection.path.address(), mark(shared));
+        train.begin_packet();
+        self.write_header(number, train, shared);
+        Frame::Ping.put(train.head());
+        Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
+        let len = train.finish_packet(!shared.config.payload_checksum);
+        let contents = Contents { eliciting: true, mtu_probe: true, ..Contents::default() };
         self.record(now, number, len, contents, &[], shared);
         true
     }

@@ -70,6 +70,8 @@ pub(crate) struct Peer {
     pub(crate) readable: bool,
     /// In the engine's list of peers whose acks wait for the next turn.
     pub(crate) ack_waits: bool,
+    /// `Up` waits until the sessions before were announced as ended.
+    up_to_tell: bool,
     /// When a watched peer was last asked for a sign of life.
     kept_alive: Instant,
 }
@@ -140,6 +142,7 @@ impl Peer {
             queued: false,
             readable: false,
             ack_waits: false,
+            up_to_tell: false,
             kept_alive: now,
         }
     }
@@ -167,9 +170,10 @@ impl Peer {
 
     /// Something authentic came at `now`.
     fn hear(&mut self, now: Instant, shared: &mut Shared) {
-        if self.life.hear(now) && self.lingering.is_none() {
+        if self.lingering.is_none() && self.life.hear(now) {
             self.last_refusal = None;
-            shared.events.push_back(Event::Up { node: self.node });
+            self.up_to_tell = true;
+            self.say_farewell(shared);
         }
     }
 
@@ -200,6 +204,7 @@ impl Peer {
             .collect();
         self.closing = Closing::Open;
         self.accepted = None;
+        self.up_to_tell = false;
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
             let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
@@ -225,7 +230,7 @@ impl Peer {
         self.end(now, EndReason::Protocol(error), shared);
     }
 
-    /// Announces the ends of sessions whose messages were all taken.
+    /// Announces the ends of sessions whose messages were all taken, then the link that came up since.
     pub(crate) fn say_farewell(&mut self, shared: &mut Shared) {
         while let Some(first) = self.farewells.front()
             && first.messages.is_empty()
@@ -233,6 +238,9 @@ impl Peer {
         {
             shared.memory.release(farewell.window, farewell.large);
             shared.events.push_back(farewell.into_event(self.node));
+        }
+        if self.farewells.is_empty() && core::mem::take(&mut self.up_to_tell) {
+            shared.events.push_back(Event::Up { node: self.node });
         }
     }
 

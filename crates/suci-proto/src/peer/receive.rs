@@ -5,7 +5,7 @@ use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
-use crate::recovery::{AckSummary, LossSummary};
+use crate::recovery::{AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
 use crate::wire::{self, CLOSE_FINISHED, Credit, Frame};
@@ -72,9 +72,11 @@ impl Peer {
         for frame in wire::frames(payload) {
             let frame = frame?;
             effects.eliciting |= frame.is_eliciting();
+            if self.lingering.is_some() && !serves_the_dead(&frame) {
+                continue;
+            }
             match frame {
-                Frame::Frag(frag) if self.lingering.is_none() => self.session.inbox.on_frag(&frag)?,
-                Frame::Frag(_) => {}
+                Frame::Frag(frag) => self.session.inbox.on_frag(&frag)?,
                 Frame::Ack(ack) => self.on_ack(now, &ack, effects, shared)?,
                 other => self.take_control(now, &other, effects, shared)?,
             }
@@ -181,6 +183,10 @@ impl Peer {
                 CLOSE_FINISHED => EndReason::Closed,
                 code => EndReason::PeerProtocol(code),
             };
+            // What was in flight belonged to the session that is over.
+            let rtt = connection.recovery.rtt().smoothed();
+            let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
+            connection.recovery = Recovery::new(next, rtt);
             self.finish_session(now, reason, shared);
             self.lingering = Some(now + linger);
         }
@@ -212,6 +218,11 @@ impl Peer {
             });
         }
     }
+}
+
+/// Whether a frame still means something on a connection whose session is over.
+fn serves_the_dead(frame: &Frame<'_>) -> bool {
+    matches!(frame, Frame::Ack(_) | Frame::Ping | Frame::Close(_) | Frame::Challenge(_))
 }
 
 impl Connection {
