@@ -65,6 +65,9 @@ fn f05_ranges_below_zero_are_refused() {
     assert!(refused(&raw(5, &[1, 0, 2, 2])));
     assert!(refused(&raw(5, &[1, 0, 4, 0])));
     assert!(refused(&raw(1, &[1, 0, 0, 0])));
+    // 20..=20, 8..=18, then 6 down: counted from the lower end of the range above.
+    assert!(!refused(&raw(20, &[2, 0, 0, 10, 0, 6])));
+    assert!(refused(&raw(20, &[2, 0, 0, 10, 0, 7])));
     assert!(refused(&raw(u64::MAX, &[1, 0, u64::MAX, u64::MAX])));
 }
 
