@@ -540,5 +540,9 @@ impl Outbox {
                 self.completions.push_back(completion);
             }
         }
+        if channel.turn.parked.is_some() {
+            // With all before it delivered, a message may ask instead of waiting for credit.
+            self.activate(place);
+        }
     }
 }

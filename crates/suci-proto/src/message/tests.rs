@@ -65,7 +65,11 @@ fn inbox() -> Inbox {
 /// Bytes that tell any two offsets of any two messages apart, more or less.
 fn content(seed: u64, len: usize) -> Bytes {
     (0..len as u64)
-        .map(|at| (at.wrapping_add(seed << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .map(|at| {
+            (at.wrapping_add(seed << 32)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                >> 56) as u8
+        })
         .collect()
 }
 
@@ -99,7 +103,13 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
                 Frame::Rts(rts).put(&mut bytes);
                 (sent, false)
             }
-            Piece::Data { head, payload, range, last, sent } => {
+            Piece::Data {
+                head,
+                payload,
+                range,
+                last,
+                sent,
+            } => {
                 head.put(&mut bytes, range.len(), last);
                 bytes.extend_from_slice(&payload[range]);
                 (sent, last)
@@ -119,7 +129,10 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
 /// All packets that may go now.
 fn packets(outbox: &mut Outbox, full: usize) -> Vec<Packet> {
     let packets = std::iter::from_fn(|| packet(outbox, full)).collect();
-    assert!(!outbox.has_sendable(), "nothing but what does not fit an empty packet is left");
+    assert!(
+        !outbox.has_sendable(),
+        "nothing but what does not fit an empty packet is left"
+    );
     packets
 }
 
@@ -157,7 +170,11 @@ fn answers(inbox: &mut Inbox, outbox: &mut Outbox) {
 fn answer_one(answer: Answer, outbox: &mut Outbox) {
     match answer {
         Answer::Cts { channel, message } => outbox.on_cts(channel, message).unwrap(),
-        Answer::Refuse { channel, message, reason } => {
+        Answer::Refuse {
+            channel,
+            message,
+            reason,
+        } => {
             outbox.on_refused(channel, message, reason).unwrap();
         }
         Answer::MaxChannel { channel, limit } => outbox.set_channel_limit(channel, limit),
@@ -169,33 +186,66 @@ fn pop_all(inbox: &mut Inbox) -> Vec<Message> {
 }
 
 fn completions(outbox: &mut Outbox) -> Vec<(u64, Outcome)> {
-    std::iter::from_fn(|| outbox.poll_completion()).map(|c| (c.number, c.outcome)).collect()
+    std::iter::from_fn(|| outbox.poll_completion())
+        .map(|c| (c.number, c.outcome))
+        .collect()
 }
 
 /// A piece of a message of `total` bytes on channel 0, with the right content unless `data` says else.
 fn frag(message: u64, total: u64, offset: u64, data: &[u8]) -> Frag<'_> {
     let end = offset + data.len() as u64 == total;
-    let start =
-        (offset == 0).then_some(Start { total, tag: 5, kind: Kind::USER, user_header: b"h" });
-    Frag { channel: C0, message, offset, end, start, data }
+    let start = (offset == 0).then_some(Start {
+        total,
+        tag: 5,
+        kind: Kind::USER,
+        user_header: b"h",
+    });
+    Frag {
+        channel: C0,
+        message,
+        offset,
+        end,
+        start,
+        data,
+    }
 }
 
 fn rts(message: u64, total: u64) -> Rts<'static> {
-    Rts { channel: C0, message, total, tag: 5, kind: Kind::USER, user_header: b"h" }
+    Rts {
+        channel: C0,
+        message,
+        total,
+        tag: 5,
+        kind: Kind::USER,
+        user_header: b"h",
+    }
 }
 
 #[test]
 fn whole_messages_with_consecutive_numbers_merge() {
-    let whole = |channel, first, count| SentFrame::Whole { channel, first, count };
+    let whole = |channel, first, count| SentFrame::Whole {
+        channel,
+        first,
+        count,
+    };
     let mut last = whole(C0, 3, 2);
     assert!(merge(&mut last, whole(C0, 5, 1)));
     assert_eq!(last, whole(C0, 3, 3));
     assert!(!merge(&mut last, whole(C0, 7, 1)), "a gap");
     assert!(!merge(&mut last, whole(C0, 5, 1)), "backwards");
     assert!(!merge(&mut last, whole(C1, 6, 1)), "another channel");
-    assert!(!merge(&mut last, SentFrame::Rts { channel: C0, message: 6 }));
+    assert!(!merge(
+        &mut last,
+        SentFrame::Rts {
+            channel: C0,
+            message: 6
+        }
+    ));
     let mut full = whole(C0, 0, u32::MAX);
-    assert!(!merge(&mut full, whole(C0, u64::from(u32::MAX), 1)), "the count is full");
+    assert!(
+        !merge(&mut full, whole(C0, u64::from(u32::MAX), 1)),
+        "the count is full"
+    );
     let mut end = whole(C0, u64::MAX, 1);
     assert!(!merge(&mut end, whole(C0, 0, 1)), "numbers do not wrap");
     assert_eq!(last, whole(C0, 3, 3), "a refused merge changes nothing");

@@ -52,7 +52,10 @@ fn small_buffers_are_exact_and_not_kept() {
 fn writes_stay_inside_the_message() {
     let mut buffer = Pool::new(0).take(5_000);
     assert!(buffer.write(4_990, &[1; 10]));
-    assert!(!buffer.write(4_991, &[1; 10]), "the class has room, the message has not");
+    assert!(
+        !buffer.write(4_991, &[1; 10]),
+        "the class has room, the message has not"
+    );
     assert!(!buffer.write(usize::MAX, &[1; 10]));
     assert!(buffer.resize(class(5_000)));
     assert!(!buffer.resize(class(5_000) + 1));
@@ -79,7 +82,10 @@ fn small_messages_share_a_chunk() {
         .windows(2)
         .filter(|pair| pair[0].as_ptr().wrapping_add(5) == pair[1].as_ptr())
         .count();
-    assert!(neighbours > 1_980, "{neighbours} of 2,000 beside their predecessor");
+    assert!(
+        neighbours > 1_980,
+        "{neighbours} of 2,000 beside their predecessor"
+    );
     for (n, bytes) in (0..2_000_u32).zip(&kept) {
         assert_eq!(bytes[0], n as u8);
         assert_eq!(bytes[1..], n.to_le_bytes());

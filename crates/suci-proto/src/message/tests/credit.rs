@@ -14,15 +14,30 @@ fn a_channel_sends_up_to_its_limit_and_says_so_once() {
     let mut outbox = bare(1_000, 1 << 20);
     push(&mut outbox, C0, 0..10, 36);
     let sent = packets(&mut outbox, ROOM);
-    assert_eq!(sent[0].sent, [SentFrame::Whole { channel: C0, first: 0, count: 10 }], "1,000 B");
+    assert_eq!(
+        sent[0].sent,
+        [SentFrame::Whole {
+            channel: C0,
+            first: 0,
+            count: 10
+        }],
+        "1,000 B"
+    );
     push(&mut outbox, C0, 10..11, 0);
     assert!(!outbox.has_sendable());
-    assert_eq!(outbox.blocked_by_channel().collect::<Vec<_>>(), [(C0, 1_000)]);
+    assert_eq!(
+        outbox.blocked_by_channel().collect::<Vec<_>>(),
+        [(C0, 1_000)]
+    );
     assert_eq!(outbox.blocked_by_session(), None);
     assert_eq!(outbox.poll_channel_blocked(), Some((C0, 1_000)));
     assert_eq!(outbox.poll_channel_blocked(), None);
     outbox.on_lost(&SentFrame::ChannelBlocked { channel: C0 });
-    assert_eq!(outbox.poll_channel_blocked(), Some((C0, 1_000)), "the report was lost");
+    assert_eq!(
+        outbox.poll_channel_blocked(),
+        Some((C0, 1_000)),
+        "the report was lost"
+    );
 
     outbox.set_channel_limit(C0, 1_063);
     assert!(!outbox.has_sendable(), "one byte short");
@@ -41,15 +56,24 @@ fn the_session_limit_holds_over_all_channels() {
     let mut outbox = bare(1 << 20, 1_000);
     push(&mut outbox, C0, 0..1, 436);
     push(&mut outbox, C1, 0..1, 436);
+    assert_eq!(packets(&mut outbox, ROOM).len(), 1);
     push(&mut outbox, C1, 1..2, 0);
     push(&mut outbox, C0, 1..2, 0);
-    assert_eq!(packets(&mut outbox, ROOM).len(), 1);
+    assert!(!outbox.has_sendable());
     assert_eq!(outbox.session_credit(), (1_000, 1_000));
     assert_eq!(outbox.blocked_by_session(), Some(1_000));
-    assert_eq!(outbox.poll_channel_blocked(), None, "the channels have credit");
+    assert_eq!(
+        outbox.poll_channel_blocked(),
+        None,
+        "the channels have credit"
+    );
     outbox.set_session_limit(900);
     outbox.set_session_limit(1_064);
-    assert_eq!(packets(&mut outbox, ROOM)[0].sent.len(), 1, "one of the two");
+    assert_eq!(
+        packets(&mut outbox, ROOM)[0].sent.len(),
+        1,
+        "one of the two"
+    );
     assert_eq!(outbox.blocked_by_session(), Some(1_064));
     outbox.set_session_limit(1_128);
     assert_eq!(packets(&mut outbox, ROOM).len(), 1);
@@ -62,7 +86,11 @@ fn f19_a_blocked_channel_does_not_block_others() {
     push(&mut outbox, C0, 0..20, 100);
     push(&mut outbox, C1, 0..1, 100);
     let sent = packets(&mut outbox, ROOM);
-    let c1 = SentFrame::Whole { channel: C1, first: 0, count: 1 };
+    let c1 = SentFrame::Whole {
+        channel: C1,
+        first: 0,
+        count: 1,
+    };
     assert!(sent.iter().any(|packet| packet.sent.contains(&c1)));
 }
 
@@ -80,7 +108,10 @@ fn retransmissions_need_no_credit() {
 
 #[test]
 fn only_the_ride_goes_before_the_handshake() {
-    let mut outbox = Outbox::new(OutboxLimits { ride: 200, ..limits() });
+    let mut outbox = Outbox::new(OutboxLimits {
+        ride: 200,
+        ..limits()
+    });
     push(&mut outbox, C0, 0..3, 36);
     assert_eq!(packets(&mut outbox, ROOM)[0].sent.len(), 1);
     assert_eq!(outbox.session_credit(), (200, 200));
@@ -106,7 +137,13 @@ fn consumption_moves_both_limits() {
         assert_eq!(inbox.session_limit(), before + 10_065);
         assert_eq!(inbox.memory_used(), 0);
         if let Some(answer) = inbox.poll_answer() {
-            assert_eq!(answer, Answer::MaxChannel { channel: C0, limit: window + charged });
+            assert_eq!(
+                answer,
+                Answer::MaxChannel {
+                    channel: C0,
+                    limit: window + charged
+                }
+            );
             assert!(charged >= window / 4);
             assert!(!inbox.has_answers());
         }
@@ -118,7 +155,11 @@ fn consumption_moves_both_limits() {
 fn f19_a_lost_limit_is_repeated() {
     let mut inbox = inbox();
     inbox.repeat_limit(C1);
-    assert_eq!(inbox.poll_answer(), None, "a channel never seen needs no frame");
+    assert_eq!(
+        inbox.poll_answer(),
+        None,
+        "a channel never seen needs no frame"
+    );
     inbox.on_frag(&frag(0, 100, 0, &[0; 100])).unwrap();
     inbox.pop().unwrap();
     assert!(!inbox.has_answers(), "not worth a frame");
@@ -138,34 +179,75 @@ fn f03_data_beyond_the_credit_is_refused_before_memory_is_taken() {
     let window = inbox_limits().channel_window;
     let mut inbox = inbox();
     let error = Err(ProtocolError::MemoryCredit(0));
-    assert_eq!(inbox.on_frag(&frag(0, window, 0, &[0; 10])), error, "a claimed length counts");
-    assert_eq!(inbox.on_frag(&frag(0, 1 << 47, (1 << 47) - 1, &[0])), error, "so does an offset");
-    assert_eq!(inbox.on_frag(&frag(window / 64, 1, 0, &[0])), error, "so do messages not seen");
+    assert_eq!(
+        inbox.on_frag(&frag(0, window, 0, &[0; 10])),
+        error,
+        "a claimed length counts"
+    );
+    assert_eq!(
+        inbox.on_frag(&frag(0, 1 << 47, (1 << 47) - 1, &[0])),
+        error,
+        "so does an offset"
+    );
+    assert_eq!(
+        inbox.on_frag(&frag(window / 64, 1, 0, &[0])),
+        error,
+        "so do messages not seen"
+    );
     assert_eq!(inbox.on_frag(&frag(u64::MAX, 1, 0, &[0])), error);
     assert_eq!(inbox.memory_used(), 0);
     let fits = window - 65;
-    assert_eq!(inbox.on_frag(&frag(0, fits, 0, &[0; 10])), Ok(()), "up to the last byte");
+    assert_eq!(
+        inbox.on_frag(&frag(0, fits, 0, &[0; 10])),
+        Ok(()),
+        "up to the last byte"
+    );
     assert_eq!(inbox.memory_used(), window);
     assert_eq!(inbox.on_frag(&frag(1, 0, 0, &[])), error);
-    assert_eq!(inbox.on_frag(&frag(0, fits, 10, &[0; 10])), Ok(()), "what is charged may come");
+    assert_eq!(
+        inbox.on_frag(&frag(0, fits, 10, &[0; 10])),
+        Ok(()),
+        "what is charged may come"
+    );
 }
 
 #[test]
 fn f03_the_session_is_checked_over_its_channels() {
-    let limits = InboxLimits { session_window: 1_000, ..inbox_limits() };
+    let limits = InboxLimits {
+        session_window: 1_000,
+        ..inbox_limits()
+    };
     let mut inbox = Inbox::new(limits, Pool::new(0));
     let one = |channel, len: usize| {
-        let start = Start { total: len as u64, tag: 0, kind: Kind::USER, user_header: &[] };
+        let start = Start {
+            total: len as u64,
+            tag: 0,
+            kind: Kind::USER,
+            user_header: &[],
+        };
         let channel = ChannelId(channel);
         let data = &[0; 1_000][..len];
-        Frag { channel, message: 0, offset: 0, end: true, start: Some(start), data }
+        Frag {
+            channel,
+            message: 0,
+            offset: 0,
+            end: true,
+            start: Some(start),
+            data,
+        }
     };
     inbox.on_frag(&one(0, 436)).unwrap();
     inbox.on_frag(&one(1, 436)).unwrap();
-    assert_eq!(inbox.on_frag(&one(2, 0)), Err(ProtocolError::MemoryCredit(2)));
+    assert_eq!(
+        inbox.on_frag(&one(2, 0)),
+        Err(ProtocolError::MemoryCredit(2))
+    );
     inbox.pop().unwrap();
     inbox.on_frag(&one(2, 436)).unwrap();
-    assert_eq!(inbox.on_frag(&one(3, 0)), Err(ProtocolError::MemoryCredit(3)));
+    assert_eq!(
+        inbox.on_frag(&one(3, 0)),
+        Err(ProtocolError::MemoryCredit(3))
+    );
 }
 
 #[test]
@@ -174,21 +256,43 @@ fn messages_not_seen_count_until_their_length_is_known() {
     inbox.on_frag(&frag(3, 10, 0, &[0; 10])).unwrap();
     assert_eq!(inbox.memory_used(), 3 * 64 + 75);
     inbox.on_frag(&frag(1, 2_000, 900, &[0; 100])).unwrap();
-    assert_eq!(inbox.memory_used(), 2 * 64 + 75 + 64 + 1_000, "as far as seen");
+    assert_eq!(
+        inbox.memory_used(),
+        2 * 64 + 75 + 64 + 1_000,
+        "as far as seen"
+    );
     inbox.on_frag(&frag(1, 2_000, 1_900, &[0; 100])).unwrap();
-    assert_eq!(inbox.memory_used(), 2 * 64 + 75 + 64 + 2_000, "the end tells the length");
+    assert_eq!(
+        inbox.memory_used(),
+        2 * 64 + 75 + 64 + 2_000,
+        "the end tells the length"
+    );
     inbox.on_frag(&frag(1, 2_000, 0, &[0; 900])).unwrap();
-    assert_eq!(inbox.memory_used(), 2 * 64 + 75 + 65 + 2_000, "the header too");
+    assert_eq!(
+        inbox.memory_used(),
+        2 * 64 + 75 + 65 + 2_000,
+        "the header too"
+    );
 }
 
 #[test]
 fn windows_shared_out_later_never_take_credit_back() {
-    let limits = InboxLimits { channel_window: 0, session_window: 0, ..inbox_limits() };
+    let limits = InboxLimits {
+        channel_window: 0,
+        session_window: 0,
+        ..inbox_limits()
+    };
     let mut inbox = Inbox::new(limits, Pool::new(0));
     assert_eq!((inbox.session_limit(), inbox.session_window()), (0, 0));
-    assert_eq!(inbox.on_frag(&frag(0, 1, 0, b"x")), Err(ProtocolError::MemoryCredit(0)));
+    assert_eq!(
+        inbox.on_frag(&frag(0, 1, 0, b"x")),
+        Err(ProtocolError::MemoryCredit(0))
+    );
     inbox.set_windows(40_000, 80_000);
-    assert_eq!((inbox.session_limit(), inbox.session_window()), (80_000, 80_000));
+    assert_eq!(
+        (inbox.session_limit(), inbox.session_window()),
+        (80_000, 80_000)
+    );
     assert_eq!(inbox.channel_window(), 40_000);
     while inbox.poll_answer().is_some() {}
 
@@ -196,12 +300,24 @@ fn windows_shared_out_later_never_take_credit_back() {
     inbox.set_windows(100_000, 200_000);
     assert_eq!(inbox.session_limit(), 200_000);
     assert_eq!(inbox.channel_window(), 40_000, "what handshakes say stays");
-    assert_eq!(inbox.poll_answer(), Some(Answer::MaxChannel { channel: C0, limit: 100_000 }));
-    let other = Frag { channel: C1, ..frag(0, 1, 0, b"x") };
+    assert_eq!(
+        inbox.poll_answer(),
+        Some(Answer::MaxChannel {
+            channel: C0,
+            limit: 100_000
+        })
+    );
+    let other = Frag {
+        channel: C1,
+        ..frag(0, 1, 0, b"x")
+    };
     inbox.on_frag(&other).unwrap();
     assert_eq!(
         inbox.poll_answer(),
-        Some(Answer::MaxChannel { channel: C1, limit: 100_000 }),
+        Some(Answer::MaxChannel {
+            channel: C1,
+            limit: 100_000
+        }),
         "a channel opened later began with 40,000"
     );
     inbox.set_windows(20_000, 20_000);
@@ -217,12 +333,22 @@ fn a_window_smaller_than_a_message_makes_it_ask() {
     push(&mut outbox, C0, 0..1, 1_000);
     push(&mut outbox, C0, 1..2, 30_000);
     let first = packets(&mut outbox, ROOM);
-    assert_eq!(first.len(), 1, "30,000 B wait for credit as long as it may come");
+    assert_eq!(
+        first.len(),
+        1,
+        "30,000 B wait for credit as long as it may come"
+    );
     assert_eq!(outbox.blocked_by_session(), Some(20_000));
     acked(&mut outbox, &first[0]);
     assert!(outbox.has_sendable(), "now nothing else could bring it");
     let asked = packets(&mut outbox, ROOM);
-    assert_eq!(asked[0].sent, [SentFrame::Rts { channel: C0, message: 1 }]);
+    assert_eq!(
+        asked[0].sent,
+        [SentFrame::Rts {
+            channel: C0,
+            message: 1
+        }]
+    );
     assert_eq!(outbox.session_credit().0, 1_064 + 64);
 
     let mut outbox = bare(200_000, 100);

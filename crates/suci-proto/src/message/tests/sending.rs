@@ -7,7 +7,14 @@ fn small_messages_share_packets_and_are_remembered_as_one() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..40, 32);
     let first = packet(&mut outbox, ROOM).unwrap();
-    let [SentFrame::Whole { first: 0, count, .. }] = first.sent[..] else { panic!("{first:?}") };
+    let [
+        SentFrame::Whole {
+            first: 0, count, ..
+        },
+    ] = first.sent[..]
+    else {
+        panic!("{first:?}")
+    };
     assert!(count >= 30, "{count} messages of 32 B in a packet");
 }
 
@@ -15,8 +22,17 @@ fn small_messages_share_packets_and_are_remembered_as_one() {
 fn a_message_goes_whole_into_the_next_packet_rather_than_cut() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..3, 800);
-    let sent: Vec<_> = packets(&mut outbox, ROOM).into_iter().map(|p| p.sent).collect();
-    let whole = |first| vec![SentFrame::Whole { channel: C0, first, count: 1 }];
+    let sent: Vec<_> = packets(&mut outbox, ROOM)
+        .into_iter()
+        .map(|p| p.sent)
+        .collect();
+    let whole = |first| {
+        vec![SentFrame::Whole {
+            channel: C0,
+            first,
+            count: 1,
+        }]
+    };
     assert_eq!(sent, [whole(0), whole(1), whole(2)]);
 }
 
@@ -26,7 +42,11 @@ fn a_long_message_is_cut_into_full_packets_without_slivers() {
     push(&mut outbox, C0, 0..1, 300);
     push(&mut outbox, C0, 1..2, 50_000);
     let packets = packets(&mut outbox, ROOM);
-    assert_eq!(packets[0].sent.len(), 2, "the long one begins in the first packet");
+    assert_eq!(
+        packets[0].sent.len(),
+        2,
+        "the long one begins in the first packet"
+    );
     for packet in &packets[..packets.len() - 1] {
         assert!(packet.bytes.len() == ROOM, "full");
     }
@@ -41,8 +61,18 @@ fn a_long_message_is_cut_into_full_packets_without_slivers() {
     push(&mut outbox, C0, 2..3, 1_350);
     push(&mut outbox, C0, 3..4, 50_000);
     let sliver = packet(&mut outbox, ROOM).unwrap();
-    assert_eq!(sliver.sent, [SentFrame::Whole { channel: C0, first: 2, count: 1 }]);
-    assert!(ROOM - sliver.bytes.len() < MIN_PIECE + 10, "less than a piece was left over");
+    assert_eq!(
+        sliver.sent,
+        [SentFrame::Whole {
+            channel: C0,
+            first: 2,
+            count: 1
+        }]
+    );
+    assert!(
+        ROOM - sliver.bytes.len() < MIN_PIECE + 10,
+        "less than a piece was left over"
+    );
 }
 
 #[test]
@@ -62,30 +92,63 @@ fn every_field_arrives() {
         for packet in packets(&mut outbox, ROOM) {
             take(&mut inbox, &packet).unwrap();
         }
-        let Outgoing { channel, tag, kind, user_header, payload, .. } = sent;
-        let expected = Message { channel, number, tag, kind, user_header, payload };
+        let Outgoing {
+            channel,
+            tag,
+            kind,
+            user_header,
+            payload,
+            ..
+        } = sent;
+        let expected = Message {
+            channel,
+            number,
+            tag,
+            kind,
+            user_header,
+            payload,
+        };
         assert_eq!(inbox.pop(), Some(expected));
     }
 }
 
 #[test]
 fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
-    let limits = OutboxLimits { max_queued_bytes: 1_000, max_queued_messages: 3, ..limits() };
+    let limits = OutboxLimits {
+        max_queued_bytes: 1_000,
+        max_queued_messages: 3,
+        ..limits()
+    };
     let mut outbox = Outbox::new(limits);
     outbox.set_initial_channel_limit(1 << 20);
     outbox.set_session_limit(1 << 20);
     push(&mut outbox, C0, 0..1, 5_000);
-    assert_eq!((outbox.queued_messages(), outbox.queued_bytes()), (1, 5_000), "alone, however long");
+    assert_eq!(
+        (outbox.queued_messages(), outbox.queued_bytes()),
+        (1, 5_000),
+        "alone, however long"
+    );
     let more = message(C0, content(1, 1));
-    assert_eq!(outbox.push(more.clone()), Err(PushError::Full(more.clone())));
+    assert_eq!(
+        outbox.push(more.clone()),
+        Err(PushError::Full(more.clone()))
+    );
     let sent = packets(&mut outbox, ROOM);
-    assert_eq!(outbox.push(more.clone()), Err(PushError::Full(more)), "sent is not acknowledged");
+    assert_eq!(
+        outbox.push(more.clone()),
+        Err(PushError::Full(more)),
+        "sent is not acknowledged"
+    );
     sent.iter().for_each(|packet| acked(&mut outbox, packet));
     assert!(outbox.is_empty());
     assert_eq!(outbox.queued_bytes(), 0);
     push(&mut outbox, C0, 1..4, 0);
     let fourth = message(C0, Bytes::new());
-    assert_eq!(outbox.push(fourth.clone()), Err(PushError::Full(fourth)), "three messages");
+    assert_eq!(
+        outbox.push(fourth.clone()),
+        Err(PushError::Full(fourth)),
+        "three messages"
+    );
     assert_eq!(outbox.accepted(), 4);
     assert_eq!(outbox.queue_len(C0), 3);
 }
@@ -94,7 +157,9 @@ fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
 fn f04_channels_are_bounded() {
     let mut outbox = outbox();
     for channel in 0..MAX_CHANNELS as u32 {
-        outbox.push(message(ChannelId(channel), Bytes::new())).unwrap();
+        outbox
+            .push(message(ChannelId(channel), Bytes::new()))
+            .unwrap();
     }
     let over = message(ChannelId(u32::MAX), Bytes::new());
     assert_eq!(outbox.push(over.clone()), Err(PushError::Channels(over)));
@@ -105,7 +170,11 @@ fn f04_channels_are_bounded() {
 fn completions_come_in_order_and_only_if_wanted() {
     let mut outbox = outbox();
     for notify in [true, false, true] {
-        let message = Outgoing { notify, token: 70, ..message(C0, content(0, 1_000)) };
+        let message = Outgoing {
+            notify,
+            token: 70,
+            ..message(C0, content(0, 1_000))
+        };
         outbox.push(message).unwrap();
     }
     let packets = packets(&mut outbox, ROOM);
@@ -117,7 +186,14 @@ fn completions_come_in_order_and_only_if_wanted() {
     assert_eq!(outbox.delivered(C0), 3);
     let first = outbox.poll_completion().unwrap();
     let (outcome, reason) = (Outcome::Delivered, None);
-    let expected = Completion { channel: C0, number: 0, token: 70, notify: true, outcome, reason };
+    let expected = Completion {
+        channel: C0,
+        number: 0,
+        token: 70,
+        notify: true,
+        outcome,
+        reason,
+    };
     assert_eq!(first, expected);
     assert_eq!(completions(&mut outbox), [(2, Outcome::Delivered)]);
 }
@@ -142,7 +218,11 @@ fn lost_small_messages_are_sent_again_and_before_new_ones() {
     push(&mut outbox, C0, 3..4, 100);
     lost(&mut outbox, &gone);
     let again = packet(&mut outbox, ROOM).unwrap();
-    let whole = |first, count| SentFrame::Whole { channel: C0, first, count };
+    let whole = |first, count| SentFrame::Whole {
+        channel: C0,
+        first,
+        count,
+    };
     assert_eq!(again.sent, [whole(0, 4)], "0 to 2, then 3");
     take(&mut inbox, &again).unwrap();
     assert_eq!(pop_all(&mut inbox).len(), 4);
@@ -171,15 +251,26 @@ fn of_a_long_message_only_the_lost_range_is_repeated() {
     push(&mut outbox, C0, 0..1, 20_000);
     let sent = packets(&mut outbox, ROOM);
     for (at, packet) in sent.iter().enumerate() {
-        if at == 3 { lost(&mut outbox, packet) } else { acked(&mut outbox, packet) }
+        if at == 3 {
+            lost(&mut outbox, packet)
+        } else {
+            acked(&mut outbox, packet)
+        }
     }
     let again = packets(&mut outbox, ROOM);
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].sent, sent[3].sent);
     assert_eq!(again[0].bytes.len(), sent[3].bytes.len());
     // What was acknowledged by another packet is not repeated.
-    let SentFrame::Part { start, end, .. } = sent[3].sent[0] else { panic!() };
-    let wider = SentFrame::Part { channel: C0, message: 0, start: start - 500, end: end + 500 };
+    let SentFrame::Part { start, end, .. } = sent[3].sent[0] else {
+        panic!()
+    };
+    let wider = SentFrame::Part {
+        channel: C0,
+        message: 0,
+        start: start - 500,
+        end: end + 500,
+    };
     outbox.on_lost(&wider);
     assert_eq!(packets(&mut outbox, ROOM)[0].sent, sent[3].sent);
     acked(&mut outbox, &again[0]);
@@ -192,7 +283,14 @@ fn f27_a_whole_message_is_cut_when_packets_become_smaller() {
         let (mut outbox, mut inbox) = (outbox(), inbox());
         push(&mut outbox, C0, 0..1, 8_000);
         let jumbo = packet(&mut outbox, 9_000).unwrap();
-        assert_eq!(jumbo.sent, [SentFrame::Whole { channel: C0, first: 0, count: 1 }]);
+        assert_eq!(
+            jumbo.sent,
+            [SentFrame::Whole {
+                channel: C0,
+                first: 0,
+                count: 1
+            }]
+        );
         lost(&mut outbox, &jumbo);
         let pieces = packets(&mut outbox, 1_172);
         assert_eq!(pieces.len(), 7);
@@ -253,8 +351,11 @@ fn the_end_gives_every_outstanding_message_one_outcome() {
     let sent: Vec<_> = (0..10).map_while(|_| packet(&mut outbox, ROOM)).collect();
     acked(&mut outbox, &sent[0]);
     acked(&mut outbox, &sent[2]);
-    let outcomes: Vec<_> =
-        outbox.end().into_iter().map(|c| (c.channel.0, c.number, c.outcome)).collect();
+    let outcomes: Vec<_> = outbox
+        .end()
+        .into_iter()
+        .map(|c| (c.channel.0, c.number, c.outcome))
+        .collect();
     let expected = [
         (0, 1, Unknown),
         (0, 2, Delivered),
@@ -265,7 +366,11 @@ fn the_end_gives_every_outstanding_message_one_outcome() {
         (1, 1, NotDelivered),
     ];
     assert_eq!(outcomes, expected);
-    assert_eq!(completions(&mut outbox), [(0, Delivered)], "what was complete before stays");
+    assert_eq!(
+        completions(&mut outbox),
+        [(0, Delivered)],
+        "what was complete before stays"
+    );
     assert!(outbox.end().is_empty(), "once");
     assert!(outbox.is_empty() && !outbox.has_sendable());
     assert_eq!(outbox.blocked_by_session(), None);

@@ -1,0 +1,327 @@
+//! The inbox: order, duplicates, and pieces that do not fit together.
+
+use super::*;
+
+fn numbers(inbox: &mut Inbox) -> Vec<(u32, u64)> {
+    pop_all(inbox)
+        .iter()
+        .map(|m| (m.channel.0, m.number))
+        .collect()
+}
+
+#[test]
+fn messages_are_taken_in_order_whatever_order_they_come_in() {
+    let mut inbox = inbox();
+    for number in [2, 1, 4] {
+        inbox.on_frag(&frag(number, 1, 0, b"x")).unwrap();
+        assert!(!inbox.has_ready());
+    }
+    inbox.on_frag(&frag(0, 1, 0, b"x")).unwrap();
+    assert!(inbox.has_ready());
+    assert_eq!(numbers(&mut inbox), [(0, 0), (0, 1), (0, 2)]);
+    inbox.on_frag(&frag(3, 1, 0, b"x")).unwrap();
+    assert_eq!(numbers(&mut inbox), [(0, 3), (0, 4)]);
+    assert_eq!(inbox.received(), 5);
+}
+
+#[test]
+fn channels_have_turns_and_do_not_wait_for_each_other() {
+    let mut inbox = inbox();
+    inbox
+        .on_frag(&Frag {
+            channel: ChannelId(9),
+            ..frag(1, 1, 0, b"x")
+        })
+        .unwrap();
+    for number in 0..3 {
+        inbox.on_frag(&frag(number, 1, 0, b"x")).unwrap();
+    }
+    inbox
+        .on_frag(&Frag {
+            channel: C1,
+            ..frag(0, 1, 0, b"x")
+        })
+        .unwrap();
+    assert_eq!(numbers(&mut inbox), [(0, 0), (1, 0), (0, 1), (0, 2)]);
+}
+
+#[test]
+fn f10_duplicates_are_ignored() {
+    let mut inbox = inbox();
+    let long = content(0, 3_000);
+    for _ in 0..2 {
+        inbox.on_frag(&frag(0, 5, 0, b"hello")).unwrap();
+        inbox.on_frag(&frag(1, 3_000, 0, &long[..1_000])).unwrap();
+        inbox
+            .on_frag(&frag(1, 3_000, 1_000, &long[1_000..]))
+            .unwrap();
+    }
+    assert_eq!(inbox.received(), 2);
+    assert_eq!(inbox.memory_used(), 70 + 3_065);
+    assert_eq!(numbers(&mut inbox), [(0, 0), (0, 1)]);
+    inbox.on_frag(&frag(0, 5, 0, b"hello")).unwrap();
+    inbox.on_frag(&frag(1, 3_000, 0, &long[..1_000])).unwrap();
+    assert!(!inbox.has_ready());
+    assert_eq!((inbox.received(), inbox.memory_used()), (2, 0));
+}
+
+#[test]
+fn f07_overlapping_fragments_first_bytes_win() {
+    let mut inbox = inbox();
+    inbox.on_frag(&frag(0, 1_000, 200, &[1; 200])).unwrap();
+    inbox.on_frag(&frag(0, 1_000, 600, &[2; 200])).unwrap();
+    inbox.on_frag(&frag(0, 1_000, 0, &[3; 900])).unwrap();
+    assert!(!inbox.has_ready());
+    inbox.on_frag(&frag(0, 1_000, 100, &[4; 900])).unwrap();
+    let payload = inbox.pop().unwrap().payload;
+    let mut expected = vec![3; 900];
+    expected[200..400].fill(1);
+    expected[600..800].fill(2);
+    expected.extend_from_slice(&[4; 100]);
+    assert_eq!(payload, expected);
+}
+
+#[test]
+fn f07_the_length_is_pinned_by_who_tells_it_first() {
+    let error = Err(ProtocolError::Contradiction {
+        channel: 0,
+        message: 0,
+    });
+    let tail = |offset, len: usize| Frag {
+        end: true,
+        ..frag(0, 0, offset, &[0; 2_000][..len])
+    };
+
+    let mut inbox = inbox();
+    inbox.on_frag(&frag(0, 1_000, 0, &[0; 100])).unwrap();
+    assert_eq!(
+        inbox.on_frag(&frag(0, 1_001, 0, &[0; 100])),
+        error,
+        "another first piece"
+    );
+    assert_eq!(inbox.on_frag(&tail(900, 101)), error, "an end too late");
+    assert_eq!(inbox.on_frag(&tail(500, 100)), error, "an end too early");
+    assert_eq!(
+        inbox.on_frag(&frag(0, 5_000, 950, &[0; 51])),
+        error,
+        "bytes beyond it"
+    );
+    assert_eq!(
+        inbox.on_frag(&frag(0, 100, 0, &[0; 100])),
+        error,
+        "a whole message"
+    );
+    inbox.on_frag(&tail(100, 900)).unwrap();
+    assert_eq!(inbox.pop().unwrap().payload.len(), 1_000);
+
+    let mut inbox = super::inbox();
+    inbox.on_frag(&frag(0, 9_999, 500, &[0; 500])).unwrap();
+    assert_eq!(
+        inbox.on_frag(&tail(100, 800)),
+        error,
+        "an end before what was seen"
+    );
+    assert_eq!(
+        inbox.on_frag(&frag(0, 999, 0, &[0; 10])),
+        error,
+        "a length likewise"
+    );
+    inbox.on_frag(&frag(0, 1_000, 0, &[0; 500])).unwrap();
+    assert!(inbox.has_ready());
+}
+
+#[test]
+fn f07_the_description_is_pinned_too() {
+    let mut inbox = inbox();
+    let first = frag(0, 1_000, 0, &[0; 100]);
+    let start = first.start.unwrap();
+    inbox.on_frag(&first).unwrap();
+    for other in [
+        Start { tag: 6, ..start },
+        Start {
+            kind: Kind(1),
+            ..start
+        },
+        Start {
+            user_header: b"hh",
+            ..start
+        },
+        Start {
+            user_header: b"",
+            ..start
+        },
+    ] {
+        let result = inbox.on_frag(&Frag {
+            start: Some(other),
+            ..first
+        });
+        assert!(
+            matches!(result, Err(ProtocolError::Contradiction { .. })),
+            "{other:?}"
+        );
+    }
+    inbox.on_frag(&frag(0, 1_000, 100, &[0; 900])).unwrap();
+    let received = inbox.pop().unwrap();
+    assert_eq!((received.tag, received.kind), (5, Kind::USER));
+    assert_eq!(received.user_header, "h");
+}
+
+#[test]
+fn pieces_before_the_first_one_are_kept() {
+    // Odd sizes, so that the buffer grows through exact and shelved lengths before the length is known.
+    let data = content(0, 100_000);
+    let mut inbox = inbox();
+    let mut cuts: Vec<_> = (0..100_000).step_by(777).collect();
+    cuts.push(100_000);
+    for cut in cuts.windows(2).skip(1) {
+        let piece = Frag {
+            end: false,
+            ..frag(0, u64::MAX, cut[0] as u64, &data[cut[0]..cut[1]])
+        };
+        inbox.on_frag(&piece).unwrap();
+    }
+    assert!(!inbox.has_ready());
+    inbox.on_frag(&frag(0, 100_000, 0, &data[..777])).unwrap();
+    assert_eq!(inbox.pop().unwrap().payload, data);
+}
+
+#[test]
+fn a_first_piece_without_data_tells_the_description() {
+    let mut inbox = inbox();
+    inbox.on_frag(&frag(0, 500, 0, &[])).unwrap();
+    inbox.on_frag(&frag(0, 500, 1, &[7; 499])).unwrap();
+    assert!(!inbox.has_ready());
+    inbox.on_frag(&frag(0, 500, 0, &[7; 1])).unwrap();
+    assert_eq!(inbox.pop().unwrap().payload, vec![7; 500]);
+}
+
+#[test]
+fn a_message_in_pieces_may_be_completed_by_a_whole_one() {
+    let mut inbox = inbox();
+    inbox.on_frag(&frag(0, 500, 100, &[1; 200])).unwrap();
+    inbox.on_frag(&frag(0, 500, 0, &[2; 500])).unwrap();
+    let payload = inbox.pop().unwrap().payload;
+    assert_eq!(payload.iter().filter(|byte| **byte == 1).count(), 200);
+}
+
+#[test]
+fn f04_gaps_in_a_message_are_bounded() {
+    let mut inbox = inbox();
+    let every_other = |n: u64| frag(0, 100_000, 1 + 2 * n, b"x");
+    let taken = (0..10_000)
+        .take_while(|n| inbox.on_frag(&every_other(*n)).is_ok())
+        .count();
+    assert!((4..10).contains(&taken), "{taken}");
+    let mut honest = super::inbox();
+    for n in 0..300 {
+        honest
+            .on_frag(&frag(0, 100_000, 129 + n * 129, &[0; 1]))
+            .unwrap();
+    }
+}
+
+#[test]
+fn f04_channels_of_a_peer_are_bounded() {
+    let mut inbox = Inbox::new(
+        InboxLimits {
+            max_channels: 3,
+            ..inbox_limits()
+        },
+        Pool::new(0),
+    );
+    let on = |channel| Frag {
+        channel: ChannelId(channel),
+        ..frag(0, 1, 0, b"x")
+    };
+    for channel in [5, 6, 7, 5] {
+        inbox.on_frag(&on(channel)).unwrap();
+    }
+    assert_eq!(inbox.on_frag(&on(8)), Err(ProtocolError::Limit("channels")));
+    let request = Rts {
+        channel: ChannelId(8),
+        ..rts(0, 10)
+    };
+    assert_eq!(
+        inbox.on_rts(&request),
+        Err(ProtocolError::Limit("channels"))
+    );
+    inbox.on_frag(&on(6)).unwrap();
+}
+
+#[test]
+fn small_messages_in_order_share_memory_and_others_do_not() {
+    let mut inbox = inbox();
+    for number in [0, 1, 3, 2] {
+        inbox
+            .on_frag(&frag(number, 100, 0, &[number as u8; 100]))
+            .unwrap();
+    }
+    let all = pop_all(&mut inbox);
+    let place = |n: usize| all[n].user_header.as_ptr() as usize;
+    assert_eq!(place(1), place(0) + 101);
+    assert_eq!(place(2), place(1) + 101, "2 closed the gap");
+    assert_ne!(
+        place(3),
+        place(2) + 101,
+        "3 came before its turn: alone, lest it hold a chunk"
+    );
+    for (number, message) in all.iter().enumerate() {
+        assert_eq!(message.payload, vec![number as u8; 100]);
+    }
+}
+
+#[test]
+fn f32_long_messages_use_memory_again() {
+    let pool = Pool::new(1 << 20);
+    let mut inbox = Inbox::new(inbox_limits(), pool.clone());
+    let data = content(0, 50_000);
+    let mut places = std::collections::BTreeSet::new();
+    for number in 0..100 {
+        inbox
+            .on_frag(&frag(number, 50_000, 0, &data[..20_000]))
+            .unwrap();
+        inbox
+            .on_frag(&frag(number, 50_000, 20_000, &data[20_000..]))
+            .unwrap();
+        let message = inbox.pop().unwrap();
+        assert_eq!(message.payload, data);
+        places.insert(message.payload.as_ptr());
+        while inbox.poll_answer().is_some() {}
+    }
+    assert_eq!(places.len(), 1);
+    assert!(pool.kept() < 65_536);
+}
+
+#[test]
+fn the_end_keeps_what_can_still_be_taken() {
+    let mut inbox = Inbox::new(
+        InboxLimits {
+            max_message: 500,
+            ..inbox_limits()
+        },
+        Pool::new(0),
+    );
+    inbox.on_frag(&frag(0, 1, 0, b"a")).unwrap();
+    inbox.on_frag(&frag(1, 1, 0, b"b")).unwrap();
+    inbox.on_frag(&frag(2, 500, 0, b"part")).unwrap();
+    inbox.on_frag(&frag(3, 14, 0, b"behind the gap")).unwrap();
+    inbox
+        .on_rts(&Rts {
+            channel: C1,
+            ..rts(0, 400)
+        })
+        .unwrap();
+    inbox
+        .on_rts(&Rts {
+            channel: ChannelId(2),
+            ..rts(0, 4_000)
+        })
+        .unwrap();
+    inbox.repeat_limit(C0);
+    inbox.end();
+    assert!(!inbox.has_answers());
+    assert_eq!(inbox.poll_incoming(), None);
+    assert_eq!(inbox.memory_used(), 2 * 66);
+    assert_eq!(numbers(&mut inbox), [(0, 0), (0, 1)]);
+    assert_eq!((inbox.memory_used(), inbox.large_held()), (0, 0));
+}
