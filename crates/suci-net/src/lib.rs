@@ -1,1 +1,298 @@
-//! Datagram backends.
+//! Moves datagrams, knows no protocol.
+//!
+//! One trait, [`Backend`], and one module per way of moving bytes:
+//!
+//! * `udp` (Linux): the kernel fast path. Gathering `sendmsg` with segmentation offload, GRO,
+//!   ECN, arrival times, and buffer sizes as the kernel charges them;
+//! * [`udp_portable`]: what `std` and `socket2` offer on every system, one datagram per call;
+//! * [`memory`]: a hub within the process, for tests and for programs without a network;
+//! * [`fault`]: a layer any backend can wear that loses, duplicates, reorders, delays and
+//!   corrupts packets as a seed commands.
+//!
+//! A backend never blocks except in [`Backend::wait`], never allocates per packet in steady state,
+//! and reports everything that is not the caller's mistake as a [`SendOutcome`] or a counter. An
+//! `Err` means that the backend itself is unusable (a closed descriptor) or that the caller broke
+//! the contract of [`Train`].
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+pub mod fault;
+pub mod memory;
+#[cfg(target_os = "linux")]
+pub mod udp;
+pub mod udp_portable;
+
+mod train;
+
+pub use train::TrainError;
+
+/// Most segments in one train. Linux took 64 when `UDP_SEGMENT` was new (later kernels take 128);
+/// asking for more would fail on the older ones, and 64 already fill a train of ordinary packets.
+pub const MAX_TRAIN_SEGMENTS: usize = 64;
+
+/// Most bytes in one train or one datagram: what an IPv4 total length of 65,535 leaves after an
+/// IP header of 20 and a UDP header of 8 bytes. The kernel builds a train as one such packet.
+pub const MAX_TRAIN_BYTES: usize = 65_507;
+
+/// Most slices in one train: `IOV_MAX` of Linux. Beyond it the kernel answers `EMSGSIZE`, which
+/// would be mistaken for a path that shrank.
+pub const MAX_SLICES: usize = 1024;
+
+/// What a backend can do: asked once after opening, and again after [`SendOutcome::NoGso`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Most segments per train: 1 without segmentation offload, else at most
+    /// [`MAX_TRAIN_SEGMENTS`].
+    pub max_segments: usize,
+    /// Whether the kernel hands up several datagrams at once.
+    pub gro: bool,
+    /// Whether ECN marks are sent and reported.
+    pub ecn: bool,
+    /// Whether [`Meta::age`] is measured by the kernel.
+    pub kernel_timestamps: bool,
+    /// Receive buffer in bytes as the kernel charges them (`SO_RCVBUF` read back, on Linux the
+    /// doubled value). This, not the size asked for, is what credit may be granted from.
+    pub recv_buffer: usize,
+    /// Send buffer in bytes, read back likewise.
+    pub send_buffer: usize,
+}
+
+/// One train: equal segments except the last, which may be shorter, to one destination.
+///
+/// Each segment becomes one datagram. `len` of 0 is one empty datagram.
+#[derive(Debug, Clone, Copy)]
+pub struct Train<'a> {
+    /// Where to. IPv4 and IPv4-mapped IPv6 addresses mean the same.
+    pub dest: SocketAddr,
+    /// Mark put on every segment.
+    pub ecn: Ecn,
+    /// Bytes per segment; the last holds what is left.
+    pub segment: usize,
+    /// The bytes of the whole train, in order, at most [`MAX_SLICES`] pieces cut anywhere.
+    pub slices: &'a [IoSlice<'a>],
+    /// Sum of the slices' lengths, at most [`MAX_TRAIN_BYTES`].
+    pub len: usize,
+}
+
+/// What became of a train that the backend could look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum SendOutcome {
+    /// The first so many segments were taken (at least one); the rest was not.
+    Sent(usize),
+    /// No room now (`EAGAIN`, `ENOBUFS`): keep the train and wait for writability. Not a loss.
+    Again,
+    /// A segment exceeds what the path's first hop carries (`EMSGSIZE`): send smaller ones.
+    TooBig,
+    /// Segmentation offload was refused (`EIO`, `EINVAL`). Nothing was sent, `max_segments` is 1
+    /// from now on, and the segments are to be sent singly.
+    NoGso,
+    /// The network said no (`ECONNREFUSED`, `ENETUNREACH`, `EPERM`, a destination this socket
+    /// cannot reach). A hint, possibly about another peer: the train counts as sent and lost.
+    Unreachable(io::ErrorKind),
+}
+
+/// The ECN field of the IP header (RFC 3168, section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Ecn {
+    /// Not ECN-capable (00).
+    #[default]
+    NotEct,
+    /// ECN-capable, ECT(0) (10).
+    Ect0,
+    /// ECN-capable, ECT(1) (01).
+    Ect1,
+    /// Congestion experienced (11).
+    Ce,
+}
+
+impl Ecn {
+    /// The mark in the two lowest bits of a traffic class byte; the others are ignored.
+    #[must_use]
+    pub const fn from_bits(traffic_class: u8) -> Self {
+        match traffic_class & 0b11 {
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            0b11 => Self::Ce,
+            _ => Self::NotEct,
+        }
+    }
+
+    /// The two bits as they stand in the IP header.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
+    }
+}
+
+/// What is known of a received datagram besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// Sender. An IPv4-mapped address is given as the IPv4 address it stands for.
+    pub from: SocketAddr,
+    /// The address it was sent to, where the backend can tell.
+    pub to: Option<IpAddr>,
+    /// Mark it arrived with.
+    pub ecn: Ecn,
+    /// How long ago the kernel received it; zero where unknown. Not negative, even if the wall
+    /// clock was set back meanwhile.
+    pub age: Duration,
+}
+
+/// What [`Backend::wait`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ready {
+    /// [`Backend::recv`] may find something.
+    pub readable: bool,
+    /// [`Backend::send`] may succeed. Only reported when asked for.
+    pub writable: bool,
+}
+
+impl Ready {
+    /// Whether there is anything to do.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.readable || self.writable
+    }
+}
+
+/// What happened since the backend was opened. All count from 0; none is ever reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Calls that tried to send (system calls, or their equal in memory).
+    pub send_calls: u64,
+    /// Calls that tried to receive.
+    pub recv_calls: u64,
+    /// Calls that waited.
+    pub wait_calls: u64,
+    /// Datagrams handed to the network (each segment of a train counts).
+    pub datagrams_sent: u64,
+    /// Datagrams handed to the program.
+    pub datagrams_received: u64,
+    /// Payload bytes handed to the network.
+    pub bytes_sent: u64,
+    /// Payload bytes handed to the program.
+    pub bytes_received: u64,
+    /// Sends of more than one segment.
+    pub trains_sent: u64,
+    /// Receives that held more than one datagram.
+    pub trains_received: u64,
+    /// Datagrams dropped because they did not fit the receive slot, or their control data did not.
+    pub truncated: u64,
+    /// Datagrams dropped before the program could read them, mostly because the receive buffer
+    /// was full. Linux keeps it in 32 bits, which wrap.
+    pub recv_drops: u64,
+    /// Answers [`SendOutcome::Again`].
+    pub again: u64,
+    /// Answers [`SendOutcome::TooBig`].
+    pub too_big: u64,
+    /// Times segmentation offload was refused by the system (at most 1).
+    pub gso_refused: u64,
+    /// Answers [`SendOutcome::Unreachable`].
+    pub unreachable: u64,
+    /// Errors that the network reported to `recv` and that were swallowed as hints.
+    pub recv_errors: u64,
+    /// What a [`fault::Fault`] layer did; all 0 without one.
+    pub faults: fault::FaultCounters,
+}
+
+/// Something that moves datagrams.
+///
+/// Driving order: [`recv`](Self::recv) until it returns 0 or the caller has had enough, then
+/// [`send`](Self::send), then [`wait`](Self::wait) or one's own epoll on
+/// [`raw_fd`](Self::raw_fd), which has to respect [`due_in`](Self::due_in).
+pub trait Backend: Send {
+    /// What this backend can do now.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The bound address, with the port the system chose.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// Sends one train. Never blocks.
+    ///
+    /// # Errors
+    /// `InvalidInput` holding a [`TrainError`] if the train breaks its contract; any other error
+    /// means that the backend is unusable.
+    fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome>;
+
+    /// Drains: hands at most `max` datagrams to `sink`, each as a slice borrowed for the call.
+    /// Datagrams that the kernel joined are never torn apart, so the last group may exceed `max`.
+    /// Returns how many; 0 means that nothing is there. Never blocks.
+    ///
+    /// # Errors
+    /// Only if the backend is unusable: what the network reports is counted and swallowed.
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize>;
+
+    /// Waits until something may be readable, or writable if `want_write`, at most `timeout`
+    /// (`None`: for ever). May return early with nothing ready, for instance after a signal.
+    ///
+    /// # Errors
+    /// Only if the backend is unusable.
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready>;
+
+    /// The largest UDP payload that the route to `dest` allows as far as this host knows now, at
+    /// most [`MAX_TRAIN_BYTES`]; `None` if unknown or unreachable. Costs a few system calls.
+    fn path_mtu(&self, dest: SocketAddr) -> Option<usize>;
+
+    /// What happened so far.
+    fn counters(&self) -> Counters;
+
+    /// How soon this backend needs a call of `send`, `recv` or `wait` for its own sake, whatever
+    /// arrives: a fault layer holds packets back. `None`: never. `wait` respects it by itself.
+    fn due_in(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A descriptor that polls readable when `recv` may find something, for epoll. `None` where
+    /// there is none.
+    #[cfg(unix)]
+    fn raw_fd(&self) -> Option<std::os::fd::RawFd>;
+}
+
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        (**self).local_addr()
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome> {
+        (**self).send(train)
+    }
+
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+        (**self).recv(max, sink)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
+        (**self).wait(timeout, want_write)
+    }
+
+    fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {
+        (**self).path_mtu(dest)
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+
+    fn due_in(&self) -> Option<Duration> {
+        (**self).due_in()
+    }
+
+    #[cfg(unix)]
+    fn raw_fd(&self) -> Option<std::os::fd::RawFd> {
+        (**self).raw_fd()
+    }
+}

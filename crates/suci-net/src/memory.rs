@@ -1,0 +1,301 @@
+//! A network within the process: endpoints of one hub reach each other by address.
+//!
+//! Each endpoint has one bounded queue that is charged as Linux charges a socket's receive buffer,
+//! and drops what does not fit, so that code which keeps its promises here does so on a socket.
+//! There is no loss otherwise, no reordering, and ECN marks arrive as sent.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::train::{cut, unmapped};
+use crate::{
+    Backend, Capabilities, Counters, Ecn, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready,
+    SendOutcome, Train,
+};
+
+/// First port handed out for port 0: the ephemeral range of RFC 6335, section 6.
+const FIRST_EPHEMERAL: u16 = 49_152;
+
+/// Where endpoints find each other. Clones are the same hub.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    shared: Arc<Shared>,
+    capacity: usize,
+    mtu: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    endpoints: Mutex<HashMap<SocketAddr, Arc<Inbox>>>,
+}
+
+#[derive(Debug)]
+struct Inbox {
+    capacity: usize,
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    packets: VecDeque<Packet>,
+    charged: usize,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Packet {
+    from: SocketAddr,
+    ecn: Ecn,
+    at: Instant,
+    bytes: Box<[u8]>,
+}
+
+/// A lock whose holder panicked guards data that is consistent after every statement here.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What Linux charges a receive buffer for one datagram: the data, rounded up to the sizes its
+/// allocator has, and the bookkeeping. Measured on kernel 6.18 over veth.
+#[must_use]
+pub const fn charge(len: usize) -> usize {
+    match len {
+        0..=128 => 832,
+        129..=512 => 1_280,
+        513..=1_472 => 2_304,
+        1_473..=7_616 => 8_448,
+        _ => len.saturating_add(832),
+    }
+}
+
+impl Hub {
+    /// A hub whose endpoints queue at most `capacity` bytes each, counted as [`charge`] does.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            shared: Arc::default(),
+            capacity,
+            mtu: MAX_TRAIN_BYTES,
+        }
+    }
+
+    /// Limits datagrams to `mtu` payload bytes for endpoints opened from the returned handle.
+    #[must_use]
+    pub fn with_mtu(self, mtu: usize) -> Self {
+        Self {
+            mtu: mtu.min(MAX_TRAIN_BYTES),
+            ..self
+        }
+    }
+
+    /// Opens an endpoint. Port 0 picks a free one.
+    ///
+    /// # Errors
+    /// `AddrInUse` if the address is taken, or every port for port 0.
+    pub fn endpoint(&self, addr: SocketAddr) -> io::Result<Memory> {
+        let mut local = unmapped(addr);
+        let mut endpoints = locked(&self.shared.endpoints);
+        if local.port() == 0 {
+            let free = (FIRST_EPHEMERAL..=u16::MAX)
+                .find(|port| !endpoints.contains_key(&SocketAddr::new(local.ip(), *port)));
+            local.set_port(free.ok_or(io::ErrorKind::AddrInUse)?);
+        }
+        if endpoints.contains_key(&local) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let inbox = Arc::new(Inbox {
+            capacity: self.capacity,
+            queue: Mutex::default(),
+            arrived: Condvar::new(),
+        });
+        endpoints.insert(local, Arc::clone(&inbox));
+        drop(endpoints);
+        Ok(Memory {
+            shared: Arc::clone(&self.shared),
+            local,
+            inbox,
+            mtu: self.mtu,
+            taken: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+}
+
+/// One endpoint of a [`Hub`]. Its address is free again when it is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    shared: Arc<Shared>,
+    local: SocketAddr,
+    inbox: Arc<Inbox>,
+    mtu: usize,
+    /// Packets taken from the queue under the lock, to be shown to the sink without it.
+    taken: Vec<Packet>,
+    counters: Counters,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        locked(&self.shared.endpoints).remove(&self.local);
+    }
+}
+
+impl Inbox {
+    fn put(&self, from: SocketAddr, train: &Train<'_>) {
+        let at = Instant::now();
+        let mut queue = locked(&self.queue);
+        let mut pieces = Vec::new();
+        for index in 0..train.segments() {
+            let start = index.saturating_mul(train.segment);
+            let end = start.saturating_add(train.segment).min(train.len);
+            let cost = charge(end.saturating_sub(start));
+            if queue.charged.saturating_add(cost) > self.capacity {
+                queue.dropped += 1;
+                continue;
+            }
+            pieces.clear();
+            cut(train.slices, start, end, &mut pieces);
+            let mut bytes = Vec::with_capacity(end.saturating_sub(start));
+            for piece in &pieces {
+                bytes.extend_from_slice(piece);
+            }
+            queue.charged += cost;
+            let bytes = bytes.into_boxed_slice();
+            queue.packets.push_back(Packet {
+                from,
+                ecn: train.ecn,
+                at,
+                bytes,
+            });
+        }
+        drop(queue);
+        self.arrived.notify_all();
+    }
+
+    fn take(&self, max: usize, taken: &mut Vec<Packet>) {
+        let mut queue = locked(&self.queue);
+        let count = max.min(queue.packets.len());
+        taken.extend(queue.packets.drain(..count));
+        let freed: usize = taken.iter().map(|packet| charge(packet.bytes.len())).sum();
+        queue.charged = queue.charged.saturating_sub(freed);
+    }
+}
+
+impl Backend for Memory {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            max_segments: MAX_TRAIN_SEGMENTS,
+            gro: false,
+            ecn: true,
+            kernel_timestamps: true,
+            recv_buffer: self.inbox.capacity,
+            send_buffer: self.inbox.capacity,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome> {
+        let segments = train.segments();
+        let outcome = match train.admit(MAX_TRAIN_SEGMENTS)? {
+            Some(outcome) => outcome,
+            None if train.segment.min(train.len) > self.mtu => SendOutcome::TooBig,
+            None => {
+                self.counters.send_calls += 1;
+                let dest = locked(&self.shared.endpoints)
+                    .get(&unmapped(train.dest))
+                    .cloned();
+                match dest {
+                    None => SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused),
+                    Some(inbox) => {
+                        inbox.put(self.local, train);
+                        SendOutcome::Sent(segments)
+                    }
+                }
+            }
+        };
+        match outcome {
+            SendOutcome::Sent(_) => {
+                self.counters.datagrams_sent += segments as u64;
+                self.counters.bytes_sent += train.len as u64;
+                self.counters.trains_sent += u64::from(segments > 1);
+            }
+            SendOutcome::TooBig => self.counters.too_big += 1,
+            SendOutcome::Unreachable(_) => self.counters.unreachable += 1,
+            SendOutcome::Again | SendOutcome::NoGso => {}
+        }
+        Ok(outcome)
+    }
+
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+        self.counters.recv_calls += 1;
+        self.inbox.take(max, &mut self.taken);
+        let count = self.taken.len();
+        for packet in self.taken.drain(..) {
+            let age = packet.at.elapsed();
+            let to = Some(self.local.ip());
+            sink(
+                &Meta {
+                    from: packet.from,
+                    to,
+                    ecn: packet.ecn,
+                    age,
+                },
+                &packet.bytes,
+            );
+            self.counters.bytes_received += packet.bytes.len() as u64;
+        }
+        self.counters.datagrams_received += count as u64;
+        Ok(count)
+    }
+
+    /// Sending never waits here: with `want_write` it returns at once.
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
+        self.counters.wait_calls += 1;
+        let queue = locked(&self.inbox.queue);
+        if !queue.packets.is_empty() || want_write {
+            return Ok(Ready {
+                readable: !queue.packets.is_empty(),
+                writable: want_write,
+            });
+        }
+        let queue = match timeout {
+            None => self
+                .inbox
+                .arrived
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(timeout) => {
+                let waited = self.inbox.arrived.wait_timeout(queue, timeout);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        Ok(Ready {
+            readable: !queue.packets.is_empty(),
+            writable: false,
+        })
+    }
+
+    fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {
+        let known = locked(&self.shared.endpoints).contains_key(&unmapped(dest));
+        known.then_some(self.mtu)
+    }
+
+    fn counters(&self) -> Counters {
+        let recv_drops = locked(&self.inbox.queue).dropped;
+        Counters {
+            recv_drops,
+            ..self.counters
+        }
+    }
+
+    #[cfg(unix)]
+    fn raw_fd(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+}

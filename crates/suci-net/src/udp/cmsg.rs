@@ -1,0 +1,148 @@
+//! Control messages as bytes.
+//!
+//! The kernel's layout (`struct cmsghdr`: length as an unsigned long, level and type as ints, data
+//! and next header aligned to an unsigned long) is written and read with checked slices instead of
+//! the `CMSG_*` macros, so that nothing here is unsafe.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use libc::c_int;
+
+use crate::Ecn;
+
+const WORD: usize = size_of::<usize>();
+const HEADER: usize = WORD + 2 * size_of::<c_int>();
+
+/// Room for every message that is asked for: time stamp, traffic class twice, packet info of both
+/// families and the segment size need 200 bytes; cut control data would make trains unreadable.
+pub(super) const RECV_CONTROL: usize = 256;
+
+/// Room for a segment size and a traffic class: two headers and two words.
+pub(super) const SEND_CONTROL: usize = 64;
+
+const _: () = assert!(2 * (HEADER + WORD) <= SEND_CONTROL && RECV_CONTROL.is_multiple_of(WORD));
+
+/// A buffer aligned as the kernel aligns headers.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(super) struct Control<const N: usize> {
+    pub(super) bytes: [u8; N],
+    /// Bytes in use.
+    pub(super) len: usize,
+}
+
+impl<const N: usize> Control<N> {
+    pub(super) const fn new() -> Self {
+        Self {
+            bytes: [0; N],
+            len: 0,
+        }
+    }
+
+    /// Appends one message. What does not fit is left out; the sizes above leave room for all.
+    pub(super) fn push(&mut self, level: c_int, kind: c_int, data: &[u8]) {
+        let Some(space) = self.bytes.get_mut(self.len..) else {
+            return;
+        };
+        let length = HEADER + data.len();
+        let padded = length.next_multiple_of(WORD);
+        let Some(space) = space.get_mut(..padded) else {
+            return;
+        };
+        let (header, body) = space.split_at_mut(HEADER);
+        let (first, rest) = header.split_at_mut(WORD);
+        let (second, third) = rest.split_at_mut(size_of::<c_int>());
+        first.copy_from_slice(&length.to_ne_bytes());
+        second.copy_from_slice(&level.to_ne_bytes());
+        third.copy_from_slice(&kind.to_ne_bytes());
+        for (to, from) in body.iter_mut().zip(data) {
+            *to = *from;
+        }
+        self.len += padded;
+    }
+}
+
+/// What the control messages of one receive said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Received {
+    pub(super) ecn: Ecn,
+    pub(super) to: Option<IpAddr>,
+    /// Wall clock of arrival, since 1970.
+    pub(super) arrived: Option<Duration>,
+    /// Size of each datagram but the last if several were joined.
+    pub(super) segment: Option<usize>,
+}
+
+/// Reads what the kernel wrote; unknown or malformed messages are passed over.
+pub(super) fn parse(mut bytes: &[u8]) -> Received {
+    let mut received = Received::default();
+    while let Some((level, kind, data, rest)) = next(bytes) {
+        match (level, kind) {
+            (libc::SOL_IP, libc::IP_TOS) => {
+                if let Some(tos) = data.first() {
+                    received.ecn = Ecn::from_bits(*tos);
+                }
+            }
+            (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
+                if let Some(class) = int_at(data, 0) {
+                    received.ecn = Ecn::from_bits((class & 0xff) as u8);
+                }
+            }
+            (libc::SOL_IP, libc::IP_PKTINFO) => {
+                // struct in_pktinfo: interface index, local address, address in the header.
+                if let Some(ip) = array_at::<4>(data, 8) {
+                    received.to = Some(IpAddr::V4(Ipv4Addr::from(ip)));
+                }
+            }
+            (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                if let Some(ip) = array_at::<16>(data, 0) {
+                    received.to = Some(Ipv6Addr::from(ip).to_canonical());
+                }
+            }
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => received.arrived = timespec(data),
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                received.segment = int_at(data, 0)
+                    .and_then(|size| usize::try_from(size).ok())
+                    .filter(|s| *s > 0);
+            }
+            _ => {}
+        }
+        bytes = rest;
+    }
+    received
+}
+
+/// First message of `bytes`: level, type, data, and what follows.
+fn next(bytes: &[u8]) -> Option<(c_int, c_int, &[u8], &[u8])> {
+    let length = usize::from_ne_bytes(array_at::<WORD>(bytes, 0)?);
+    let level = int_at(bytes, WORD)?;
+    let kind = int_at(bytes, WORD + size_of::<c_int>())?;
+    let data = bytes.get(HEADER..length)?;
+    let rest = length
+        .checked_next_multiple_of(WORD)
+        .and_then(|at| bytes.get(at..));
+    Some((level, kind, data, rest.unwrap_or_default()))
+}
+
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk::<N>().copied()
+}
+
+fn int_at(bytes: &[u8], at: usize) -> Option<c_int> {
+    array_at(bytes, at).map(c_int::from_ne_bytes)
+}
+
+/// A timespec of two longs, whose size the data's length tells.
+fn timespec(data: &[u8]) -> Option<Duration> {
+    let (seconds, nanos) = if data.len() >= 16 {
+        (
+            i64::from_ne_bytes(array_at(data, 0)?),
+            i64::from_ne_bytes(array_at(data, 8)?),
+        )
+    } else {
+        (i64::from(int_at(data, 0)?), i64::from(int_at(data, 4)?))
+    };
+    let nanos = u32::try_from(nanos).ok().filter(|n| *n < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
+}

@@ -1,0 +1,340 @@
+//! The Linux fast path: one non-blocking UDP socket, gathering `sendmsg` with segmentation
+//! offload, one cache-hot receive buffer with GRO.
+//!
+//! One `sendmsg` per train and one `recvmsg` per received train is what makes it fast;
+//! `sendmmsg` over single datagrams was measured and saves nothing, since the cost is per packet
+//! and not per system call. Receiving into one buffer that stays in cache beats scattering over
+//! many.
+
+mod addr;
+mod cmsg;
+mod options;
+mod sys;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use self::addr::{Family, RawAddr};
+use self::cmsg::{Control, RECV_CONTROL, SEND_CONTROL};
+use self::options::Granted;
+pub use self::options::UdpOptions;
+use crate::train::unmapped;
+use crate::{
+    Backend, Capabilities, Counters, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready, SendOutcome,
+    Train,
+};
+
+/// Errors that one `recv` swallows before it gives the caller a turn. Each stands for one ICMP
+/// message, so a flood of them must not hold the caller.
+const MAX_RECV_ERRORS: usize = 64;
+
+/// A UDP socket of Linux.
+///
+/// IPv6 sockets bound to `::` also carry IPv4 unless [`UdpOptions::only_v6`] is set; IPv4
+/// addresses then look the same as on an IPv4 socket.
+#[derive(Debug)]
+pub struct Udp {
+    socket: UdpSocket,
+    local: SocketAddr,
+    family: Family,
+    granted: Granted,
+    slot: Box<[u8]>,
+    control: Box<Control<RECV_CONTROL>>,
+    counters: Counters,
+}
+
+impl Udp {
+    /// Opens and binds a socket. Port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// What the system says: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, ...;
+    /// `InvalidInput` for a receive slot of 0 or more than 65,536 bytes.
+    pub fn bind(addr: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
+        Self::from_socket(options::open(addr, options)?, options)
+    }
+
+    /// Takes over a bound socket, for instance one that a launcher reserved. It is made
+    /// non-blocking and close-on-exec. An `OwnedFd` converts into a [`UdpSocket`].
+    ///
+    /// # Errors
+    /// As [`Udp::bind`], and whatever the system says to a descriptor that is no bound UDP socket.
+    pub fn from_socket(socket: UdpSocket, options: &UdpOptions) -> io::Result<Self> {
+        if options.recv_slot == 0 || options.recv_slot > options::FULL_SLOT {
+            let text = format!(
+                "a receive slot of {} bytes: 1 to 65536 allowed",
+                options.recv_slot
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let local = socket.local_addr()?;
+        let family = if local.is_ipv4() {
+            Family::V4
+        } else {
+            Family::V6
+        };
+        let granted = options::set_up(&socket, local, family, options)?;
+        Ok(Self {
+            socket,
+            local,
+            family,
+            granted,
+            slot: vec![0; options.recv_slot].into_boxed_slice(),
+            control: Box::new(Control::new()),
+            counters: Counters::default(),
+        })
+    }
+
+    fn control_for(&self, train: &Train<'_>, segments: usize) -> Control<SEND_CONTROL> {
+        let mut control = Control::new();
+        // `admit` keeps a train of several segments below 64 KiB, so that the size fits.
+        if segments > 1
+            && let Ok(size) = u16::try_from(train.segment)
+        {
+            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes());
+        }
+        if train.ecn.bits() != 0 && self.granted.ecn {
+            let class = libc::c_int::from(train.ecn.bits()).to_ne_bytes();
+            if unmapped(train.dest).is_ipv4() {
+                control.push(libc::SOL_IP, libc::IP_TOS, &class);
+            } else {
+                control.push(libc::SOL_IPV6, libc::IPV6_TCLASS, &class);
+            }
+        }
+        control
+    }
+
+    /// What an error of `sendmsg` means. `Err` only if the socket itself is unusable.
+    fn judge(
+        &mut self,
+        error: io::Error,
+        train: &Train<'_>,
+        segments: usize,
+    ) -> io::Result<SendOutcome> {
+        let code = error.raw_os_error().unwrap_or(0);
+        match code {
+            libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Ok(SendOutcome::Again),
+            libc::EMSGSIZE => Ok(SendOutcome::TooBig),
+            libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EOPNOTSUPP => Err(error),
+            libc::EIO if segments > 1 => Ok(self.without_gso()),
+            libc::EINVAL if segments > 1 => Ok(match self.path_mtu(train.dest) {
+                // Kernels before 6.9 say EINVAL where they mean EMSGSIZE, and any kernel says it
+                // of a destination that it cannot even route: neither is the offload's fault.
+                None => SendOutcome::Unreachable(error.kind()),
+                Some(mtu) if mtu < train.segment => SendOutcome::TooBig,
+                Some(_) => self.without_gso(),
+            }),
+            _ => Ok(SendOutcome::Unreachable(error.kind())),
+        }
+    }
+
+    fn without_gso(&mut self) -> SendOutcome {
+        self.granted.gso = false;
+        self.counters.gso_refused += 1;
+        SendOutcome::NoGso
+    }
+
+    fn count_sent(&mut self, train: &Train<'_>, segments: usize, outcome: SendOutcome) {
+        let counters = &mut self.counters;
+        match outcome {
+            SendOutcome::Sent(_) => {
+                counters.datagrams_sent += segments as u64;
+                counters.bytes_sent += train.len as u64;
+                counters.trains_sent += u64::from(segments > 1);
+            }
+            SendOutcome::Again => counters.again += 1,
+            SendOutcome::TooBig => counters.too_big += 1,
+            SendOutcome::Unreachable(_) => counters.unreachable += 1,
+            SendOutcome::NoGso => {}
+        }
+    }
+
+    /// Hands the datagrams of one receive to the sink. Those that the slot cut are lost.
+    fn deliver(
+        &mut self,
+        arrival: sys::Arrival,
+        from: &RawAddr,
+        sink: &mut dyn FnMut(&Meta, &[u8]),
+    ) -> usize {
+        let said = cmsg::parse(
+            self.control
+                .bytes
+                .get(..self.control.len)
+                .unwrap_or_default(),
+        );
+        let held = self.slot.get(..arrival.len).unwrap_or(&self.slot);
+        let segment = said.segment.unwrap_or(arrival.len).max(1);
+        let expected = arrival.len.div_ceil(segment).max(1);
+        let Some(from) = from.decode().filter(|_| !arrival.control_cut) else {
+            self.counters.truncated += expected as u64;
+            return 0;
+        };
+        let bound = self.local.ip();
+        let to = said
+            .to
+            .or((!bound.is_unspecified()).then(|| bound.to_canonical()));
+        let age = said.arrived.map_or(Duration::ZERO, age_of);
+        let meta = Meta {
+            from,
+            to,
+            ecn: said.ecn,
+            age,
+        };
+        let (mut count, mut bytes) = (0_usize, 0_usize);
+        if arrival.len == 0 {
+            sink(&meta, &[]);
+            count = 1;
+        }
+        // Only the last of a train may be short, and only if nothing was cut off behind it.
+        let whole = held.len() == arrival.len;
+        for datagram in held.chunks(segment).filter(|d| whole || d.len() == segment) {
+            sink(&meta, datagram);
+            count += 1;
+            bytes += datagram.len();
+        }
+        self.counters.truncated += expected.saturating_sub(count) as u64;
+        self.counters.datagrams_received += count as u64;
+        self.counters.bytes_received += bytes as u64;
+        self.counters.trains_received += u64::from(expected > 1);
+        count
+    }
+}
+
+impl Backend for Udp {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            max_segments: if self.granted.gso {
+                MAX_TRAIN_SEGMENTS
+            } else {
+                1
+            },
+            gro: self.granted.gro,
+            ecn: self.granted.ecn,
+            kernel_timestamps: self.granted.timestamps,
+            recv_buffer: self.granted.recv_buffer,
+            send_buffer: self.granted.send_buffer,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome> {
+        let segments = train.segments();
+        let max_segments = self.capabilities().max_segments;
+        let outcome = match train.admit(max_segments)? {
+            Some(outcome) => outcome,
+            None => match RawAddr::encode(train.dest, self.family) {
+                None => SendOutcome::Unreachable(io::ErrorKind::Unsupported),
+                Some(mut dest) => {
+                    let mut control = self.control_for(train, segments);
+                    let fd = self.socket.as_fd();
+                    self.counters.send_calls += 1;
+                    let mut result = sys::send(fd, &mut dest, train.slices, &mut control);
+                    if is_pending_error(&result) {
+                        // The report of an earlier datagram, perhaps to another peer: this train
+                        // was not looked at, and reading the report cleared it.
+                        self.counters.send_calls += 1;
+                        result = sys::send(fd, &mut dest, train.slices, &mut control);
+                    }
+                    match result {
+                        Ok(_) => SendOutcome::Sent(segments),
+                        Err(error) => self.judge(error, train, segments)?,
+                    }
+                }
+            },
+        };
+        self.count_sent(train, segments, outcome);
+        Ok(outcome)
+    }
+
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+        let (mut count, mut errors) = (0, 0);
+        while count < max && errors < MAX_RECV_ERRORS {
+            let mut from = RawAddr::empty();
+            self.counters.recv_calls += 1;
+            let fd = self.socket.as_fd();
+            match sys::recv(fd, &mut self.slot, &mut from, &mut self.control) {
+                Ok(arrival) => count += self.deliver(arrival, &from, sink),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_unusable(&error) => return Err(error),
+                Err(_) => {
+                    // An ICMP report about some earlier datagram: a hint, not this socket's death.
+                    self.counters.recv_errors += 1;
+                    errors += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
+        self.counters.wait_calls += 1;
+        sys::wait(self.socket.as_fd(), timeout, want_write)
+    }
+
+    /// Connects a scratch socket, which sends nothing, and reads what the route allows, including
+    /// what ICMP taught the kernel.
+    fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {
+        let dest = unmapped(dest);
+        let (headers, level, name) = match dest {
+            SocketAddr::V4(_) => (20 + 8, libc::SOL_IP, libc::IP_MTU),
+            SocketAddr::V6(_) => (40 + 8, libc::SOL_IPV6, libc::IPV6_MTU),
+        };
+        let source = match (self.local.ip().to_canonical(), dest) {
+            (IpAddr::V4(ip), SocketAddr::V4(_)) => IpAddr::V4(ip),
+            (IpAddr::V6(ip), SocketAddr::V6(_)) => IpAddr::V6(ip),
+            (_, SocketAddr::V4(_)) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            (_, SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let mut source = SocketAddr::new(source, 0);
+        if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (&mut source, self.local) {
+            to.set_scope_id(from.scope_id());
+        }
+        let scratch = UdpSocket::bind(source).ok()?;
+        scratch.connect(dest).ok()?;
+        let mtu = sys::get_size(scratch.as_fd(), level, name).ok()?;
+        Some(mtu.checked_sub(headers)?.min(MAX_TRAIN_BYTES))
+    }
+
+    fn counters(&self) -> Counters {
+        // Kernels before 4.12 cannot tell; 0 is then the best answer.
+        let recv_drops = sys::drops(self.socket.as_fd()).unwrap_or(0);
+        Counters {
+            recv_drops,
+            ..self.counters
+        }
+    }
+
+    fn raw_fd(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
+    }
+}
+
+/// How long ago a wall-clock time was. A clock set back gives zero.
+fn age_of(arrived: Duration) -> Duration {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    now.saturating_sub(arrived)
+}
+
+/// Errors that name the descriptor itself, so that trying again is pointless.
+fn is_unusable(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL | libc::EOPNOTSUPP)
+    )
+}
+
+/// Errors that a connected socket reports of what it sent before.
+fn is_pending_error(result: &io::Result<usize>) -> bool {
+    let Err(error) = result else { return false };
+    error.raw_os_error() == Some(libc::ECONNREFUSED)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

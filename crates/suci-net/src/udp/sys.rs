@@ -1,0 +1,212 @@
+//! The five system calls of the fast path, each made safe: every pointer handed to the kernel is
+//! derived here from a reference that outlives the call, with that reference's length.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use libc::{c_int, c_void};
+
+use super::addr::{CAPACITY, RawAddr};
+use super::cmsg::{Control, RECV_CONTROL, SEND_CONTROL};
+use crate::Ready;
+
+/// Sets an integer option.
+pub(super) fn set_int(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: c_int,
+) -> io::Result<()> {
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the value lives through the call and is as long as said; the kernel only reads it.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast::<c_void>(),
+            length,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads an option made of integers. Returns how many the kernel wrote.
+fn get_words<const N: usize>(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    words: &mut [u32; N],
+) -> io::Result<usize> {
+    let mut length = size_of::<[u32; N]>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of `words`; any bit
+    // pattern is a valid u32; both references outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            words.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(length as usize / size_of::<u32>())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads an integer option; a negative value reads as 0.
+pub(super) fn get_size(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<usize> {
+    let mut words = [0_u32; 1];
+    get_words(fd, level, name, &mut words)?;
+    let [word] = words;
+    Ok(usize::try_from(word.cast_signed()).unwrap_or(0))
+}
+
+/// Datagrams the kernel dropped at this socket: `SO_MEMINFO` (linux/sock_diag.h), which unlike
+/// `SO_RXQ_OVFL` tells without a further datagram having to arrive.
+pub(super) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    const SK_MEMINFO_DROPS: usize = 8;
+    let mut words = [0_u32; 16];
+    let written = get_words(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
+    let words = words.get(..written).unwrap_or_default();
+    Ok(words.get(SK_MEMINFO_DROPS).copied().map_or(0, u64::from))
+}
+
+/// Sends the gathered slices, without blocking; retries when a signal interrupts.
+pub(super) fn send(
+    fd: BorrowedFd<'_>,
+    dest: &mut RawAddr,
+    slices: &[IoSlice<'_>],
+    control: &mut Control<SEND_CONTROL>,
+) -> io::Result<usize> {
+    let mut header = empty_header();
+    header.msg_name = dest.bytes.as_mut_ptr().cast();
+    header.msg_namelen = dest.len.min(CAPACITY) as libc::socklen_t;
+    header.msg_iov = slices.as_ptr().cast::<libc::iovec>().cast_mut();
+    header.msg_iovlen = slices.len() as _;
+    if control.len > 0 {
+        header.msg_control = control.bytes.as_mut_ptr().cast();
+        header.msg_controllen = control.len.min(SEND_CONTROL) as _;
+    }
+    loop {
+        // SAFETY: every pointer in the header comes from a reference of this function's arguments,
+        // which outlive the call, with that reference's length. `IoSlice` is documented to be ABI
+        // compatible with `iovec`, and sendmsg only reads through it.
+        let result =
+            unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
+        if let Some(done) = finished(result) {
+            return done;
+        }
+    }
+}
+
+/// What one receive brought.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// Bytes on the wire, more than the buffer holds if they were cut.
+    pub(super) len: usize,
+    /// The control messages did not fit.
+    pub(super) control_cut: bool,
+}
+
+/// Receives one datagram or GRO train, without blocking; retries when a signal interrupts.
+pub(super) fn recv(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    from: &mut RawAddr,
+    control: &mut Control<RECV_CONTROL>,
+) -> io::Result<Arrival> {
+    let mut vector = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast::<c_void>(),
+        iov_len: buffer.len(),
+    };
+    let mut header = empty_header();
+    header.msg_name = from.bytes.as_mut_ptr().cast();
+    header.msg_namelen = CAPACITY as libc::socklen_t;
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    header.msg_control = control.bytes.as_mut_ptr().cast();
+    header.msg_controllen = RECV_CONTROL as _;
+    // MSG_TRUNC as a flag makes the kernel return the true length.
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    loop {
+        // SAFETY: every pointer in the header comes from a mutable reference of this function's
+        // arguments or from `vector`, which outlive the call, with that reference's length; the
+        // kernel writes plain bytes.
+        let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, flags) };
+        if let Some(done) = finished(result) {
+            from.len = header.msg_namelen as usize;
+            // A usize or, with musl, a u32.
+            let written: usize = header.msg_controllen as _;
+            control.len = written.min(RECV_CONTROL);
+            let control_cut = header.msg_flags & libc::MSG_CTRUNC != 0;
+            return done.map(|len| Arrival { len, control_cut });
+        }
+    }
+}
+
+/// Polls one descriptor. A signal ends the wait with nothing ready, so that the caller can act on
+/// whatever the signal meant.
+pub(super) fn wait(
+    fd: BorrowedFd<'_>,
+    timeout: Option<Duration>,
+    want_write: bool,
+) -> io::Result<Ready> {
+    let events = if want_write {
+        libc::POLLIN | libc::POLLOUT
+    } else {
+        libc::POLLIN
+    };
+    let mut entry = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events,
+        revents: 0,
+    };
+    let limit = timeout.map(|t| libc::timespec {
+        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: t.subsec_nanos() as _,
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: one pollfd, as said; the time limit is null or a valid timespec; the null signal mask
+    // is allowed. All outlive the call.
+    let result = unsafe { libc::ppoll(&raw mut entry, 1, limit, std::ptr::null()) };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::Interrupted => Ok(Ready::default()),
+            _ => Err(error),
+        };
+    }
+    if entry.revents & libc::POLLNVAL != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // An error report is something to receive: reading clears it.
+    let readable = entry.revents & (libc::POLLIN | libc::POLLERR | libc::POLLHUP) != 0;
+    Ok(Ready {
+        readable,
+        writable: entry.revents & libc::POLLOUT != 0,
+    })
+}
+
+fn empty_header() -> libc::msghdr {
+    // SAFETY: msghdr is plain integers and pointers, for which all zero bits are valid. It cannot
+    // be written as a literal because musl's has private padding.
+    unsafe { std::mem::zeroed() }
+}
+
+/// `None` if a signal interrupted the call, which is then to be repeated.
+fn finished(result: libc::ssize_t) -> Option<io::Result<usize>> {
+    if let Ok(bytes) = usize::try_from(result) {
+        return Some(Ok(bytes));
+    }
+    let error = io::Error::last_os_error();
+    (error.kind() != io::ErrorKind::Interrupted).then_some(Err(error))
+}
