@@ -376,6 +376,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else { return };
         let Some(number) = connection.numbers.peek() else { return };
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
+        connection.app_limited = !sendable || socket_short;
         if carries && (socket_short || (memory_short && !sendable)) {
             connection.credit.on_waiting(now, connection.probe_timeout());
         } else {

@@ -114,9 +114,39 @@ pub(crate) struct Connection {
     pub(crate) control_at: Option<Instant>,
     /// When an unanswered RECLAIM is looked at again.
     pub(crate) reclaim_at: Option<Instant>,
+    pub(crate) blame: Blame,
+    /// Whether sending last stopped for want of messages or credit, not of window.
+    pub(crate) app_limited: bool,
     pub(crate) packets_sent: u64,
     pub(crate) packets_received: u64,
     pub(crate) packets_lost: u64,
+}
+
+/// How many of the losses of one congestion event still stand: when all turn out to have been mere lateness, the
+/// controller's reaction is undone.
+#[derive(Debug, Default)]
+pub(crate) struct Blame {
+    standing: u32,
+    /// When the event was noticed: what was sent later belongs to the next one.
+    noticed: Instant,
+}
+
+impl Blame {
+    /// `packets` were declared lost at `now`, the newest sent at `sent_at`.
+    pub(crate) fn charge(&mut self, now: Instant, sent_at: Instant, packets: u32) {
+        if sent_at > self.noticed {
+            self.standing = 0;
+            self.noticed = now;
+        }
+        self.standing = self.standing.saturating_add(packets);
+    }
+
+    /// `packets` of them arrived after all. True if no loss is left.
+    pub(crate) fn refute(&mut self, packets: u32) -> bool {
+        let stood = self.standing > 0;
+        self.standing = self.standing.saturating_sub(packets);
+        stood && self.standing == 0
+    }
 }
 
 /// What this side brings into a connection before the other end answered.
@@ -166,6 +196,8 @@ impl Connection {
             paced_until: None,
             control_at: None,
             reclaim_at: None,
+            blame: Blame::default(),
+            app_limited: true,
             packets_sent: 0,
             packets_received: 0,
             packets_lost: 0,

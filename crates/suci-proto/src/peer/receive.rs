@@ -33,8 +33,6 @@ impl Peer {
         let Some(connection) = &mut self.connection else { return };
         if !connection.received.is_fresh(number) {
             shared.counters.duplicates += 1;
-            // A duplicate may be a probe whose acknowledgement was lost (F20).
-            connection.received.force();
             return;
         }
         connection.packets_received += 1;
@@ -235,7 +233,7 @@ impl Connection {
         shared: &mut Shared,
     ) {
         shared.counters.spurious_losses += u64::from(summary.spurious);
-        if summary.spurious > 0 {
+        if summary.spurious > 0 && self.blame.refute(summary.spurious) {
             self.congestion.on_spurious(now);
         }
         if let Some(sent_at) = summary.largest_newly_acked_sent_at {
@@ -243,13 +241,12 @@ impl Connection {
             self.pending.probes = 0;
             self.credit.on_acked(sent_at, now);
             if summary.newly_acked_bytes > 0 {
-                let room = self.congestion.window().saturating_sub(in_flight_before);
                 let sample = AckSample {
                     bytes: summary.newly_acked_bytes,
                     in_flight_before,
                     largest_sent_at: sent_at,
                     rtt: self.recovery.rtt(),
-                    app_limited: room > 2 * self.mtu.current() as u64,
+                    app_limited: self.app_limited,
                 };
                 self.congestion.on_ack(now, &sample);
             }
@@ -273,6 +270,7 @@ impl Connection {
         let Some(sent_at) = lost.largest_lost_sent_at else { return };
         shared.counters.packets_lost += u64::from(lost.packets);
         self.packets_lost += u64::from(lost.packets);
+        self.blame.charge(now, sent_at, lost.packets);
         self.congestion.on_congestion(
             now,
             &CongestionEvent {

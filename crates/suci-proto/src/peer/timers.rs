@@ -4,6 +4,7 @@ use super::{Closing, Connection, Fate, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
+use crate::limits;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant};
 use super::life::Verdict;
@@ -90,7 +91,8 @@ impl Peer {
                 connection.pending.ping = true;
                 connection.pending.probes = count;
                 let timeouts = connection.recovery.pto_count();
-                if connection.mtu.on_probe_timeout(timeouts) {
+                let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
+                if large && connection.mtu.on_probe_timeout(timeouts) {
                     connection.mtu_changed();
                 }
             }
