@@ -343,3 +343,46 @@ fn a_return_leaves_the_largest_reserve_its_generation_said() {
     assert_eq!(grant.control(), most, "it may not have heard of less");
     shares.check().unwrap();
 }
+
+#[test]
+fn what_is_held_back_for_late_packets_shrinks_with_what_is_outstanding() {
+    let (mut shares, mut grant) = one(80, 0);
+    assert_eq!((grant.limit(), grant.outstanding()), (69, 80));
+    let others: Vec<_> = (0..9)
+        .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
+        .collect();
+    assert_eq!(others.len(), 9);
+    // 70 granted ahead and 10 late; an eighth of that is the rule all the way down.
+    for (number, limit, outstanding) in [
+        (0, 69, 69 + 9),
+        (13, 69, 56 + 8),
+        (34, 69, 35 + 5),
+        (55, 69, 14 + 2),
+        (57, 70, 14),
+        (58, 71, 14),
+    ] {
+        shares.on_drained(&mut grant, number, true, at(1));
+        assert_eq!((grant.limit(), grant.outstanding()), (limit, outstanding));
+    }
+}
+
+#[test]
+fn a_reason_to_tell_outlasts_packets_that_are_none() {
+    let (mut shares, mut grant) = one(80, 0);
+    grant.credit();
+    shares.on_drained(&mut grant, 30, true, at(1));
+    shares.on_drained(&mut grant, 31, false, at(1));
+    assert!(grant.update_due());
+    let limit = grant.credit().limit;
+    shares.on_drained(&mut grant, limit + 2, true, at(1));
+    grant.credit();
+    let limit = grant.limit();
+    shares.on_drained(&mut grant, limit + 1, false, at(1));
+    assert!(
+        !grant.update_due(),
+        "an ack beyond the limit is not a question"
+    );
+    shares.on_drained(&mut grant, limit + 2, true, at(1));
+    shares.on_drained(&mut grant, limit, false, at(1));
+    assert!(grant.update_due());
+}
