@@ -2,7 +2,7 @@
 
 use suci_proto::Engine;
 use suci_proto::limits::MAX_DATAGRAM;
-use suci_proto::time::{Duration, Instant};
+use suci_proto::time::Instant;
 
 use crate::node::Train;
 use crate::oracle::{Kind, Violation, broken};
@@ -11,9 +11,6 @@ use crate::packet::ProcId;
 /// Turns in a row that may find a timer due without anything coming of it. Timers are allowed
 /// to be early, not to be early for ever.
 const IDLE_TURNS: u32 = 64;
-
-/// Time that those turns must span before they count as standing still.
-const STILL: Duration = Duration::from_millis(1);
 
 /// Asks the engine about its limits: memory under the cap, in flight under every window, budget
 /// never exceeded, no timer in the past.
@@ -58,7 +55,6 @@ pub fn endless(process: ProcId) -> Violation {
 #[derive(Debug, Default)]
 pub struct Progress {
     idle: u32,
-    since: Instant,
 }
 
 impl Progress {
@@ -75,11 +71,10 @@ impl Progress {
     ) -> Result<(), Violation> {
         if worked || blocked || due.is_none_or(|at| at > now) {
             self.idle = 0;
-            self.since = now;
             return Ok(());
         }
         self.idle += 1;
-        if self.idle < IDLE_TURNS && now.since(self.since) < STILL {
+        if self.idle < IDLE_TURNS {
             return Ok(());
         }
         let text = format!(

@@ -271,7 +271,7 @@ impl Process {
                 ),
             );
             cx.oracle.received(self.id, node, &message)?;
-            workload.received(node.0, message.channel.0);
+            workload.received(node.0, message.channel.0, message.kind.0);
         }
     }
 
@@ -318,7 +318,7 @@ impl Process {
             return;
         }
         let room = usize::try_from(total).unwrap_or(usize::MAX).min(1 << 26);
-        let buffer = Vec::with_capacity(room);
+        let buffer = vec![0; room];
         let taken = self.engine.accept(node, channel, number, Some(buffer));
         cx.trace.note(
             cx.now,
@@ -420,11 +420,12 @@ impl Process {
                 cx.now,
                 5 ^ (bytes.len() as u64) << 8,
                 format_args!(
-                    "process {} -> {}: {} B type {:02x}, {carries:?}",
+                    "process {} -> {} packet {}, {} B: {}",
                     self.id,
                     train.to,
+                    *cx.order,
                     bytes.len(),
-                    bytes.first().copied().unwrap_or(0)
+                    tap::Described(&bytes)
                 ),
             );
             cx.outbox.push(Packet {

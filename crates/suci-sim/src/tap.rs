@@ -4,6 +4,8 @@
 //! can be compared with what really reached the other process. It reads plain packets and
 //! believes nothing: what does not parse carries nothing.
 
+use std::fmt;
+
 /// Bytes of a plain header.
 pub const HEADER: usize = 28;
 /// First byte of a DATA packet of version 1.
@@ -59,9 +61,7 @@ pub fn head(bytes: &[u8]) -> Option<Head> {
 #[must_use]
 pub fn parts(bytes: &[u8]) -> Vec<Part> {
     let mut found = Vec::new();
-    let mut cursor = Cursor {
-        rest: bytes.get(HEADER..).unwrap_or(&[]),
-    };
+    let mut cursor = Cursor::new(bytes, false);
     let ready = match bytes.first() {
         Some(&DATA) => Some(()),
         Some(&INIT) => skip_init(&mut cursor),
@@ -116,11 +116,94 @@ pub fn put_varint(into: &mut Vec<u8>, value: u64) {
     into.extend(coded.iter().take(length as usize));
 }
 
+/// A datagram in words, for traces: type, number, then each frame with its numbers.
+#[derive(Debug)]
+pub struct Described<'a>(pub &'a [u8]);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&describe(self.0))
+    }
+}
+
+fn describe(bytes: &[u8]) -> String {
+    const TYPES: [&str; 7] = [
+        "DATA", "HELLO", "COOKIE", "INIT", "ACCEPT", "UNKNOWN", "REFUSED",
+    ];
+    let Some(head) = head(bytes) else {
+        return "garbage".into();
+    };
+    let name = TYPES.get(usize::from(head.first & 15)).copied();
+    let mut text = format!("{} #{}", name.unwrap_or("?"), head.number);
+    let mut cursor = Cursor::new(bytes, true);
+    let ready = match head.first {
+        DATA => Some(()),
+        INIT => skip_init(&mut cursor),
+        _ => None,
+    };
+    if ready.is_none() {
+        return text;
+    }
+    let mut found = Vec::new();
+    let mut padding = 0;
+    while let Some(&kind) = cursor.rest.first() {
+        cursor.seen = Some(Vec::new());
+        if frame(&mut cursor, &mut found).is_none() {
+            text += " ?";
+            break;
+        }
+        if kind == 0 {
+            padding += 1;
+            continue;
+        }
+        let numbers = cursor.seen.take().unwrap_or_default();
+        text += &format!(" {}{numbers:?}", frame_name(kind));
+    }
+    if padding > 0 {
+        text += &format!(" PADDING {padding}");
+    }
+    text
+}
+
+fn frame_name(kind: u8) -> &'static str {
+    match kind {
+        0x01 => "PING",
+        0x03 => "CREDIT",
+        0x04 => "RECLAIM",
+        0x05 => "RETURN",
+        0x06 => "BLOCKED",
+        0x07 => "MAX_CHANNEL",
+        0x08 => "CHANNEL_BLOCKED",
+        0x09 => "RTS",
+        0x0a => "CTS",
+        0x0b => "REFUSE",
+        0x0c => "MODE",
+        0x0d => "SUSPEND",
+        0x0e => "RESUME",
+        0x0f => "CLOSE",
+        0x10..=0x13 => "ACK",
+        0x18 => "CHALLENGE",
+        0x19 => "RESPONSE",
+        _ => "FRAG",
+    }
+}
+
 struct Cursor<'a> {
     rest: &'a [u8],
+    /// Numbers read, when somebody wants to see them.
+    seen: Option<Vec<u64>>,
 }
 
 impl<'a> Cursor<'a> {
+    /// Behind the header.
+    fn new(bytes: &'a [u8], seen: bool) -> Self {
+        let rest = bytes.get(HEADER..).unwrap_or(&[]);
+        Self {
+            rest,
+            seen: seen.then(Vec::new),
+        }
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -135,16 +218,21 @@ impl<'a> Cursor<'a> {
 
     fn varint(&mut self) -> Option<u64> {
         let first = *self.rest.first()?;
-        if first == 0 {
+        let value = if first == 0 {
             let coded = self.bytes(9)?;
-            return Some(u64::from_le_bytes(coded.get(1..9)?.try_into().ok()?));
+            u64::from_le_bytes(coded.get(1..9)?.try_into().ok()?)
+        } else {
+            let length = first.trailing_zeros() + 1;
+            let mut word = [0; 16];
+            for (place, byte) in word.iter_mut().zip(self.bytes(u64::from(length))?) {
+                *place = *byte;
+            }
+            u64::try_from(u128::from_le_bytes(word) >> length).ok()?
+        };
+        if let Some(seen) = &mut self.seen {
+            seen.push(value);
         }
-        let length = first.trailing_zeros() + 1;
-        let mut word = [0; 16];
-        for (place, byte) in word.iter_mut().zip(self.bytes(u64::from(length))?) {
-            *place = *byte;
-        }
-        u64::try_from(u128::from_le_bytes(word) >> length).ok()
+        Some(value)
     }
 
     fn varints(&mut self, count: u64) -> Option<()> {
@@ -253,7 +341,10 @@ mod tests {
         ] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
-            let mut cursor = Cursor { rest: &bytes };
+            let mut cursor = Cursor {
+                rest: &bytes,
+                seen: None,
+            };
             assert_eq!(cursor.varint(), Some(value));
             assert!(cursor.rest.is_empty(), "{value}");
         }

@@ -12,6 +12,9 @@ use crate::rng::Rng;
 /// Wait before what the engine refused is offered again.
 const RETRY: Duration = Duration::from_millis(3);
 
+/// The kind of messages that answer others.
+const ANSWER: u8 = 129;
+
 /// The messages from one program to one node.
 #[derive(Debug)]
 struct Flow {
@@ -82,9 +85,9 @@ impl Workload {
         }
     }
 
-    /// A message came: some are answered.
-    pub fn received(&mut self, from: u32, channel: u32) {
-        if !self.stopped && self.rng.chance(self.traffic.reply) {
+    /// A message came: some are answered, answers never.
+    pub fn received(&mut self, from: u32, channel: u32, kind: u8) {
+        if !self.stopped && kind != ANSWER && self.rng.chance(self.traffic.reply) {
             self.replies.push_back((from, channel));
         }
     }
@@ -124,7 +127,7 @@ impl Workload {
                 channel,
                 length,
                 header: 0,
-                kind: 128,
+                kind: ANSWER,
                 tagged: true,
                 notify: false,
             };
@@ -199,7 +202,7 @@ fn draw(rng: &mut Rng, traffic: &Traffic, flow: &Flow) -> Spec {
         0
     };
     let kind = if rng.chance(100_000) {
-        rng.range(128, 256)
+        rng.range(130, 256)
     } else {
         128
     };

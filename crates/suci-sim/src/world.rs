@@ -455,7 +455,7 @@ impl World {
         self.trace.note(
             self.now,
             facts,
-            format_args!("packet arrives at process {}", process.id),
+            format_args!("packet {} arrives at process {}", packet.order, process.id),
         );
         let (length, sender) = (packet.bytes.len(), packet.sender);
         match process.socket.offer(self.now, packet, excused) {
