@@ -165,8 +165,14 @@ impl World {
             .filter_map(|it| it.process.as_ref())
             .map(|process| process.engine.peers().count() as u64)
             .sum();
-        // Watched peers are probed, credit lapses and is returned, paths are probed for size.
-        let allowed = 50 + peers * 20;
+        // Watched peers are asked for a sign of life thrice per silence timeout; credit lapses and
+        // is returned, paths are probed for size.
+        let watching = self.options.configs.iter().filter(|config| config.watch);
+        let shortest = watching
+            .map(|config| config.silence_timeout.as_secs().max(1))
+            .min();
+        let probes = shortest.map_or(0, |seconds| WATCHED.as_secs() / seconds * 3 * 2);
+        let allowed = 50 + peers * (20 + probes);
         if sent <= allowed {
             return Ok(());
         }
