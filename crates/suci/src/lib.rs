@@ -1,1 +1,72 @@
-//! The library.
+//! Reliable messages to every process of a cluster through one UDP socket.
+//!
+//! A [`Node`] is one process. It sends messages of any length to any other node of its [`AddressBook`]:
+//! complete, unmodified, in order per channel, at most once. Connections are made when needed, kept
+//! while possible, and replaced without the program noticing.
+//!
+//! ```
+//! use std::time::Duration;
+//! use suci::{Accept, Node, NodeId};
+//!
+//! fn main() -> Result<(), suci::Error> {
+//!     let mut server = Node::builder().id(NodeId(0)).accept(Accept::Anyone).open()?;
+//!     let address = server.local_addr();
+//!     let client = std::thread::spawn(move || -> Result<String, suci::Error> {
+//!         let mut node = Node::builder().id(NodeId(1)).open()?;
+//!         node.add_peer(NodeId(0), address)?;
+//!         node.send(NodeId(0), "hello")?;
+//!         let answer = node.recv()?;
+//!         node.close(Duration::from_secs(5))?;
+//!         Ok(String::from_utf8_lossy(&answer.payload).into_owned())
+//!     });
+//!     let question = server.recv()?;
+//!     server.send(question.from, "hello yourself")?;
+//!     server.close(Duration::from_secs(5))?;
+//!     assert_eq!(client.join().expect("the client ran")?, "hello yourself");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Two ways to drive it:
+//!
+//! * [`NodeBuilder::open`] gives a [`Node`]: the program's own calls do the work. Lowest latency, no
+//!   threads but a sleeping one that answers peers while the program computes.
+//! * [`NodeBuilder::open_threads`] gives a [`SharedNode`]: a thread does the work, and handles to it can
+//!   be cloned, shared and awaited, under any async runtime or none.
+//!
+//! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
+
+mod batch;
+mod book;
+mod builder;
+mod cell;
+mod clock;
+mod core;
+mod driver;
+pub mod env;
+mod error;
+mod fork;
+mod helper;
+mod message;
+mod node;
+mod shared;
+mod sync;
+mod sys;
+
+pub use batch::Batch;
+pub use book::AddressBook;
+pub use builder::NodeBuilder;
+pub use bytes::Bytes;
+pub use driver::Wait;
+pub use error::{BookError, Error};
+pub use message::{Draft, Message};
+pub use node::Node;
+pub use shared::SharedNode;
+pub use suci_net::Counters as SocketCounters;
+pub use suci_net::fault::FaultSpec;
+pub use suci_net::udp::UdpOptions;
+pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
+pub use suci_proto::{
+    Accept, Config, ConfigError, Counters, EndReason, Event, IncomingError, Link, MessageOutcome,
+    Outcome, PeerError, PeerStats, RefusedReason,
+};

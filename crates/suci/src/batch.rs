@@ -1,0 +1,40 @@
+//! Messages that leave together.
+
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::message::Draft;
+use bytes::Bytes;
+use suci_proto::types::{MessageNumber, NodeId};
+
+/// Accepts messages without sending them: see [`Node::batch`](crate::Node::batch).
+pub struct Batch<'a> {
+    driver: &'a mut Driver,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(driver: &'a mut Driver) -> Self {
+        Self { driver }
+    }
+
+    /// Accepts a message and returns its number on its channel.
+    ///
+    /// # Errors
+    /// As [`Node::send`](crate::Node::send).
+    pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
+        self.driver.push(to, message.into())
+    }
+
+    /// Accepts a copy of `bytes` on channel 0.
+    ///
+    /// # Errors
+    /// As [`Node::send`](crate::Node::send).
+    pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
+        self.send(to, Bytes::copy_from_slice(bytes))
+    }
+}
+
+impl std::fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Batch")
+    }
+}

@@ -1,0 +1,198 @@
+//! Who is where: the address book.
+
+use crate::error::{BookError, Error};
+use std::collections::{BTreeMap, HashSet};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use suci_proto::types::NodeId;
+
+/// The nodes of a cluster and their addresses.
+///
+/// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#` to the
+/// end of the line. Names are resolved when the book is read, first address wins.
+///
+/// ```
+/// # fn main() -> Result<(), suci::Error> {
+/// let book = suci::AddressBook::parse("# two nodes\n0 127.0.0.1:4000\n1 [::1]:4000  # IPv6\n", "example")?;
+/// assert_eq!(book.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressBook {
+    entries: BTreeMap<NodeId, SocketAddr>,
+    taken: HashSet<SocketAddr>,
+}
+
+impl AddressBook {
+    /// An empty book.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads a file. Blocks for the file and for resolving names.
+    ///
+    /// # Errors
+    /// [`BookError`], with file and line.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| BookError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a text; `source` stands before the line number in errors. Blocks for resolving names.
+    ///
+    /// # Errors
+    /// [`BookError`], with source and line.
+    pub fn parse(text: &str, source: &str) -> Result<Self, Error> {
+        let mut book = Self::new();
+        for (index, line) in text.lines().enumerate() {
+            let entry = line.split('#').next().unwrap_or_default().trim();
+            if !entry.is_empty() {
+                let problem = match parse_entry(entry) {
+                    Ok((node, address)) => match book.add(node, address) {
+                        Ok(()) => continue,
+                        Err(error) => error.to_string(),
+                    },
+                    Err(problem) => problem,
+                };
+                let place = format!("{source}:{}", index + 1);
+                return Err(BookError::Line { place, problem }.into());
+            }
+        }
+        Ok(book)
+    }
+
+    /// Enters a node.
+    ///
+    /// # Errors
+    /// [`BookError::Duplicate`] if the node or the address is there already.
+    pub fn add(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
+        if self.entries.contains_key(&node) {
+            return Err(BookError::Duplicate { what: format!("node {node}") }.into());
+        }
+        // Port 0 is no address yet, so it is nobody's.
+        if address.port() != 0 && !self.taken.insert(address) {
+            return Err(BookError::Duplicate { what: format!("address {address}") }.into());
+        }
+        self.entries.insert(node, address);
+        Ok(())
+    }
+
+    /// The address of a node.
+    #[must_use]
+    pub fn get(&self, node: NodeId) -> Option<SocketAddr> {
+        self.entries.get(&node).copied()
+    }
+
+    /// All nodes, by ID.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, SocketAddr)> + '_ {
+        self.entries.iter().map(|(&node, &address)| (node, address))
+    }
+
+    /// How many nodes are entered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nobody is entered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl std::fmt::Display for AddressBook {
+    /// The text that [`AddressBook::parse`] reads.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.iter().try_for_each(|(node, address)| writeln!(f, "{node} {address}"))
+    }
+}
+
+fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
+    let mut words = entry.split_whitespace();
+    let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
+        return Err(format!("\"{entry}\": write \"id address:port\", as in \"3 192.0.2.7:4000\""));
+    };
+    let node = id.parse().map(NodeId).map_err(|_| {
+        format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX)
+    })?;
+    Ok((node, parse_address(address)?))
+}
+
+/// An address with port; a name is resolved.
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return if address.port() == 0 {
+            Err(format!("address \"{text}\": port 0 cannot be reached; name the real port"))
+        } else {
+            Ok(address)
+        };
+    }
+    let remedy = "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000";
+    // Without brackets nobody can tell where an IPv6 address ends.
+    if text.rsplit_once(':').is_some_and(|(host, _)| host.contains(':')) {
+        return Err(format!("address \"{text}\": {remedy}"));
+    }
+    match text.to_socket_addrs() {
+        Ok(mut found) => match found.next() {
+            Some(address) if address.port() != 0 => Ok(address),
+            _ => Err(format!("address \"{text}\": {remedy}")),
+        },
+        Err(error) => Err(format!("address \"{text}\": {error}; {remedy}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
+
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        AddressBook::parse(text, "book").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn reads_comments_blanks_and_both_families() {
+        let text = "# cluster\n\n 0 127.0.0.1:4000\n7\t[::1]:4001 # seven\n";
+        let book = AddressBook::parse(text, "book").unwrap();
+        assert_eq!(book.get(NodeId(0)), Some("127.0.0.1:4000".parse().unwrap()));
+        assert_eq!(book.get(NodeId(7)), Some("[::1]:4001".parse().unwrap()));
+        assert_eq!(book.len(), 2);
+        assert_eq!(AddressBook::parse(&book.to_string(), "again").unwrap(), book);
+    }
+
+    #[test]
+    fn refuses_bad_lines_with_file_line_value_and_remedy() {
+        for (text, place, value) in [
+            ("0 127.0.0.1:1\nx 127.0.0.1:2", "book:2: ", "\"x\""),
+            ("0 127.0.0.1", "book:1: ", "\"127.0.0.1\""),
+            ("#\n#\n0 127.0.0.1:0", "book:3: ", "port 0"),
+            ("0", "book:1: ", "\"0\""),
+            ("0 127.0.0.1:1 2", "book:1: ", "write \"id address:port\""),
+            ("4294967296 127.0.0.1:1", "book:1: ", "\"4294967296\""),
+            ("0 ::1:1", "book:1: ", "\"::1:1\""),
+        ] {
+            let said = refusal(text);
+            assert!(said.starts_with(place) && said.contains(value), "{text:?} gave {said:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_duplicates_with_file_and_line() {
+        let said = refusal("1 127.0.0.1:1\n2 127.0.0.1:2\n1 127.0.0.1:3");
+        assert!(said.starts_with("book:3: node 1 is entered twice"), "{said}");
+        let said = refusal("1 127.0.0.1:1\n2 127.0.0.1:1");
+        assert!(said.starts_with("book:2: address 127.0.0.1:1 is entered twice"), "{said}");
+    }
+
+    #[test]
+    fn an_unreadable_file_is_named() {
+        let said = AddressBook::read("/nonexistent/book").unwrap_err().to_string();
+        assert!(said.starts_with("address book /nonexistent/book: "), "{said}");
+    }
+}

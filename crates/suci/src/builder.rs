@@ -1,0 +1,318 @@
+//! From settings to a node.
+
+use crate::book::AddressBook;
+use crate::clock::Clock;
+use crate::driver::{Driver, Wait, no_descriptor};
+use crate::env;
+use crate::error::Error;
+use crate::fork::Birth;
+use crate::node::Node;
+use crate::shared::SharedNode;
+use crate::sys;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+use suci_net::Backend;
+use suci_net::fault::{Fault, FaultSpec};
+use suci_net::udp::{Udp, UdpOptions};
+use suci_proto::types::{Incarnation, NodeId};
+use suci_proto::{Accept, Config, Engine, Identity};
+
+/// A program that polls by itself acknowledges when it polls; should it not, this late at most.
+const CALLER_ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
+const ANYWHERE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// Settings of a node to be opened. Every setting has a default; what is not given is looked up in the
+/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`).
+#[derive(Clone, Debug)]
+pub struct NodeBuilder {
+    id: Option<NodeId>,
+    listen: Option<SocketAddr>,
+    book: Option<AddressBook>,
+    book_file: Option<PathBuf>,
+    config: Config,
+    plain_on_network: bool,
+    faults: Option<FaultSpec>,
+    udp: UdpOptions,
+    wait: Wait,
+}
+
+impl Default for NodeBuilder {
+    fn default() -> Self {
+        Self {
+            id: None,
+            listen: None,
+            book: None,
+            book_file: None,
+            config: Config::default(),
+            plain_on_network: false,
+            faults: None,
+            udp: UdpOptions::default(),
+            wait: Wait::Block,
+        }
+    }
+}
+
+impl NodeBuilder {
+    /// This node's ID, unique in the cluster. Default: `SUCI_ID`.
+    #[must_use]
+    pub fn id(mut self, id: NodeId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The local address. Default: the book's entry for this node, else a port of 127.0.0.1 that the
+    /// system chooses.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// The address book. Default: `SUCI_BOOK`, else empty.
+    #[must_use]
+    pub fn book(mut self, book: AddressBook) -> Self {
+        self.book = Some(book);
+        self
+    }
+
+    /// The address book, to be read from this file by `open`.
+    #[must_use]
+    pub fn book_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.book_file = Some(path.into());
+        self
+    }
+
+    /// Who may open a session with this node. Default: only nodes of the book.
+    #[must_use]
+    pub fn accept(mut self, policy: Accept) -> Self {
+        self.config.accept = policy;
+        self
+    }
+
+    /// Allows plain mode on addresses outside of loopback. Plain mode finds accidents (checksums) but
+    /// does not keep attackers out: say this only for a trusted network.
+    #[must_use]
+    pub fn plain_on_network(mut self) -> Self {
+        self.plain_on_network = true;
+        self
+    }
+
+    /// Bytes of received data held for the program, over all peers, at most. Default 256 MiB, at least
+    /// 1 MiB.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.config.memory = bytes;
+        self
+    }
+
+    /// Longest message taken without asking the program, in bytes. Default 64 MiB, at most half of
+    /// `memory`. Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
+    #[must_use]
+    pub fn max_message(mut self, bytes: u64) -> Self {
+        self.config.max_message = bytes;
+        self
+    }
+
+    /// Payload bytes queued per peer before sending answers [`Error::WouldBlock`]. Default 64 MiB. A
+    /// single longer message is taken when nothing else is queued.
+    #[must_use]
+    pub fn send_queue(mut self, bytes: u64) -> Self {
+        self.config.send_queue = bytes;
+        self
+    }
+
+    /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB.
+    #[must_use]
+    pub fn rts_threshold(mut self, bytes: u64) -> Self {
+        self.config.rts_threshold = bytes;
+        self
+    }
+
+    /// Peers known at once, at most. Default 16,384.
+    #[must_use]
+    pub fn max_peers(mut self, count: usize) -> Self {
+        self.config.max_peers = count;
+        self
+    }
+
+    /// Silence after which a peer with something outstanding counts as lost. Default 10 s.
+    #[must_use]
+    pub fn silence_timeout(mut self, timeout: Duration) -> Self {
+        self.config.silence_timeout = timeout;
+        self
+    }
+
+    /// Silence after which a session ends. Default 5 min.
+    #[must_use]
+    pub fn give_up_after(mut self, timeout: Duration) -> Self {
+        self.config.give_up_after = timeout;
+        self
+    }
+
+    /// Whether CRC32C covers payloads too (default), or only headers.
+    #[must_use]
+    pub fn payload_checksum(mut self, on: bool) -> Self {
+        self.config.payload_checksum = on;
+        self
+    }
+
+    /// Nobody serves the node while the program does not call it: no helper thread. Peers are told.
+    #[must_use]
+    pub fn unattended(mut self) -> Self {
+        self.config.unattended = true;
+        self
+    }
+
+    /// Notices the silence of idle peers too, by probing them.
+    #[must_use]
+    pub fn watch(mut self) -> Self {
+        self.config.watch = true;
+        self
+    }
+
+    /// Every packet goes through a layer that loses, repeats, delays or damages some: for tests.
+    #[must_use]
+    pub fn faults(mut self, spec: FaultSpec) -> Self {
+        self.faults = Some(spec);
+        self
+    }
+
+    /// How blocking calls wait. Default: they sleep.
+    #[must_use]
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// The engine's settings as plain data, for those that have no method here.
+    #[must_use]
+    pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// The socket's settings.
+    #[must_use]
+    pub fn udp(mut self, change: impl FnOnce(&mut UdpOptions)) -> Self {
+        change(&mut self.udp);
+        self
+    }
+
+    /// Opens a node that works when the program calls it. Blocks only for reading the book.
+    ///
+    /// # Errors
+    /// What is missing, out of range, in use or not allowed; each says what to do.
+    pub fn open(mut self) -> Result<Node, Error> {
+        self.config.ack_on_poll = true;
+        self.config.max_ack_delay = CALLER_ACK_DELAY;
+        let opened = self.prepare()?;
+        Node::start(opened)
+    }
+
+    /// Opens a node that `threads` I/O threads serve (in this version exactly 1); its handle can be cloned
+    /// and used from everywhere.
+    ///
+    /// # Errors
+    /// As [`NodeBuilder::open`].
+    pub fn open_threads(self, threads: usize) -> Result<SharedNode, Error> {
+        if threads != 1 {
+            return Err(Error::Threads(threads));
+        }
+        let opened = self.prepare()?;
+        SharedNode::start(opened)
+    }
+
+    /// Everything but the threads.
+    fn prepare(mut self) -> Result<Opened, Error> {
+        let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
+        // A reserved socket belongs to the process that the environment describes: to a node without an
+        // ID or address of its own.
+        let reserved = if self.id.is_none() && self.listen.is_none() { env::socket()? } else { None };
+        let remedy = "call id() on the builder, or set SUCI_ID, or start the program by suci run";
+        let id = self.id.map_or_else(env::id, |id| Ok(Some(id)))?;
+        let id = id.ok_or(Error::Missing { missing: "the node ID", remedy })?;
+        let book = self.take_book()?;
+        let backend = self.open_socket(reserved, book.get(id))?;
+        let local = backend.local_addr();
+        self.check_plain(local)?;
+        let socket = backend.raw_fd().ok_or_else(no_descriptor)?;
+        let clock = Clock::new();
+        let config = self.config.clone();
+        let mut engine = self.engine(id, &*backend, clock)?;
+        for (node, address) in book.iter().filter(|(node, _)| *node != id) {
+            self.check_plain(address)?;
+            engine.add_peer(clock.now(), node, address)?;
+        }
+        let driver = Driver::new(engine, backend, socket, clock);
+        let Self { wait, plain_on_network, .. } = self;
+        Ok(Opened { id, local, driver, birth, config, wait, plain_on_network })
+    }
+
+    fn take_book(&mut self) -> Result<AddressBook, Error> {
+        if let Some(book) = self.book.take() {
+            return Ok(book);
+        }
+        match self.book_file.take() {
+            Some(path) => AddressBook::read(path),
+            None => Ok(env::book()?.unwrap_or_default()),
+        }
+    }
+
+    fn open_socket(
+        &self,
+        reserved: Option<UdpSocket>,
+        entry: Option<SocketAddr>,
+    ) -> Result<Box<dyn Backend>, Error> {
+        let udp = match reserved {
+            Some(socket) => Udp::from_socket(socket, &self.udp)
+                .map_err(Error::io("setting the inherited socket up"))?,
+            None => {
+                let address = self.listen.or(entry).unwrap_or(ANYWHERE);
+                self.check_plain(address)?;
+                Udp::bind(address, &self.udp).map_err(|source| match source.kind() {
+                    io::ErrorKind::AddrInUse => Error::AddressInUse { address },
+                    _ => Error::Bind { address, source },
+                })?
+            }
+        };
+        Ok(match self.faults.clone() {
+            Some(spec) => Box::new(Fault::new(udp, spec)),
+            None => Box::new(udp),
+        })
+    }
+
+    fn check_plain(&self, address: SocketAddr) -> Result<(), Error> {
+        check_plain(self.plain_on_network, address)
+    }
+
+    fn engine(self: &Self, id: NodeId, backend: &dyn Backend, clock: Clock) -> Result<Engine, Error> {
+        let random = Error::io("asking the system for random bytes");
+        let incarnation = Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?));
+        let seed = sys::random::<32>().map_err(&random)?;
+        let identity = Identity { node: id, incarnation };
+        let buffer = u64::try_from(backend.capabilities().recv_buffer).unwrap_or(u64::MAX);
+        Ok(Engine::new(self.config.clone(), identity, seed, buffer, clock.now())?)
+    }
+}
+
+/// A node about to start.
+pub(crate) struct Opened {
+    pub(crate) id: NodeId,
+    pub(crate) local: SocketAddr,
+    pub(crate) driver: Driver,
+    pub(crate) birth: Birth,
+    pub(crate) config: Config,
+    pub(crate) wait: Wait,
+    pub(crate) plain_on_network: bool,
+}
+
+/// Refuses addresses outside of loopback unless they were allowed.
+pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Error> {
+    let loopback = address.ip().to_canonical().is_loopback();
+    if allowed || loopback { Ok(()) } else { Err(Error::PlainOnNetwork { address }) }
+}

@@ -1,0 +1,103 @@
+//! A value that two threads take in turn, by one compare-and-swap.
+//!
+//! A mutex would do, but its word does not tell whether anybody took it lately, which the sleeping helper
+//! must know: here the word counts.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{UnsafeCell, hint, yield_now};
+use std::ops::{Deref, DerefMut};
+
+/// Tries before the waiting thread lets others run.
+const SPINS: u32 = 100;
+
+/// A value, and a word: odd while it is taken, higher after every use.
+#[derive(Debug)]
+pub(crate) struct Cell<T> {
+    word: AtomicU64,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: a `&mut T` exists only inside a `Taken`, and `try_take` makes one only by moving the word from
+// even to odd, which no second thread can do until the first `Taken` moved it on. So the value goes from
+// thread to thread as if sent, for which `T: Send` suffices.
+unsafe impl<T: Send> Sync for Cell<T> {}
+
+impl<T> Cell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { word: AtomicU64::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Changes with every use; odd while somebody uses the value.
+    pub(crate) fn word(&self) -> u64 {
+        self.word.load(Ordering::SeqCst)
+    }
+
+    /// Takes the value if nobody has it.
+    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+        let word = self.word.load(Ordering::Relaxed);
+        self.take_at(word)
+    }
+
+    /// Takes the value if the word is still `word`, and nobody has it.
+    pub(crate) fn take_at(&self, word: u64) -> Option<Taken<'_, T>> {
+        if word & 1 == 1 {
+            return None;
+        }
+        self.word
+            .compare_exchange(word, word.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        Some(Taken { cell: self })
+    }
+
+    /// Takes the value as soon as it is free. Users hold it for a bounded time.
+    pub(crate) fn take(&self) -> Taken<'_, T> {
+        let mut spins = 0;
+        loop {
+            if let Some(taken) = self.try_take() {
+                return taken;
+            }
+            if spins < SPINS {
+                spins += 1;
+                hint::spin_loop();
+            } else {
+                yield_now();
+            }
+        }
+    }
+}
+
+/// The right to the value.
+#[derive(Debug)]
+pub(crate) struct Taken<'a, T> {
+    cell: &'a Cell<T>,
+}
+
+impl<T> Taken<'_, T> {
+    /// Shows whoever watches the word that the value is in use still.
+    pub(crate) fn show_life(&self) {
+        self.cell.word.fetch_add(2, Ordering::SeqCst);
+    }
+}
+
+impl<T> Deref for Taken<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: while this `Taken` exists the word is odd and no other one exists, so nobody has a
+        // mutable reference; the borrow of `self` keeps `deref_mut` from making one.
+        self.cell.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for Taken<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as for `deref`; the exclusive borrow of `self` keeps this reference the only one.
+        self.cell.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        self.cell.word.fetch_add(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,169 @@
+//! What a [`Node`](crate::Node) and its helper share.
+
+use crate::cell::{Cell, Taken};
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::fork::Birth;
+use crate::sys::{self, Alarm, Bell};
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use suci_proto::time::Instant;
+
+/// How soon a full socket is tried again by programs that wait on the node's own descriptor.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// A driver that its program and its helper take in turn, and the descriptor that stands for both.
+pub(crate) struct Core {
+    pub(crate) cell: Cell<Work>,
+    birth: Birth,
+    /// Nests the socket, `alarm` and `bell`.
+    epoll: OwnedFd,
+    alarm: Alarm,
+    bell: Bell,
+    /// The program asked for the descriptor: it must be kept right from then on.
+    exposed: AtomicBool,
+    socket: RawFd,
+    /// The child of a fork closed its copies.
+    abandoned: AtomicBool,
+    /// Wakes the helper out of its sleep on the socket.
+    pub(crate) helper_bell: Bell,
+    pub(crate) helper_parked: AtomicBool,
+    pub(crate) stop: AtomicBool,
+}
+
+/// The driver, and how its descriptor stands.
+pub(crate) struct Work {
+    pub(crate) driver: Driver,
+    rung: bool,
+    armed: Option<Instant>,
+}
+
+impl Core {
+    pub(crate) fn new(driver: Driver, birth: Birth) -> Result<Self, Error> {
+        let trouble = Error::io("making descriptors to wait on");
+        let (socket, _) = driver.interest();
+        let alarm = Alarm::new().map_err(&trouble)?;
+        let bell = Bell::new().map_err(&trouble)?;
+        let helper_bell = Bell::new().map_err(&trouble)?;
+        let members = [socket, alarm.as_raw_fd(), bell.as_raw_fd()];
+        let epoll = sys::epoll_of(&members).map_err(&trouble)?;
+        Ok(Self {
+            cell: Cell::new(Work { driver, rung: false, armed: None }),
+            birth,
+            epoll,
+            alarm,
+            bell,
+            exposed: AtomicBool::new(false),
+            socket,
+            abandoned: AtomicBool::new(false),
+            helper_bell,
+            helper_parked: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes the driver for a call of the program.
+    pub(crate) fn enter(&self) -> Result<Turn<'_>, Error> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        Ok(Turn { core: self, work: self.cell.take() })
+    }
+
+    /// Takes the driver for the helper, if nobody used it since its word was `word`.
+    pub(crate) fn enter_at(&self, word: u64) -> Option<Turn<'_>> {
+        Some(Turn { core: self, work: self.cell.take_at(word)? })
+    }
+
+    /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed. The
+    /// driver itself is left alone: a thread that exists no longer may have been in the middle of it.
+    pub(crate) fn is_forked(&self) -> bool {
+        let forked = self.birth.is_forked();
+        if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
+            let ours = [&self.alarm as &dyn AsRawFd, &self.bell, &self.helper_bell, &self.epoll];
+            let ours = ours.map(|owner| owner.as_raw_fd());
+            for fd in ours.into_iter().chain([self.socket]) {
+                // SAFETY: the descriptor belongs to this core, whose memory is never dropped in this process
+                // (`Node::drop` leaks it), so nobody uses or closes it after this.
+                unsafe { libc::close(fd) };
+            }
+        }
+        forked
+    }
+
+    /// The descriptor for the program's own epoll.
+    pub(crate) fn expose(&self) -> RawFd {
+        if !self.exposed.swap(true, Ordering::Relaxed)
+            && let Ok(turn) = self.enter()
+        {
+            // Leaving makes the descriptor right.
+            drop(turn);
+        }
+        self.epoll.as_raw_fd()
+    }
+
+    /// The same, borrowed.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// The right to use the driver for one call.
+pub(crate) struct Turn<'a> {
+    core: &'a Core,
+    work: Taken<'a, Work>,
+}
+
+impl Turn<'_> {
+    /// A blocking call came back from its sleep: whoever watches for signs of life sees one.
+    pub(crate) fn woke(&self) {
+        self.work.show_life();
+        if self.core.helper_parked.load(Ordering::SeqCst) {
+            self.core.helper_bell.ring();
+        }
+    }
+
+    /// Makes the descriptor readable exactly when a call would find something to do.
+    fn publish(&mut self) {
+        let Work { driver, rung, armed } = &mut *self.work;
+        let news = driver.has_news();
+        if news != *rung {
+            *rung = news;
+            if news { self.core.bell.ring() } else { self.core.bell.hush() }
+        }
+        let now = driver.now();
+        let (_, full) = driver.interest();
+        let limit = driver.idle_time().into_iter().chain(full.then_some(RETRY)).min();
+        let next = limit.map(|limit| now + limit);
+        let expired = armed.is_some_and(|at| at <= now);
+        let earlier = next.is_some_and(|at| armed.is_none_or(|armed| at < armed));
+        // An alarm that comes too early costs one needless call; one set anew each time costs one always.
+        if (expired || earlier) && self.core.alarm.set(limit).is_ok() {
+            *armed = next;
+        }
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        &self.work.driver
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut Driver {
+        &mut self.work.driver
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.core.exposed.load(Ordering::Relaxed) && !std::thread::panicking() {
+            self.publish();
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Keeps the engine's driving contract over a backend: input, then time, then output.
+
+use crate::clock::{Clock, Deadline};
+use crate::error::Error;
+use crate::message::{Draft, Message};
+use crate::sys;
+use arrayvec::ArrayVec;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
+use std::time::Duration;
+use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
+use suci_proto::time::Instant;
+use suci_proto::types::{ChannelId, Ecn, MessageNumber, NodeId};
+use suci_proto::{Arrival, Engine, Event, Outcome, SendError, TransmitResult};
+
+/// Datagrams taken in one turn before output has its turn too.
+const PER_TURN: usize = 1_024;
+
+/// Datagrams asked of the socket at once while many arrive.
+const BULK: usize = 64;
+
+/// A socket that was readable sooner than this had something waiting: more is likely to follow.
+const AT_ONCE: Duration = Duration::from_micros(5);
+
+/// How old the last look at the socket may be before a call that only sends, or only takes what is there
+/// already, looks again: acknowledgements must flow both ways whatever the program calls.
+const STALE: Duration = Duration::from_micros(200);
+
+/// Longest wait for repeated CLOSEs of peers after everything else is done.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// How a blocking call waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Sleeps until something happens. Costs no processor time.
+    #[default]
+    Block,
+    /// Looks again and again for so long, then sleeps. Saves the price of waking up (microseconds) at the
+    /// price of one processor.
+    Spin(Duration),
+}
+
+impl Wait {
+    /// Spinning for up to 5 ms: longer than any round trip of a local network.
+    pub const SPIN: Self = Self::Spin(Duration::from_millis(5));
+}
+
+/// An engine, its socket and its clock.
+pub(crate) struct Driver {
+    pub(crate) engine: Engine,
+    backend: Box<dyn Backend>,
+    socket: RawFd,
+    clock: Clock,
+    segments: usize,
+    /// The socket did not take everything.
+    want_write: bool,
+    /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
+    bulk: bool,
+    /// The last look left nothing behind, as far as is known.
+    drained: bool,
+    /// When the socket was last seen empty: what comes later arrived later.
+    drained_at: Instant,
+    looked_at: Instant,
+    events: VecDeque<Event>,
+    head: Option<Message>,
+}
+
+impl Driver {
+    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, socket: RawFd, clock: Clock) -> Self {
+        let now = clock.now();
+        Self {
+            segments: backend.capabilities().max_segments,
+            engine,
+            backend,
+            socket,
+            clock,
+            want_write: false,
+            bulk: false,
+            drained: false,
+            drained_at: now,
+            looked_at: now,
+            events: VecDeque::new(),
+            head: None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// A full turn: everything that arrived, what is due, everything that may go.
+    pub(crate) fn turn(&mut self) -> Result<(), Error> {
+        self.bulk = true;
+        self.step(true)
+    }
+
+    /// A turn; the socket is looked at only if `look`.
+    fn step(&mut self, look: bool) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.engine.begin_turn(now);
+        if look {
+            self.drain(now)?;
+            self.expire()?;
+        }
+        self.output()
+    }
+
+    /// A turn if the last one is too long ago.
+    pub(crate) fn refresh(&mut self) -> Result<(), Error> {
+        if self.clock.now().since(self.looked_at) > STALE { self.turn() } else { Ok(()) }
+    }
+
+    /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
+    /// whether there is another, which would cost a system call in every round trip.
+    fn drain(&mut self, now: Instant) -> Result<(), Error> {
+        self.looked_at = now;
+        let mut total = 0;
+        let mut ask = if self.bulk { BULK } else { 1 };
+        loop {
+            let got = self.take(now, ask)?;
+            total += got;
+            self.drained = got < ask;
+            if self.drained || total >= PER_TURN || (got == 1 && ask == 1) {
+                break;
+            }
+            ask = BULK;
+        }
+        self.bulk = total > 1;
+        if self.drained {
+            self.drained_at = now;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, now: Instant, max: usize) -> Result<usize, Error> {
+        let Self { backend, engine, drained_at, .. } = self;
+        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
+            let at = (now - meta.age).max(*drained_at).min(now);
+            let arrival = Arrival { from: meta.from, ecn: ecn_in(meta.ecn), at };
+            engine.handle_datagram(now, &arrival, bytes);
+        };
+        backend.recv(max, &mut sink).map_err(Error::io("receiving from the socket"))
+    }
+
+    /// Does what is due, after everything that arrived: an acknowledgement still in the socket must not
+    /// be taken for one that never came.
+    fn expire(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        if self.engine.next_timeout().is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        if !self.drained {
+            self.bulk = true;
+            self.drain(now)?;
+        }
+        self.engine.handle_timeout(self.clock.now());
+        Ok(())
+    }
+
+    /// Sends whatever may go, and takes what the engine has to say.
+    pub(crate) fn output(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.transmit(now)?;
+        while let Some((node, address)) = self.engine.poll_route() {
+            let mtu = self.backend.path_mtu(address);
+            self.engine.set_route_mtu(node, mtu);
+            self.transmit(now)?;
+        }
+        while let Some(event) = self.engine.poll_event() {
+            self.events.push_back(event);
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, now: Instant) -> Result<(), Error> {
+        self.want_write = false;
+        while let Some(result) = self.transmit_one(now)? {
+            match result {
+                TransmitResult::Again => {
+                    self.want_write = true;
+                    break;
+                }
+                TransmitResult::NoGso => self.segments = self.backend.capabilities().max_segments,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
+        let mut segments = self.segments;
+        let result = loop {
+            let Some(transmit) = self.engine.poll_transmit(now, segments) else { return Ok(None) };
+            let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
+            let mut rest = transmit.slices();
+            slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
+            if rest.next().is_some() && segments > 1 {
+                // More pieces than one system call takes: fewer packets at once.
+                segments = (transmit.segments / 2).max(1);
+                continue;
+            }
+            let train = Train {
+                dest: transmit.dest,
+                ecn: ecn_out(transmit.ecn),
+                segment: transmit.segment,
+                slices: &slices,
+                len: transmit.len,
+            };
+            let sent = self.backend.send(&train).map_err(Error::io("sending to the socket"))?;
+            break match sent {
+                SendOutcome::Sent(segments) => TransmitResult::Sent(segments),
+                SendOutcome::Again => TransmitResult::Again,
+                SendOutcome::TooBig => TransmitResult::TooBig,
+                SendOutcome::NoGso => TransmitResult::NoGso,
+                SendOutcome::Unreachable(_) => TransmitResult::Unreachable,
+            };
+        };
+        self.engine.transmit_done(now, result);
+        Ok(Some(result))
+    }
+
+    // ---- sleeping
+
+    /// How long the driver may sleep if nothing arrives; for ever without a value.
+    pub(crate) fn idle_time(&self) -> Option<Duration> {
+        let due = self.engine.next_timeout().map(|at| at.since(self.clock.now()));
+        due.into_iter().chain(self.backend.due_in()).min()
+    }
+
+    /// The socket, and whether it did not take everything.
+    pub(crate) fn interest(&self) -> (RawFd, bool) {
+        (self.socket, self.want_write)
+    }
+
+    /// Waits until something may have happened, at most until `deadline`, then makes a turn. `spin_until`
+    /// says until when to spin. Returns whether it slept.
+    pub(crate) fn wait(&mut self, deadline: Deadline, spin_until: Option<Instant>) -> Result<bool, Error> {
+        if spin_until.is_some_and(|until| self.clock.now() < until) {
+            std::hint::spin_loop();
+            self.step(true)?;
+            return Ok(false);
+        }
+        let (socket, want_write) = self.interest();
+        let limit = self.idle_time().into_iter().chain(deadline.left()).min();
+        let before = self.clock.now();
+        let ready = sys::sleep(socket, None, want_write, limit).map_err(Error::io("waiting"))?;
+        self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
+        self.step(true)?;
+        Ok(true)
+    }
+
+    /// Before sleeping: acknowledgements that found nothing to ride on go out.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.step(false)
+    }
+
+    // ---- the program's side
+
+    /// Accepts a message; [`Driver::output`] sends it. A full queue is looked at again after a turn, since
+    /// acknowledgements may wait in the socket.
+    pub(crate) fn push(&mut self, to: NodeId, message: Draft) -> Result<MessageNumber, Error> {
+        let now = self.clock.now();
+        let refused = match self.engine.send(now, to, message.into_outgoing()) {
+            Ok(number) => return Ok(number),
+            Err(SendError::WouldBlock(outgoing)) => outgoing,
+            Err(error) => return Err(Error::from_send(to, error)),
+        };
+        self.turn()?;
+        let now = self.clock.now();
+        self.engine.send(now, to, refused).map_err(|error| Error::from_send(to, error))
+    }
+
+    /// The next message.
+    pub(crate) fn take_message(&mut self) -> Option<Message> {
+        if let Some(head) = self.head.take() {
+            return Some(head);
+        }
+        let now = self.clock.now();
+        self.engine.recv(now).map(|(from, message)| Message::new(from, message))
+    }
+
+    /// Puts a message back: it is the next one.
+    pub(crate) fn put_back(&mut self, message: Message) {
+        self.head = Some(message);
+    }
+
+    /// Whether a message or an event waits for the program.
+    pub(crate) fn has_news(&mut self) -> bool {
+        if self.head.is_none() {
+            self.head = self.take_message();
+            self.collect_events();
+        }
+        self.head.is_some() || !self.events.is_empty()
+    }
+
+    /// Takes what the engine has to say: taking a session's last message lets its end be told.
+    pub(crate) fn collect_events(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            self.events.push_back(event);
+        }
+    }
+
+    /// The next event.
+    pub(crate) fn take_event(&mut self) -> Option<Event> {
+        self.collect_events();
+        self.events.pop_front()
+    }
+
+    /// Takes the first announced message of at most `length` bytes that waits for a decision.
+    pub(crate) fn take_incoming(&mut self, length: u64) -> Option<(NodeId, ChannelId, MessageNumber, u64)> {
+        let fits = |event: &Event| matches!(event, Event::Incoming { total, .. } if *total <= length);
+        let place = self.events.iter().position(fits)?;
+        match self.events.remove(place) {
+            Some(Event::Incoming { node, channel, number, total, .. }) => {
+                Some((node, channel, number, total))
+            }
+            _ => None,
+        }
+    }
+
+    /// Peers that have not acknowledged everything, and those of whose failed messages the program was
+    /// not told yet; with counts.
+    pub(crate) fn unflushed(&self) -> Vec<(NodeId, u64)> {
+        let mut counts = std::collections::BTreeMap::<NodeId, u64>::new();
+        for node in self.engine.peers() {
+            let (messages, _) = self.engine.queue_len(node);
+            if messages > 0 {
+                *counts.entry(node).or_default() += messages;
+            }
+        }
+        for event in &self.events {
+            let (node, failed) = match event {
+                Event::NotDelivered { node, .. } => (*node, 1),
+                Event::Ended { node, outcomes, .. } => (*node, failures(outcomes)),
+                _ => continue,
+            };
+            if failed > 0 {
+                *counts.entry(node).or_default() += failed;
+            }
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Whether every peer has acknowledged everything.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.engine.peers().all(|node| self.engine.queue_len(node).0 == 0)
+    }
+
+    /// Nothing if every peer has everything, as far as the program was not told otherwise.
+    pub(crate) fn flushed(&self) -> Result<(), Error> {
+        let peers = self.unflushed();
+        if peers.is_empty() { Ok(()) } else { Err(Error::NotFlushed { peers }) }
+    }
+
+    /// Blocks until every peer has everything and knows of the end, for at most `patience`.
+    pub(crate) fn close(&mut self, patience: Duration) -> Result<(), Error> {
+        let deadline = Deadline::after(patience);
+        self.engine.close(self.clock.now(), patience);
+        self.turn()?;
+        while !self.engine.is_closed() && !deadline.is_over() {
+            self.wait(deadline, None)?;
+        }
+        // The engine's own deadline is over now too: what is left gets its outcome.
+        self.turn()?;
+        let result = self.flushed();
+        // Peers that closed first may not have heard that we know: they ask again.
+        let linger = deadline.earlier(Deadline::after(LINGER));
+        while self.engine.next_timeout().is_some() && !linger.is_over() {
+            self.wait(linger, None)?;
+        }
+        result
+    }
+
+    pub(crate) fn backend_counters(&self) -> suci_net::Counters {
+        self.backend.counters()
+    }
+
+    pub(crate) fn local_addr(&self) -> std::net::SocketAddr {
+        self.backend.local_addr()
+    }
+}
+
+fn failures(outcomes: &[suci_proto::MessageOutcome]) -> u64 {
+    let failed = outcomes.iter().filter(|o| o.outcome != Outcome::Delivered).count();
+    u64::try_from(failed).unwrap_or(u64::MAX)
+}
+
+fn ecn_in(ecn: suci_net::Ecn) -> Ecn {
+    match ecn {
+        suci_net::Ecn::NotEct => Ecn::NotEct,
+        suci_net::Ecn::Ect0 => Ecn::Ect0,
+        suci_net::Ecn::Ect1 => Ecn::Ect1,
+        suci_net::Ecn::Ce => Ecn::Ce,
+    }
+}
+
+fn ecn_out(ecn: Ecn) -> suci_net::Ecn {
+    match ecn {
+        Ecn::NotEct => suci_net::Ecn::NotEct,
+        Ecn::Ect0 => suci_net::Ecn::Ect0,
+        Ecn::Ect1 => suci_net::Ecn::Ect1,
+        Ecn::Ce => suci_net::Ecn::Ce,
+    }
+}
+
+/// The error of a driver without a descriptor to sleep on.
+pub(crate) fn no_descriptor() -> Error {
+    let source = io::Error::from(io::ErrorKind::Unsupported);
+    Error::Io { doing: "the backend has no descriptor to wait on", source }
+}

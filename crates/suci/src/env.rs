@@ -1,0 +1,79 @@
+//! What `suci run` tells the processes it starts.
+
+use crate::book::AddressBook;
+use crate::error::Error;
+use crate::sys;
+use std::net::UdpSocket;
+use std::os::fd::{FromRawFd, RawFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use suci_proto::types::NodeId;
+
+/// This process's node ID.
+pub const ID: &str = "SUCI_ID";
+/// How many nodes were started; their IDs are 0 to this less one.
+pub const SIZE: &str = "SUCI_SIZE";
+/// The path of the address book.
+pub const BOOK: &str = "SUCI_BOOK";
+/// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else can
+/// take the port between its choice and its use.
+pub const FD: &str = "SUCI_FD";
+
+/// A variable's value, if it is set.
+fn value(name: &'static str) -> Result<Option<String>, Error> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(value)) => {
+            Err(wrong(name, &value.to_string_lossy(), "not Unicode: set it anew"))
+        }
+    }
+}
+
+fn wrong(name: &'static str, value: &str, problem: impl Into<String>) -> Error {
+    Error::Variable { name, value: value.to_owned(), problem: problem.into() }
+}
+
+fn number(name: &'static str) -> Result<Option<u32>, Error> {
+    let Some(value) = value(name)? else { return Ok(None) };
+    let remedy = format!("not a number from 0 to {}: let suci run set it", u32::MAX);
+    value.parse().map(Some).map_err(|_| wrong(name, &value, remedy))
+}
+
+/// This process's node ID, if the environment tells it.
+pub(crate) fn id() -> Result<Option<NodeId>, Error> {
+    Ok(number(ID)?.map(NodeId))
+}
+
+/// How many processes `suci run` started, if the environment tells it (`SUCI_SIZE`).
+///
+/// # Errors
+/// [`Error::Variable`] if it is not a number.
+pub fn size() -> Result<Option<u32>, Error> {
+    number(SIZE)
+}
+
+/// The address book, if the environment tells it.
+pub(crate) fn book() -> Result<Option<AddressBook>, Error> {
+    value(BOOK)?.map(|path| AddressBook::read(PathBuf::from(path))).transpose()
+}
+
+/// The socket reserved for this process, if the environment tells it and no node took it yet.
+///
+/// The variable stays set (changing the environment is not safe beside other threads), but the socket is
+/// marked close-on-exec, so that a grandchild finds a closed descriptor and is told so instead of
+/// answering for its parent.
+pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let Some(value) = value(FD)? else { return Ok(None) };
+    let remedy = "no UDP socket is open there: only the process that suci run started has it";
+    let fd = value.parse::<RawFd>().ok().filter(|&fd| fd > 2 && sys::is_datagram_socket(fd));
+    let Some(fd) = fd else { return Err(wrong(FD, &value, remedy)) };
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Ok(None);
+    }
+    sys::close_on_exec(fd).map_err(Error::io("marking the inherited socket close-on-exec"))?;
+    // SAFETY: `fd` is an open datagram socket. The launcher opened it for this process and told it by the
+    // variable alone, which is read only here and acted upon only once: nobody else in the process owns it.
+    Ok(Some(unsafe { UdpSocket::from_raw_fd(fd) }))
+}

@@ -1,0 +1,223 @@
+//! What can go wrong, and what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use suci_proto::types::NodeId;
+use suci_proto::{ConfigError, IncomingError, Outgoing, PeerError};
+
+use crate::Draft;
+
+/// Why a call failed. Each names the thing, its value and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such node in the address book, nor has it opened a session.
+    #[error("node {0} is unknown: add it to the address book, or call add_peer first")]
+    UnknownPeer(NodeId),
+    /// A node has no connection to itself.
+    #[error("node {0} is this node: keep what you would send to yourself")]
+    Itself(NodeId),
+    /// The queue to this peer is full. The message comes back in the error.
+    #[error("the queue to node {to} is full: poll or wait, then send again (send_timeout does both)")]
+    WouldBlock {
+        /// Whose queue is full.
+        to: NodeId,
+        /// The message.
+        message: Box<Draft>,
+    },
+    /// A timed call came to its limit.
+    #[error("{what} was not done within {limit:?}: call again, or allow more time")]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// The limit.
+        limit: Duration,
+    },
+    /// Longer than any message may be.
+    #[error(
+        "message of {length} bytes: at most {} are possible; send it in parts",
+        suci_proto::limits::MAX_MESSAGE
+    )]
+    TooLong {
+        /// Its length in bytes.
+        length: u64,
+    },
+    /// The user header is too long.
+    #[error(
+        "user header of {length} bytes: at most {} are possible; put the rest into the payload",
+        suci_proto::limits::MAX_USER_HEADER
+    )]
+    HeaderTooLong {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// Too many channels to one peer.
+    #[error(
+        "more than {} channels to node {to}: use fewer",
+        suci_proto::limits::MAX_CHANNELS
+    )]
+    Channels {
+        /// To whom.
+        to: NodeId,
+    },
+    /// The node, or its session with this peer, is closed or closing.
+    #[error("closed: open a new node to go on")]
+    Closed,
+    /// This process is the child of a fork; the node belongs to its parent.
+    #[error("this process was forked from the one that opened the node: open a node of its own")]
+    Forked,
+    /// The local address is taken.
+    #[error("address {address} is in use: stop the other process, or choose another port")]
+    AddressInUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The socket could not be opened.
+    #[error("cannot listen at {address}: {source}; use an address of this machine")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The address book cannot be used.
+    #[error(transparent)]
+    Book(#[from] BookError),
+    /// Plain mode outside of loopback was not asked for.
+    #[error(
+        "{address} is not a loopback address, and plain mode does not keep attackers out: \
+         say .plain_on_network() (command: --plain) if the network is trusted"
+    )]
+    PlainOnNetwork {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A setting is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Something that the builder needs is missing.
+    #[error("{missing} is missing: {remedy}")]
+    Missing {
+        /// What.
+        missing: &'static str,
+        /// How to give it.
+        remedy: &'static str,
+    },
+    /// An environment variable does not make sense.
+    #[error("{name}={value}: {problem}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong, and the remedy.
+        problem: String,
+    },
+    /// Some messages were not acknowledged.
+    #[error("not everything was delivered: {}; see the events for what became of it", Unflushed(.peers))]
+    NotFlushed {
+        /// Peers, and how many messages each had not acknowledged or will never get.
+        peers: Vec<(NodeId, u64)>,
+    },
+    /// The message is longer than the buffer; it is kept, and the next receiving call gets it.
+    #[error("a message of {length} bytes does not fit the buffer of {buffer} bytes: offer a longer one")]
+    BufferTooShort {
+        /// The message's length in bytes.
+        length: u64,
+        /// The buffer's.
+        buffer: u64,
+    },
+    /// No such announced message, or the buffer does not fit it.
+    #[error(transparent)]
+    Incoming(#[from] IncomingError),
+    /// A peer could not be added.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// A number of threads that is not possible.
+    #[error("{0} I/O threads: exactly 1 is possible")]
+    Threads(usize),
+    /// The thread that did the work is gone.
+    #[error("the I/O thread stopped: {0}; open a new node")]
+    ThreadGone(String),
+    /// The system refused.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+struct Unflushed<'a>(&'a [(NodeId, u64)]);
+
+impl std::fmt::Display for Unflushed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (place, (node, count)) in self.0.iter().enumerate() {
+            let comma = if place > 0 { ", " } else { "" };
+            write!(f, "{comma}{count} message(s) to node {node}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why an address book was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BookError {
+    /// The file cannot be read.
+    #[error("address book {}: {source}; name a readable file of lines \"id address:port\"", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A line does not make sense.
+    #[error("{place}: {problem}")]
+    Line {
+        /// `file:line`.
+        place: String,
+        /// What is wrong, its value, and the remedy.
+        problem: String,
+    },
+    /// An entry contradicts another.
+    #[error("{what} is entered twice: give every node one ID and one address")]
+    Duplicate {
+        /// The ID or address.
+        what: String,
+    },
+}
+
+impl Error {
+    /// Names what was being done when the system refused.
+    pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+
+    /// What the engine said of a message for `to`.
+    pub(crate) fn from_send(to: NodeId, error: suci_proto::SendError) -> Self {
+        use suci_proto::SendError as E;
+        match error {
+            E::UnknownPeer(node) => Self::UnknownPeer(node),
+            E::Itself(node) => Self::Itself(node),
+            E::WouldBlock(outgoing) => Self::would_block(to, outgoing),
+            E::TooLong { length } => Self::TooLong { length },
+            E::HeaderTooLong { length } => Self::HeaderTooLong { length },
+            E::Channels => Self::Channels { to },
+            E::Closed => Self::Closed,
+        }
+    }
+
+    pub(crate) fn would_block(to: NodeId, outgoing: Outgoing) -> Self {
+        Self::WouldBlock { to, message: Box::new(Draft::from_outgoing(outgoing)) }
+    }
+
+    /// Whether trying again later makes sense.
+    #[must_use]
+    pub fn is_would_block(&self) -> bool {
+        matches!(self, Self::WouldBlock { .. })
+    }
+}

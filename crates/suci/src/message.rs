@@ -1,0 +1,131 @@
+//! Messages as the program sees them.
+
+use bytes::Bytes;
+use suci_proto::Outgoing;
+use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
+
+/// A message received completely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who sent it.
+    pub from: NodeId,
+    /// The channel it came on.
+    pub channel: ChannelId,
+    /// Its number there, from 0 in every session.
+    pub number: MessageNumber,
+    /// The sender's tag; 0 if it named none.
+    pub tag: u64,
+    /// What it means; [`Kind::USER`] if the sender named nothing.
+    pub kind: Kind,
+    /// The sender's header, 0 to 255 bytes.
+    pub user_header: Bytes,
+    /// The bytes.
+    pub payload: Bytes,
+}
+
+impl Message {
+    pub(crate) fn new(from: NodeId, message: suci_proto::Message) -> Self {
+        let suci_proto::Message { channel, number, tag, kind, user_header, payload } = message;
+        Self { from, channel, number, tag, kind, user_header, payload }
+    }
+}
+
+/// A message to be sent: a payload, and what else the receiver should know.
+///
+/// Anything that becomes [`Bytes`] without copying (`Bytes`, `Vec<u8>`, `String`, `&'static str`) is a draft
+/// on channel 0 by itself.
+///
+/// ```
+/// use suci::{ChannelId, Draft};
+/// let draft = Draft::new("hello").channel(ChannelId(3)).tag(9).notify(1);
+/// # let _ = draft;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    outgoing: Outgoing,
+}
+
+impl Draft {
+    /// A message on channel 0 with tag 0, no header and no notification.
+    #[must_use]
+    pub fn new(payload: impl Into<Bytes>) -> Self {
+        Self::from_outgoing(Outgoing {
+            channel: ChannelId(0),
+            tag: 0,
+            kind: Kind::USER,
+            user_header: Bytes::new(),
+            payload: payload.into(),
+            notify: false,
+            token: 0,
+        })
+    }
+
+    /// On this channel. Messages on one channel keep their order; channels never block one another.
+    #[must_use]
+    pub fn channel(mut self, channel: ChannelId) -> Self {
+        self.outgoing.channel = channel;
+        self
+    }
+
+    /// With this tag, free for the program's use.
+    #[must_use]
+    pub fn tag(mut self, tag: u64) -> Self {
+        self.outgoing.tag = tag;
+        self
+    }
+
+    /// Of this kind: 128..=255 are the program's.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.outgoing.kind = kind;
+        self
+    }
+
+    /// With a header of at most 255 bytes beside the payload.
+    #[must_use]
+    pub fn user_header(mut self, header: impl Into<Bytes>) -> Self {
+        self.outgoing.user_header = header.into();
+        self
+    }
+
+    /// Asks for [`Event::Delivered`](crate::Event::Delivered) when the peer's library holds it. `token`
+    /// is returned there and in the message's outcome.
+    #[must_use]
+    pub fn notify(mut self, token: u64) -> Self {
+        self.outgoing.notify = true;
+        self.outgoing.token = token;
+        self
+    }
+
+    /// Names the message in its outcome, without asking to be told of its delivery.
+    #[must_use]
+    pub fn token(mut self, token: u64) -> Self {
+        self.outgoing.token = token;
+        self
+    }
+
+    /// The payload, given back.
+    #[must_use]
+    pub fn into_payload(self) -> Bytes {
+        self.outgoing.payload
+    }
+
+    pub(crate) fn from_outgoing(outgoing: Outgoing) -> Self {
+        Self { outgoing }
+    }
+
+    pub(crate) fn into_outgoing(self) -> Outgoing {
+        self.outgoing
+    }
+
+    /// Length of the payload in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.outgoing.payload.len()
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Draft {
+    fn from(payload: T) -> Self {
+        Self::new(payload)
+    }
+}

@@ -1,0 +1,542 @@
+//! A node that works when its program calls it.
+
+use crate::batch::Batch;
+use crate::builder::{NodeBuilder, Opened, check_plain};
+use crate::clock::Deadline;
+use crate::core::{Core, Turn};
+use crate::driver::{Driver, Wait};
+use crate::error::Error;
+use crate::helper;
+use crate::message::{Draft, Message};
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use suci_proto::time::Instant;
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::{Counters, Event, PeerStats};
+
+/// How long dropping a node waits for what it accepted.
+pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A process of the cluster, as its own program sees it: one UDP socket, a queue and channels per peer.
+///
+/// The program's calls do all the work (input, timers, output); should it compute for long, a sleeping
+/// helper thread acknowledges on its behalf. A node can be sent to another thread but not shared; see
+/// [`SharedNode`](crate::SharedNode) for that.
+///
+/// Unless a call's name or text says that it blocks, it returns at once. Every call may fail with
+/// [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after [`Node::close`].
+///
+/// Dropping a node closes it with a patience of one second.
+pub struct Node {
+    core: Arc<Core>,
+    helper: Option<JoinHandle<()>>,
+    id: NodeId,
+    local: SocketAddr,
+    wait: Wait,
+    plain_on_network: bool,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let closed = self.closed;
+        f.debug_struct("Node").field("id", &self.id).field("local", &self.local).field("closed", &closed).finish()
+    }
+}
+
+impl Node {
+    /// Settings of a node to be opened.
+    #[must_use]
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// Opens the node that the environment describes, as `suci run` makes it.
+    ///
+    /// # Errors
+    /// As [`NodeBuilder::open`].
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().open()
+    }
+
+    pub(crate) fn start(opened: Opened) -> Result<Self, Error> {
+        let Opened { id, local, driver, birth, config, wait, plain_on_network } = opened;
+        let core = Arc::new(Core::new(driver, birth)?);
+        let attended = !config.unattended;
+        let helper = attended.then(|| helper::spawn(Arc::clone(&core))).transpose()?;
+        Ok(Self { core, helper, id, local, wait, plain_on_network, closed: false })
+    }
+
+    fn enter(&self) -> Result<Turn<'_>, Error> {
+        self.core.enter()
+    }
+
+    /// A call that needs an open node.
+    fn enter_open(&self) -> Result<Turn<'_>, Error> {
+        let turn = self.enter()?;
+        if self.closed { Err(Error::Closed) } else { Ok(turn) }
+    }
+
+    // ---- who and where
+
+    /// This node's ID.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// The local address, with the port that the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Enters a node and its address into the book; a known node's address is replaced for its next
+    /// connection.
+    ///
+    /// # Errors
+    /// [`Error::Peer`], [`Error::PlainOnNetwork`].
+    pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
+        check_plain(self.plain_on_network, address)?;
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        Ok(turn.engine.add_peer(now, node, address)?)
+    }
+
+    /// All peers known, by ID.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn peers(&self) -> Result<Vec<NodeId>, Error> {
+        let mut peers: Vec<_> = self.enter()?.engine.peers().collect();
+        peers.sort_unstable();
+        Ok(peers)
+    }
+
+    /// Opens a connection before there is anything to send. Sending does it by itself.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn connect(&mut self, node: NodeId) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        turn.engine.connect(now, node).map_err(|error| Error::from_send(node, error))?;
+        turn.output()
+    }
+
+    // ---- sending
+
+    /// Sends a message and returns its number on its channel. Large payloads are never copied; they are
+    /// released when the peer has them. What may go, goes at once.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
+    /// others say what is wrong with it.
+    pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
+        let mut turn = self.enter_open()?;
+        let number = turn.push(to, message.into())?;
+        turn.output()?;
+        turn.refresh()?;
+        Ok(number)
+    }
+
+    /// Sends a copy of `bytes` on channel 0.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
+        self.send(to, Bytes::copy_from_slice(bytes))
+    }
+
+    /// As [`Node::send`], but while the queue is full it blocks, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Node::send`]; [`Error::WouldBlock`] when `limit` is over.
+    pub fn send_timeout(
+        &mut self,
+        to: NodeId,
+        message: impl Into<Draft>,
+        limit: Duration,
+    ) -> Result<MessageNumber, Error> {
+        let deadline = Deadline::after(limit);
+        let mut message = message.into();
+        let mut spin = None;
+        let mut turn = self.enter_open()?;
+        loop {
+            match turn.push(to, message) {
+                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => message = *back,
+                Err(error) => return Err(error),
+                Ok(number) => {
+                    turn.output()?;
+                    turn.refresh()?;
+                    return Ok(number);
+                }
+            }
+            pause(&mut turn, deadline, self.wait, &mut spin)?;
+        }
+    }
+
+    /// Sends several messages as one batch: small ones share packets, and nothing leaves before `fill`
+    /// returned.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; those of single messages are `fill`'s business.
+    pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
+        let mut turn = self.enter_open()?;
+        let result = fill(&mut Batch::new(&mut turn));
+        turn.output()?;
+        turn.refresh()?;
+        Ok(result)
+    }
+
+    /// Sends one payload to many peers without copying it for each, and tells for each whether it was
+    /// accepted.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; those of single peers stand in the list.
+    pub fn broadcast(
+        &mut self,
+        to: &[NodeId],
+        message: impl Into<Draft>,
+    ) -> Result<Vec<(NodeId, Result<MessageNumber, Error>)>, Error> {
+        let message = message.into();
+        self.batch(|batch| to.iter().map(|&node| (node, batch.send(node, message.clone()))).collect())
+    }
+
+    /// Blocks until every accepted message is acknowledged, for at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::NotFlushed`] names the peers that have not acknowledged everything, or whose session ended
+    /// before (in an event that the program has not taken yet).
+    pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
+        let deadline = Deadline::after(limit);
+        let mut spin = None;
+        let mut turn = self.enter_open()?;
+        turn.turn()?;
+        while !turn.is_flushed() && !deadline.is_over() {
+            pause(&mut turn, deadline, self.wait, &mut spin)?;
+        }
+        turn.flushed()
+    }
+
+    /// Messages and payload bytes accepted for `node` and not yet acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
+        Ok(self.enter()?.engine.queue_len(node))
+    }
+
+    /// How many messages of a channel, from its first in this session, the peer's library holds.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn delivered(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
+        Ok(self.enter()?.engine.delivered(node, channel))
+    }
+
+    // ---- receiving
+
+    /// Blocks until a message arrives. Events do not wake it: a program that waits for peers that may end
+    /// uses [`Node::poll`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and everything that had arrived was taken.
+    pub fn recv(&mut self) -> Result<Message, Error> {
+        loop {
+            if let Some(message) = self.recv_until(Deadline::NEVER)? {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Blocks until a message arrives, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Node::recv`].
+    pub fn recv_timeout(&mut self, limit: Duration) -> Result<Option<Message>, Error> {
+        self.recv_until(Deadline::after(limit))
+    }
+
+    /// The next message, if there is one now.
+    ///
+    /// # Errors
+    /// As [`Node::recv`].
+    pub fn try_recv(&mut self) -> Result<Option<Message>, Error> {
+        let closed = self.closed;
+        let mut turn = self.enter()?;
+        if let Some(message) = turn.take_message() {
+            refresh_unless(closed, &mut turn)?;
+            return Ok(Some(message));
+        }
+        if closed {
+            return Err(Error::Closed);
+        }
+        turn.turn()?;
+        Ok(turn.take_message())
+    }
+
+    fn recv_until(&mut self, deadline: Deadline) -> Result<Option<Message>, Error> {
+        let closed = self.closed;
+        let mut turn = self.enter()?;
+        if let Some(message) = turn.take_message() {
+            refresh_unless(closed, &mut turn)?;
+            return Ok(Some(message));
+        }
+        if closed {
+            return Err(Error::Closed);
+        }
+        turn.settle()?;
+        let mut spin = None;
+        loop {
+            pause(&mut turn, deadline, self.wait, &mut spin)?;
+            if let Some(message) = turn.take_message() {
+                return Ok(Some(message));
+            }
+            if deadline.is_over() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns its
+    /// length and the rest of it (with an empty payload). A message that was announced because of its
+    /// length ([`Event::Incoming`]) is accepted if `buffer` has room for it.
+    ///
+    /// # Errors
+    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::TimedOut`]; as [`Node::recv`].
+    pub fn recv_into(&mut self, buffer: &mut [u8], limit: Duration) -> Result<(usize, Message), Error> {
+        let deadline = Deadline::after(limit);
+        let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
+        loop {
+            if let Some(mut message) = self.try_recv()? {
+                let length = message.payload.len();
+                let Some(place) = buffer.get_mut(..length) else {
+                    let length = u64::try_from(length).unwrap_or(u64::MAX);
+                    self.enter()?.put_back(message);
+                    return Err(Error::BufferTooShort { length, buffer: room });
+                };
+                place.copy_from_slice(&message.payload);
+                message.payload = Bytes::new();
+                return Ok((length, message));
+            }
+            let mut turn = self.enter_open()?;
+            if let Some((node, channel, number, total)) = turn.take_incoming(room) {
+                let total = usize::try_from(total).unwrap_or(usize::MAX);
+                turn.engine.accept(node, channel, number, Some(vec![0; total]))?;
+                turn.output()?;
+            }
+            if deadline.is_over() {
+                return Err(Error::TimedOut { what: "receiving a message", limit });
+            }
+            pause(&mut turn, deadline, Wait::Block, &mut None)?;
+        }
+    }
+
+    /// Takes a message announced by [`Event::Incoming`] into memory of the library; it arrives like any
+    /// other.
+    ///
+    /// # Errors
+    /// [`Error::Incoming`]: no such message waits, or it needs a buffer ([`Node::accept_into`]).
+    pub fn accept(&mut self, node: NodeId, channel: ChannelId, number: MessageNumber) -> Result<(), Error> {
+        self.decide(|driver| Ok(driver.engine.accept(node, channel, number, None)?))
+    }
+
+    /// Takes a message announced by [`Event::Incoming`] into `buffer`, which must be at least as long; its
+    /// payload will be that memory, not a copy.
+    ///
+    /// # Errors
+    /// [`Error::Incoming`].
+    pub fn accept_into(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        buffer: Vec<u8>,
+    ) -> Result<(), Error> {
+        self.decide(|driver| Ok(driver.engine.accept(node, channel, number, Some(buffer))?))
+    }
+
+    /// Refuses a message announced by [`Event::Incoming`]; its sender learns `reason`.
+    ///
+    /// # Errors
+    /// [`Error::Incoming`].
+    pub fn refuse(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+    ) -> Result<(), Error> {
+        self.decide(|driver| Ok(driver.engine.refuse(node, channel, number, reason)?))
+    }
+
+    fn decide(&mut self, verb: impl FnOnce(&mut Driver) -> Result<(), Error>) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        verb(&mut turn)?;
+        turn.output()
+    }
+
+    // ---- both
+
+    /// Does all input and output, then blocks for at most `limit` until a message or an event waits.
+    /// Returns whether one does.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
+        let deadline = Deadline::after(limit);
+        let mut spin = None;
+        let mut turn = self.enter_open()?;
+        turn.turn()?;
+        while !turn.has_news() && !deadline.is_over() {
+            pause(&mut turn, deadline, self.wait, &mut spin)?;
+        }
+        Ok(turn.has_news())
+    }
+
+    /// The next event that a call has found; polls nothing by itself. The end of a session comes after
+    /// its last message was taken.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
+        Ok(self.enter()?.take_event())
+    }
+
+    /// All events that calls have found.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn events(&mut self) -> Result<Vec<Event>, Error> {
+        let mut turn = self.enter()?;
+        Ok(std::iter::from_fn(|| turn.take_event()).collect())
+    }
+
+    // ---- ends
+
+    /// Closes the session with one peer: waits (in the background) until it has everything, for at most
+    /// `patience`, then tells it. [`Event::Ended`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn close_peer(&mut self, node: NodeId, patience: Duration) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        turn.engine.close_peer(now, node, patience);
+        turn.output()
+    }
+
+    /// Gives the session with a peer up at once. [`Event::Ended`] with the outcomes follows.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn abandon(&mut self, node: NodeId) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        turn.engine.abandon(now, node);
+        turn.output()
+    }
+
+    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What
+    /// had arrived, and the events, can still be taken.
+    ///
+    /// # Errors
+    /// [`Error::NotFlushed`] names those that did not get everything. The node is closed all the same.
+    pub fn close(&mut self, patience: Duration) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        let result = turn.close(patience);
+        drop(turn);
+        self.closed = true;
+        if let Some(helper) = self.helper.take() {
+            helper::stop(&self.core, helper);
+        }
+        result
+    }
+
+    // ---- seeing it
+
+    /// What was counted since the node was opened.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn counters(&self) -> Result<Counters, Error> {
+        Ok(*self.enter()?.engine.counters())
+    }
+
+    /// What its socket counted since the node was opened.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn socket_counters(&self) -> Result<suci_net::Counters, Error> {
+        Ok(self.enter()?.backend_counters())
+    }
+
+    /// What is known of one peer now; nothing if it is unknown.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
+        Ok(self.enter()?.engine.peer_stats(node))
+    }
+}
+
+/// Waits a little: sleeps, or looks once more while it may spin.
+fn pause(
+    turn: &mut Turn<'_>,
+    deadline: Deadline,
+    wait: Wait,
+    spin_until: &mut Option<Instant>,
+) -> Result<(), Error> {
+    if let Wait::Spin(bound) = wait {
+        let now = turn.now();
+        spin_until.get_or_insert(now + bound);
+    }
+    if turn.wait(deadline, *spin_until)? {
+        turn.woke();
+    }
+    Ok(())
+}
+
+/// Input and output go on while the program takes what was there already.
+fn refresh_unless(closed: bool, turn: &mut Turn<'_>) -> Result<(), Error> {
+    if closed { Ok(()) } else { turn.refresh() }
+}
+
+impl AsRawFd for Node {
+    /// A descriptor for epoll, poll or select: readable when [`Node::poll`] has something to do. It nests
+    /// the socket, a timer and an event; do nothing else with it.
+    fn as_raw_fd(&self) -> RawFd {
+        self.core.expose()
+    }
+}
+
+impl AsFd for Node {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.core.expose();
+        self.core.descriptor()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if self.core.is_forked() {
+            // The parent's sessions, and a thread that does not exist here: nothing is ours to end.
+            std::mem::forget(Arc::clone(&self.core));
+            std::mem::forget(self.helper.take());
+            return;
+        }
+        if !self.closed {
+            let patience = if std::thread::panicking() { Duration::ZERO } else { DROP_PATIENCE };
+            // Who wants to know calls `close`.
+            let _ = self.close(patience);
+        }
+        if let Some(helper) = self.helper.take() {
+            helper::stop(&self.core, helper);
+        }
+    }
+}

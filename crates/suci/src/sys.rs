@@ -1,0 +1,183 @@
+//! The few system calls that std does not offer, each behind a safe function.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// What a descriptor was found ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// The socket has something to read, or an error to report.
+    pub(crate) input: bool,
+    /// The event descriptor was rung.
+    pub(crate) rung: bool,
+}
+
+/// The error of the last call, or `value`.
+fn checked(value: libc::c_int) -> io::Result<libc::c_int> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
+    let fd = checked(fd)?;
+    // SAFETY: the kernel just returned this descriptor; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A duration as the kernel takes it; what does not fit is for ever.
+fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(duration.subsec_nanos().cast_signed()),
+    }
+}
+
+/// Sleeps until `socket` can be read (or written, if `write`), `bell` is rung, or `timeout` is over.
+/// Returns nothing ready when interrupted by a signal.
+pub(crate) fn sleep(
+    socket: RawFd,
+    bell: Option<RawFd>,
+    write: bool,
+    timeout: Option<Duration>,
+) -> io::Result<Ready> {
+    let interest = if write { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+    let mut fds = [
+        libc::pollfd { fd: socket, events: interest, revents: 0 },
+        // A negative descriptor is passed over.
+        libc::pollfd { fd: bell.unwrap_or(-1), events: libc::POLLIN, revents: 0 },
+    ];
+    let limit = timeout.map(timespec);
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `fds` is an array of two initialised entries and outlives the call; `limit` is null or
+    // points to a timespec that outlives it; a null signal mask is allowed.
+    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, limit, std::ptr::null()) };
+    if count < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::Interrupted => Ok(Ready::default()),
+            _ => Err(error),
+        };
+    }
+    let [socket, bell] = fds;
+    Ok(Ready { input: socket.revents & !libc::POLLOUT != 0, rung: bell.revents != 0 })
+}
+
+/// A counter that wakes whoever polls it.
+#[derive(Debug)]
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers are involved.
+        owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(Self)
+    }
+
+    /// Wakes whoever polls. Ringing twice is the same as once.
+    pub(crate) fn ring(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the buffer holds the eight bytes that an eventfd takes. The only error is a full
+        // counter, and a full counter is readable.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Silences it.
+    pub(crate) fn hush(&self) {
+        let mut count = [0_u8; 8];
+        // SAFETY: the buffer has room for the eight bytes that an eventfd gives. The only error is that
+        // it was silent already.
+        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+impl AsRawFd for Bell {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// A timer that becomes readable.
+#[derive(Debug)]
+pub(crate) struct Alarm(OwnedFd);
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Self> {
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: no pointers are involved.
+        owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) }).map(Self)
+    }
+
+    /// Becomes readable after `delay`; never, without one. Setting it makes it unreadable until then.
+    pub(crate) fn set(&self, delay: Option<Duration>) -> io::Result<()> {
+        // Zero would disarm it: something already due is due in a nanosecond.
+        let value = timespec(delay.map_or(Duration::ZERO, |d| d.max(Duration::from_nanos(1))));
+        let interval = timespec(Duration::ZERO);
+        let setting = libc::itimerspec { it_interval: interval, it_value: value };
+        // SAFETY: `setting` outlives the call; the old setting is not asked for.
+        let done = unsafe {
+            libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut())
+        };
+        checked(done).map(drop)
+    }
+}
+
+impl AsRawFd for Alarm {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// One descriptor that is readable when any of `members` is.
+pub(crate) fn epoll_of(members: &[RawFd]) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are involved.
+    let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    for &member in members {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN.cast_unsigned(), u64: 0 };
+        let fd = epoll.as_raw_fd();
+        // SAFETY: `event` outlives the call.
+        checked(unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, member, &raw mut event) })?;
+    }
+    Ok(epoll)
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    const { assert!(N <= 256, "longer requests may be cut short") };
+    let mut bytes = [0_u8; N];
+    loop {
+        // SAFETY: the buffer is N bytes long.
+        let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
+        match usize::try_from(count) {
+            Ok(count) if count == N => return Ok(bytes),
+            Ok(_) => {}
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Marks an inherited descriptor close-on-exec. Fails if it is not open.
+pub(crate) fn close_on_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: no pointers are involved; a descriptor that is not open gives an error.
+    let flags = checked(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    // SAFETY: as above.
+    checked(unsafe { libc::fcntl(fd, libc::F_SETFD, flags | libc::FD_CLOEXEC) }).map(drop)
+}
+
+/// Whether `fd` is open and a datagram socket.
+pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
+    let mut kind: libc::c_int = 0;
+    let mut len = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
+    // SAFETY: `kind` and `len` outlive the call, and `len` tells the size of `kind`.
+    let done = unsafe {
+        let value = (&raw mut kind).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, value, &raw mut len)
+    };
+    done == 0 && kind == libc::SOCK_DGRAM
+}
+
+#[cfg(test)]
+mod tests;
