@@ -3,56 +3,13 @@
 use super::assembly::{Assembly, Description, Fault, Part, Way};
 use super::inbox::{Answer, IncomingInfo};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
+use super::slot::Slot;
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
-use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
+use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::wire::{Frag, Rts};
 use bytes::Bytes;
 use std::collections::VecDeque;
-
-/// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its credit.
-#[derive(Debug)]
-enum Slot {
-    /// Nothing came yet.
-    Unseen,
-    /// Came in one piece: header and payload side by side.
-    Whole {
-        bytes: Bytes,
-        tag: u64,
-        kind: Kind,
-        header_len: u8,
-    },
-    /// Comes in pieces, or was announced.
-    Pieces(Box<Assembly>),
-    /// Complete, after it came in pieces.
-    Assembled(Box<Assembly>),
-    /// The program did not want it. Charged so much.
-    Refused { charge: u64 },
-}
-
-const _: () = assert!(
-    size_of::<Slot>() <= 64,
-    "no more than what a message is charged"
-);
-
-impl Slot {
-    fn charge(&self) -> u64 {
-        match self {
-            Self::Unseen => MESSAGE_CHARGE,
-            Self::Whole { bytes, .. } => charge(len64(bytes.len()), 0),
-            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.charge(),
-            Self::Refused { charge } => *charge,
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        matches!(self, Self::Whole { .. } | Self::Assembled(_))
-    }
-
-    fn is_settled(&self) -> bool {
-        self.is_complete() || matches!(self, Self::Refused { .. })
-    }
-}
 
 /// The channel's newest RTS. An older one needs no memory: its sender had the answer, else it could not
 /// have sent this one.
@@ -452,14 +409,13 @@ impl Channel {
         if let Some(request) = self.request
             && request.number >= rts.message
         {
-            if request.number > rts.message {
-                return Ok(Asked::Stale);
-            }
-            let same = request.total == rts.total;
-            return if same {
-                Ok(Asked::Again)
-            } else {
-                Err(self.contradiction(rts.message))
+            let asked = self
+                .place(rts.message)
+                .is_none_or(|p| self.slot(p).has_asked());
+            return match request.number == rts.message {
+                true if request.total == rts.total => Ok(Asked::Again),
+                false if asked => Ok(Asked::Stale),
+                _ => Err(self.contradiction(rts.message)),
             };
         }
         let Some(place) = self.place(rts.message) else {

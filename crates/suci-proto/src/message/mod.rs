@@ -10,7 +10,8 @@
 //! | `entry` | one message on its way out |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
-//! | `assembly` | the bytes of one message |
+//! | `slot` | one message on its way in |
+//! | `assembly` | the bytes of one message in pieces |
 //! | `pool` | where received bytes live |
 //!
 //! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per session.
@@ -24,6 +25,7 @@ mod incoming;
 mod outbox;
 mod outgoing;
 mod pool;
+mod slot;
 
 pub use inbox::{Answer, Inbox, InboxLimits, IncomingError, IncomingInfo, MIN_WINDOW};
 pub use outbox::{Outbox, OutboxLimits, Piece, PushError};

@@ -561,6 +561,9 @@ fn f07_contradictory_requests_are_refused() {
         ..frag(2, 700, 0, &[0; 10])
     }));
     inbox.on_frag(&frag(2, 700, 0, &[0; 700])).unwrap();
+    inbox.on_rts(&rts(5, 700)).unwrap();
+    inbox.on_rts(&rts(2, 700)).unwrap();
+    contradiction(inbox.on_rts(&rts(3, 700)));
 }
 
 #[test]
