@@ -20,6 +20,12 @@ const FIRST_PACKETS: u64 = 10;
 /// ... unless they are more than this part of what is left.
 const FIRST_PART: u64 = 8;
 
+/// The budget should hold at least so many of the largest packets, or few peers would have to take turns.
+const FEWEST_PACKETS: u64 = 256;
+
+/// Largest payloads to choose from: what usual MTUs carry over IPv4.
+const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
+
 /// A peer that sent nothing for so long may be asked to return what it does not use.
 const IDLE: Duration = Duration::from_millis(100);
 
@@ -109,6 +115,19 @@ impl Shares {
                 control: 0,
             },
         }
+    }
+
+    /// Largest UDP payload that peers should be allowed: the budget holds [`FEWEST_PACKETS`] of them, or
+    /// they are of Ethernet's size.
+    #[must_use]
+    pub fn largest_datagram(&self) -> usize {
+        let fits = |payload: &usize| {
+            data_charge(*payload).saturating_mul(FEWEST_PACKETS) <= self.data_budget
+        };
+        DATAGRAM_SIZES
+            .into_iter()
+            .find(fits)
+            .unwrap_or(ETHERNET_MTU)
     }
 
     /// How many peers this socket can serve (1,260 with 8 MiB).

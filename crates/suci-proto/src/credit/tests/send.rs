@@ -364,3 +364,30 @@ fn a_reserve_that_never_arrived_is_not_used() {
         ControlAllowance::No(_)
     ));
 }
+
+#[test]
+fn a_live_grant_counts_control_from_its_limit() {
+    let mut credit = sender(9, 2);
+    credit.on_sent(10, at(1), true);
+    assert!(credit.on_grant(offer(0, 20, 2), at(1)));
+    assert_eq!(credit.may_send_control(22, at(2)), ControlAllowance::Small);
+    assert!(matches!(
+        credit.may_send_control(23, at(2)),
+        ControlAllowance::No(_)
+    ));
+}
+
+#[test]
+fn a_grant_below_what_was_sent_does_not_end_the_asking() {
+    let mut credit = sender(9, 64);
+    credit.on_sent(30, at(1), true);
+    credit.on_waiting(at(1), PTO);
+    assert!(!credit.on_grant(offer(0, 30, 64), at(1)));
+    assert!(credit.blocked_timer().is_some());
+    assert!(
+        !credit.refresh_due(31, at(1)),
+        "nothing runs low that never was"
+    );
+    assert!(credit.on_grant(offer(0, 31, 64), at(1)));
+    assert_eq!(credit.blocked_timer(), None);
+}

@@ -311,3 +311,25 @@ fn a_share_just_given_is_not_idle() {
     );
     assert!(shares.reclaim_due(&late, at(2 * L + 400)));
 }
+
+#[test]
+fn the_whole_budget_may_be_granted() {
+    let mut shares = Shares::new(4 * 66_339 * 2);
+    let _all: Vec<_> = (0..4)
+        .map(|_| shares.admit(0, 65_507, at(0)).unwrap())
+        .collect();
+    assert_eq!(shares.free(), 0);
+    shares.check().unwrap();
+    assert!(shares.admit(0, 65_507, at(0)).is_none());
+}
+
+#[test]
+fn nothing_is_reclaimed_while_there_is_plenty() {
+    let mut shares = Shares::new(8 * MIB);
+    let grants: Vec<_> = (0..30)
+        .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
+        .collect();
+    let first = grants.first().unwrap();
+    assert!(first.control() > shares.control_target() && first.outstanding() * 2 > 58);
+    assert!(!shares.reclaim_due(first, at(5_000)));
+}
