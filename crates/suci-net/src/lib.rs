@@ -13,6 +13,38 @@
 //! and reports everything that is not the caller's mistake as a [`SendOutcome`] or a counter. An
 //! `Err` means that the backend itself is unusable (a closed descriptor) or that the caller broke
 //! the contract of [`Train`].
+//!
+//! ```
+//! use std::io::IoSlice;
+//! use suci_net::{Backend, Ecn, SendOutcome, Train, memory::Hub};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let hub = Hub::new(1 << 20);
+//! let mut a = hub.endpoint("10.0.0.1:0".parse().expect("an address"))?;
+//! let mut b = hub.endpoint("10.0.0.2:0".parse().expect("an address"))?;
+//!
+//! // Three datagrams of at most 1,000 bytes, gathered from two places.
+//! let (head, body) = ([1; 16], [2; 2_400]);
+//! let slices = [IoSlice::new(&head), IoSlice::new(&body)];
+//! let train = Train {
+//!     dest: b.local_addr(),
+//!     ecn: Ecn::Ect0,
+//!     segment: 1_000,
+//!     slices: &slices,
+//!     len: 2_416,
+//! };
+//! assert_eq!(a.send(&train)?, SendOutcome::Sent(3));
+//!
+//! b.wait(None, false)?;
+//! let mut lengths = Vec::new();
+//! b.recv(64, &mut |meta, bytes| {
+//!     assert_eq!(meta.from, a.local_addr());
+//!     lengths.push(bytes.len());
+//! })?;
+//! assert_eq!(lengths, [1_000, 1_000, 416]);
+//! # Ok(())
+//! # }
+//! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -85,6 +117,7 @@ pub enum SendOutcome {
     /// The first so many segments were taken (at least one); the rest was not.
     Sent(usize),
     /// No room now (`EAGAIN`, `ENOBUFS`): keep the train and wait for writability. Not a loss.
+    /// If the socket is writable at once (`ENOBUFS` speaks of a device queue), try a little later.
     Again,
     /// A segment exceeds what the path's first hop carries (`EMSGSIZE`): send smaller ones.
     TooBig,

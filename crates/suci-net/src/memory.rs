@@ -299,3 +299,7 @@ impl Backend for Memory {
         None
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

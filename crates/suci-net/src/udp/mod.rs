@@ -34,6 +34,22 @@ const MAX_RECV_ERRORS: usize = 64;
 ///
 /// IPv6 sockets bound to `::` also carry IPv4 unless [`UdpOptions::only_v6`] is set; IPv4
 /// addresses then look the same as on an IPv4 socket.
+///
+/// ```
+/// use suci_net::udp::{Udp, UdpOptions};
+/// use suci_net::{Backend, Ecn, SendOutcome, Train};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let local = "127.0.0.1:0".parse().expect("an address");
+/// let mut a = Udp::bind(local, &UdpOptions::default())?;
+/// let mut b = Udp::bind(local, &UdpOptions { recv_buffer: 1 << 20, ..UdpOptions::default() })?;
+/// let slices = [std::io::IoSlice::new(b"hello")];
+/// assert_eq!(a.send(&Train::single(b.local_addr(), Ecn::NotEct, &slices))?, SendOutcome::Sent(1));
+/// b.wait(None, false)?;
+/// assert_eq!(b.recv(1, &mut |_, bytes| assert_eq!(bytes, b"hello"))?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,

@@ -1,1 +1,332 @@
+use std::io::IoSlice;
 
+use super::*;
+use crate::Ecn;
+
+fn open(options: &UdpOptions) -> Udp {
+    Udp::bind("127.0.0.1:0".parse().unwrap(), options).unwrap()
+}
+
+fn train<'a>(dest: SocketAddr, segment: usize, slices: &'a [IoSlice<'a>]) -> Train<'a> {
+    Train {
+        segment,
+        ..Train::single(dest, Ecn::NotEct, slices)
+    }
+}
+
+/// Receives what is there, as lengths.
+fn lengths(udp: &mut Udp) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    udp.wait(Some(Duration::from_secs(5)), false).unwrap();
+    while udp
+        .recv(100, &mut |_, bytes| lengths.push(bytes.len()))
+        .unwrap()
+        > 0
+    {}
+    lengths
+}
+
+#[test]
+fn f28_refused_segmentation_offload_is_off_for_good_and_the_rest_goes_on() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // A socket without checksums refuses segmentation: the kernel answers EINVAL.
+    sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+    let mut udp = Udp::from_socket(socket, &UdpOptions::default()).unwrap();
+    let mut peer = open(&UdpOptions::default());
+    assert_eq!(udp.capabilities().max_segments, MAX_TRAIN_SEGMENTS);
+    let bytes = [5; 2_500];
+    let slices = [IoSlice::new(&bytes)];
+    let whole = train(peer.local_addr(), 1_000, &slices);
+    assert_eq!(udp.send(&whole).unwrap(), SendOutcome::NoGso);
+    assert_eq!(udp.capabilities().max_segments, 1);
+    assert_eq!(udp.counters().gso_refused, 1);
+    assert_eq!(udp.send(&whole).unwrap(), SendOutcome::NoGso);
+    assert_eq!(udp.counters().gso_refused, 1);
+    for chunk in bytes.chunks(1_000) {
+        let slices = [IoSlice::new(chunk)];
+        let single = Train::single(peer.local_addr(), Ecn::NotEct, &slices);
+        assert_eq!(udp.send(&single).unwrap(), SendOutcome::Sent(1));
+    }
+    assert_eq!(lengths(&mut peer), [1_000, 1_000, 500]);
+}
+
+#[test]
+fn f28_an_unroutable_destination_does_not_switch_offload_off() {
+    let mut udp = open(&UdpOptions::default());
+    let bytes = [5; 2_500];
+    let slices = [IoSlice::new(&bytes)];
+    // The loopback address cannot speak to another host (TEST-NET, RFC 5737): the kernel answers
+    // EINVAL before anything is sent, whatever the segments.
+    let whole = train("192.0.2.1:9".parse().unwrap(), 1_000, &slices);
+    let outcome = udp.send(&whole).unwrap();
+    assert!(
+        matches!(outcome, SendOutcome::Unreachable(_)),
+        "{outcome:?}"
+    );
+    assert_eq!(udp.capabilities().max_segments, MAX_TRAIN_SEGMENTS);
+    assert_eq!(udp.counters().unreachable, 1);
+}
+
+#[test]
+fn f27_the_kernel_says_emsgsize_instead_of_fragmenting() {
+    let v6 = "[::1]:0".parse().unwrap();
+    let mut udp = Udp::bind(v6, &UdpOptions::default()).unwrap();
+    let dest = udp.local_addr();
+    let mtu = udp.path_mtu(dest).unwrap();
+    // The loopback device carries 65,536 bytes; IPv6 and UDP headers take 48.
+    assert_eq!(mtu, 65_488);
+    let bytes = vec![0; mtu + 1];
+    for (len, expected) in [(mtu + 1, SendOutcome::TooBig), (mtu, SendOutcome::Sent(1))] {
+        let slices = [IoSlice::new(&bytes[..len])];
+        let single = Train::single(dest, Ecn::NotEct, &slices);
+        assert_eq!(udp.send(&single).unwrap(), expected);
+    }
+    assert_eq!(udp.counters().too_big, 1);
+    assert_eq!(lengths(&mut udp), [mtu]);
+}
+
+#[test]
+fn f29_what_the_slot_cuts_is_counted_as_lost() {
+    let mut sender = open(&UdpOptions::default());
+    let mut udp = open(&UdpOptions {
+        recv_slot: 1_024,
+        ..UdpOptions::default()
+    });
+    let bytes = [5; 1_025];
+    for len in [1_025, 1_024, 0] {
+        let slices = [IoSlice::new(&bytes[..len])];
+        let sent = sender
+            .send(&Train::single(udp.local_addr(), Ecn::NotEct, &slices))
+            .unwrap();
+        assert_eq!(sent, SendOutcome::Sent(1));
+    }
+    assert_eq!(lengths(&mut udp), [1_024, 0]);
+    assert_eq!(udp.counters().truncated, 1);
+    assert_eq!(udp.counters().datagrams_received, 2);
+}
+
+#[test]
+fn f29_of_a_cut_train_the_whole_segments_arrive() {
+    let mut sender = open(&UdpOptions::default());
+    let mut udp = open(&UdpOptions {
+        recv_slot: 2_500,
+        ..UdpOptions::default()
+    });
+    let bytes: Vec<u8> = (0..5_100_u32).map(|i| (i / 1_000) as u8).collect();
+    let slices = [IoSlice::new(&bytes)];
+    let whole = train(udp.local_addr(), 1_000, &slices);
+    assert_eq!(sender.send(&whole).unwrap(), SendOutcome::Sent(6));
+    assert_eq!(lengths(&mut udp), [1_000, 1_000]);
+    assert_eq!(udp.counters().truncated, 4);
+}
+
+#[test]
+fn what_overruns_the_receive_buffer_moves_the_drop_counter() {
+    let mut sender = open(&UdpOptions::default());
+    let mut udp = open(&UdpOptions {
+        recv_buffer: 1,
+        ..UdpOptions::default()
+    });
+    assert_eq!(udp.counters().recv_drops, 0);
+    let bytes = [5; 1_000];
+    let slices = [IoSlice::new(&bytes)];
+    for _ in 0..100 {
+        let single = Train::single(udp.local_addr(), Ecn::NotEct, &slices);
+        assert_eq!(sender.send(&single).unwrap(), SendOutcome::Sent(1));
+    }
+    let drops = udp.counters().recv_drops;
+    assert!((1..100).contains(&drops), "{drops}");
+    assert_eq!(
+        lengths(&mut udp).len() as u64 + udp.counters().recv_drops,
+        100
+    );
+}
+
+#[test]
+fn buffers_are_read_back_as_the_kernel_charges_them() {
+    let small = open(&UdpOptions {
+        recv_buffer: 50_000,
+        send_buffer: 60_000,
+        ..UdpOptions::default()
+    });
+    let can = small.capabilities();
+    assert_eq!((can.recv_buffer, can.send_buffer), (100_000, 120_000));
+    let huge = open(&UdpOptions {
+        recv_buffer: usize::MAX,
+        ..UdpOptions::default()
+    });
+    assert!(huge.capabilities().recv_buffer > 100_000);
+}
+
+#[test]
+fn f26_a_full_send_buffer_is_again_and_not_a_loss() {
+    // A path that holds packets would be needed to fill the buffer for real; a receiver on
+    // loopback frees it at once. The judgement of the codes is what is ours.
+    let mut udp = open(&UdpOptions::default());
+    let slices = [];
+    let single = Train::single("127.0.0.1:9".parse().unwrap(), Ecn::NotEct, &slices);
+    let mut judged = |code, segments| {
+        let error = io::Error::from_raw_os_error(code);
+        udp.judge(error, &single, segments)
+            .map_err(|error| error.raw_os_error())
+    };
+    for code in [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM] {
+        assert_eq!(judged(code, 1), Ok(SendOutcome::Again));
+    }
+    assert_eq!(judged(libc::EMSGSIZE, 1), Ok(SendOutcome::TooBig));
+    for code in [
+        libc::ECONNREFUSED,
+        libc::ENETUNREACH,
+        libc::EPERM,
+        libc::EINVAL,
+        libc::EIO,
+    ] {
+        let kind = io::Error::from_raw_os_error(code).kind();
+        assert_eq!(judged(code, 1), Ok(SendOutcome::Unreachable(kind)));
+    }
+    assert_eq!(judged(libc::EBADF, 1), Err(Some(libc::EBADF)));
+    assert_eq!(judged(libc::EIO, 2), Ok(SendOutcome::NoGso));
+}
+
+#[test]
+fn f25_an_icmp_report_on_a_connected_socket_is_swallowed_by_both_directions() {
+    let gone = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(gone).unwrap();
+    let mut udp = Udp::from_socket(socket, &UdpOptions::default()).unwrap();
+    let slices = [IoSlice::new(&[1])];
+    let to_gone = Train::single(gone, Ecn::NotEct, &slices);
+    assert_eq!(udp.send(&to_gone).unwrap(), SendOutcome::Sent(1));
+    assert!(
+        udp.wait(Some(Duration::from_secs(5)), false)
+            .unwrap()
+            .readable
+    );
+    assert_eq!(udp.recv(10, &mut |_, _| ()).unwrap(), 0);
+    assert_eq!(udp.counters().recv_errors, 1);
+    // Unread, the report of one datagram must not cost the next, which goes elsewhere.
+    assert_eq!(udp.send(&to_gone).unwrap(), SendOutcome::Sent(1));
+    let mut other = open(&UdpOptions::default());
+    let elsewhere = Train::single(other.local_addr(), Ecn::NotEct, &slices);
+    assert_eq!(udp.send(&elsewhere).unwrap(), SendOutcome::Sent(1));
+    assert_eq!(lengths(&mut other), [1]);
+}
+
+#[test]
+fn f24_every_descriptor_is_close_on_exec_even_a_handed_over_one() {
+    // SAFETY: fcntl with F_SETFD and F_GETFD takes a descriptor and an int and touches no memory.
+    let flags = |fd: RawFd| unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    assert_eq!(
+        flags(open(&UdpOptions::default()).socket.as_raw_fd()),
+        libc::FD_CLOEXEC
+    );
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // SAFETY: as above.
+    let cleared = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_SETFD, 0) };
+    assert_eq!(cleared, 0);
+    let udp = Udp::from_socket(socket, &UdpOptions::default()).unwrap();
+    assert_eq!(flags(udp.raw_fd().unwrap()), libc::FD_CLOEXEC);
+}
+
+#[test]
+fn addresses_mean_the_same_in_either_form() {
+    let mut dual = Udp::bind("[::]:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+    let mut plain = open(&UdpOptions::default());
+    let slices = [IoSlice::new(&[1, 2])];
+    let port = plain.local_addr().port();
+    for dest in [
+        format!("127.0.0.1:{port}"),
+        format!("[::ffff:127.0.0.1]:{port}"),
+    ] {
+        let single = Train::single(dest.parse().unwrap(), Ecn::Ect0, &slices);
+        assert_eq!(dual.send(&single).unwrap(), SendOutcome::Sent(1));
+        assert_eq!(dual.path_mtu(single.dest), Some(MAX_TRAIN_BYTES));
+    }
+    let mut seen = Vec::new();
+    plain
+        .recv(9, &mut |meta, _| seen.push((meta.from, meta.to, meta.ecn)))
+        .unwrap();
+    let dual_as_v4 = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), dual.local_addr().port());
+    assert_eq!(
+        seen,
+        [(dual_as_v4, Some(Ipv4Addr::LOCALHOST.into()), Ecn::Ect0); 2]
+    );
+    let mapped = format!("[::ffff:127.0.0.1]:{}", dual.local_addr().port())
+        .parse()
+        .unwrap();
+    let single = Train::single(mapped, Ecn::Ce, &slices);
+    assert_eq!(plain.send(&single).unwrap(), SendOutcome::Sent(1));
+    seen.clear();
+    dual.recv(9, &mut |meta, _| seen.push((meta.from, meta.to, meta.ecn)))
+        .unwrap();
+    let expected = (
+        plain.local_addr(),
+        Some(Ipv4Addr::LOCALHOST.into()),
+        Ecn::Ce,
+    );
+    assert_eq!(seen, [expected]);
+    let single = Train::single("[::1]:9".parse().unwrap(), Ecn::NotEct, &slices);
+    let no = SendOutcome::Unreachable(io::ErrorKind::Unsupported);
+    assert_eq!(plain.send(&single).unwrap(), no);
+}
+
+#[test]
+fn a_port_is_shared_only_when_all_ask_for_it() {
+    let shared = UdpOptions {
+        reuse_port: true,
+        ..UdpOptions::default()
+    };
+    let first = open(&shared);
+    Udp::bind(first.local_addr(), &shared).unwrap();
+    let refused = Udp::bind(first.local_addr(), &UdpOptions::default()).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_receive_slot_out_of_range_is_refused() {
+    for recv_slot in [0, 65_537] {
+        let options = UdpOptions {
+            recv_slot,
+            ..UdpOptions::default()
+        };
+        let error = Udp::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(&recv_slot.to_string()));
+    }
+}
+
+#[test]
+fn control_messages_survive_writing_and_reading() {
+    let mut control = Control::<RECV_CONTROL>::new();
+    control.push(libc::SOL_IP, libc::IP_TOS, &[0b1000_0011]);
+    control.push(libc::SOL_UDP, libc::UDP_GRO, &1_400_i32.to_ne_bytes());
+    control.push(99, 99, &[1, 2, 3]);
+    let mut time = 5_i64.to_ne_bytes().to_vec();
+    time.extend_from_slice(&7_i64.to_ne_bytes());
+    control.push(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &time);
+    let bytes = &control.bytes[..control.len];
+    let expected = cmsg::Received {
+        ecn: Ecn::Ce,
+        to: None,
+        arrived: Some(Duration::new(5, 7)),
+        segment: Some(1_400),
+    };
+    assert_eq!(cmsg::parse(bytes), expected);
+    // Nothing that is cut or garbled can do more than be passed over.
+    for end in 0..bytes.len() {
+        let _ = cmsg::parse(&bytes[..end]);
+        let mut garbled = bytes.to_vec();
+        garbled[end] = 0xff;
+        let _ = cmsg::parse(&garbled);
+    }
+}
+
+#[test]
+fn a_clock_set_back_gives_no_negative_age() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    assert_eq!(age_of(now + Duration::from_secs(3_600)), Duration::ZERO);
+    assert!(age_of(now - Duration::from_secs(3_600)) >= Duration::from_secs(3_599));
+}
