@@ -220,8 +220,8 @@ impl Network {
         tally: &mut Tally,
     ) -> Instant {
         if self.happens(self.faults.flip, spared) {
-            tally.flipped += 1;
             self.flip(packet);
+            tally.flipped += u64::from(packet.fate.damaged);
         }
         if packet.ecn == Ecn::Ect0 && self.happens(self.faults.mark, spared) {
             tally.marked += 1;
@@ -277,9 +277,12 @@ impl Network {
     fn flip(&mut self, packet: &mut Packet) {
         let mut bytes = packet.bytes.to_vec();
         damage(&mut self.rng, &mut bytes);
-        packet.fate.damaged = packet.fate.damaged || packet.bytes != bytes;
-        packet.bytes = Bytes::from(bytes);
-        packet.carries = Rc::new([]);
+        // Two flips of one bit are none.
+        if packet.bytes != bytes {
+            packet.fate.damaged = true;
+            packet.carries = Rc::new([]);
+            packet.bytes = Bytes::from(bytes);
+        }
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Context<'a> {
     pub socket_full: u32,
     /// Parts per million of trains refused for being segmented.
     pub no_gso: u32,
+    /// Parts per million of routes whose packet size nobody can tell.
+    pub route_unknown: u32,
     /// Whether invariants are checked in this turn.
     pub audit: bool,
     /// Numbers the packets of the run.
@@ -330,12 +332,12 @@ impl Process {
         );
     }
 
-    /// Answers what packets the routes carry: a network that announces its limits tells.
-    fn routes(&mut self, cx: &Context<'_>) {
-        let links = &cx.network.links;
+    /// Answers what packets the first hop carries; some systems cannot tell.
+    fn routes(&mut self, cx: &mut Context<'_>) {
         while let Some((node, _)) = self.engine.poll_route() {
+            let known = !cx.rng.chance(cx.route_unknown);
             self.engine
-                .set_route_mtu(node, links.mtu_announced.then_some(links.mtu));
+                .set_route_mtu(node, known.then_some(cx.network.links.route_mtu));
         }
     }
 

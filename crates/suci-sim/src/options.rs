@@ -54,6 +54,8 @@ pub struct Links {
     pub rate: Option<u64>,
     /// Longest queue at that limit; what would wait longer is dropped.
     pub queue: Duration,
+    /// Largest UDP payload that the first hop takes: what the system can tell of a route.
+    pub route_mtu: usize,
     /// Largest UDP payload that passes.
     pub mtu: usize,
     /// Whether the sending socket says so (EMSGSIZE), or the packet vanishes.
@@ -168,6 +170,8 @@ pub struct Options {
     pub socket_full: u32,
     /// Parts per million of trains refused for being segmented (EIO).
     pub no_gso: u32,
+    /// Parts per million of routes whose packet size nobody can tell.
+    pub route_unknown: u32,
     /// A closed port answers, and the next send fails with ECONNREFUSED.
     pub port_unreachable: bool,
     /// When processes start: at once, or spread over this time.
@@ -210,6 +214,7 @@ impl Options {
                 jitter: Duration::from_micros(5),
                 rate: None,
                 queue: Duration::from_millis(50),
+                route_mtu: 1_472,
                 mtu: 1_472,
                 mtu_announced: true,
                 ipv6: false,
@@ -217,6 +222,7 @@ impl Options {
             faults: Faults::NONE,
             socket_full: 0,
             no_gso: 0,
+            route_unknown: 0,
             port_unreachable: false,
             start_within: Duration::ZERO,
             script: Vec::new(),

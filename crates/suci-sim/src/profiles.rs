@@ -168,6 +168,11 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
         run.socket_full = permille(rng, 30);
         run.no_gso = permille(rng, 5);
     }
+    if rng.chance(100_000) {
+        // Packets may be of any size then: they are charged as the largest.
+        run.route_unknown = 300_000;
+        run.recv_buffer = 8 << 20;
+    }
     run.port_unreachable = rng.chance(300_000);
     if nodes > 2 && rng.chance(150_000) {
         run.clients = rng.index(1, nodes - 1);
@@ -203,12 +208,15 @@ fn links(rng: &mut Rng) -> Links {
     let rate = rng
         .chance(300_000)
         .then(|| rng.scale(2_000_000, 1_000_000_000));
+    let mtu = rng.pick(&[1_472, 1_472, 1_472, 1_452, 1_200]);
     Links {
         latency,
         jitter: Duration::from_nanos(rng.range(0, nanos(latency))),
         rate,
         queue: rng.duration(Duration::from_millis(5), Duration::from_millis(500)),
-        mtu: rng.pick(&[1_472, 1_472, 1_472, 1_452, 1_200]),
+        // Some narrow hop is further on, where only lost packets tell of it.
+        route_mtu: if rng.chance(800_000) { mtu } else { 1_472 },
+        mtu,
         mtu_announced: rng.chance(500_000),
         ipv6: rng.chance(200_000),
     }
@@ -400,6 +408,8 @@ fn pause(run: &mut Options, place: usize, rng: &mut Rng) -> Step {
 fn mtu(run: &mut Options, rng: &mut Rng) -> Step {
     if rng.chance(300_000) {
         run.links.mtu = rng.pick(&[1_472, 4_052, 8_972, 65_507]);
+        run.links.route_mtu = run.links.mtu;
+        run.recv_buffer = 8 << 20;
     }
     Step::Mtu(
         rng.pick(&[1_200, 1_280, 1_372, 1_472, 8_972]),

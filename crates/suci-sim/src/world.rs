@@ -342,6 +342,7 @@ impl World {
                 self.options.socket_full
             },
             no_gso: if self.mended { 0 } else { self.options.no_gso },
+            route_unknown: self.options.route_unknown,
             audit: self.nodes.len() <= AUDIT_ALL || self.turns.is_multiple_of(16),
             order: &mut self.order,
             outbox: &mut self.outbox,

@@ -219,10 +219,9 @@ fn check_delivered(record: &Record) -> Verdict {
     if record.received_by.is_some() || record.held_by_someone() {
         return Ok(());
     }
-    broken(
-        Kind::FalselyDelivered,
-        format!("delivered, but the peer never had all of it: {record}"),
-    )
+    let handed = &record.handed;
+    let text = format!("delivered, but the peer never had all of it: {record}; it had {handed:?}");
+    broken(Kind::FalselyDelivered, text)
 }
 
 fn check_not_delivered(record: &Record) -> Verdict {
