@@ -1,2 +1,32 @@
 //! The `suci` command.
-fn main() {}
+
+mod args;
+mod cat;
+mod error;
+mod node;
+mod ping;
+mod run;
+mod stats;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let (name, done) = match &cli.command {
+        Command::Run(args) => ("run", run::run(args)),
+        Command::Ping(args) => ("ping", ping::run(args)),
+        Command::Cat(args) => ("cat", cat::run(args)),
+        Command::Perf(_) | Command::Demo(_) => ("", Ok(ExitCode::FAILURE)),
+    };
+    match done {
+        Ok(status) => status,
+        Err(failure) => {
+            eprintln!("suci {name}: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

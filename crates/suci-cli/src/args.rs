@@ -1,0 +1,357 @@
+//! The command line: one definition, from which help and errors come.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use suci::FaultSpec;
+
+/// Reliable messages between processes through one UDP socket each.
+#[derive(Debug, Parser)]
+#[command(name = "suci", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  suci run -n 4 ./my-program            four processes that know each other
+  suci cat --listen 127.0.0.1:7000 > copy
+  suci cat 127.0.0.1:7000 < original    a file from here to there
+  suci ping 127.0.0.1:7000              round trips to `suci ping --listen 127.0.0.1:7000`
+  suci perf --vs tcp                    how fast, beside TCP, on this machine
+
+`suci COMMAND --help` explains each command.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start processes on this machine that can send to each other at once
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Measure round trips to another node
+    #[command(after_help = PING_EXAMPLES)]
+    Ping(PingArgs),
+    /// Carry bytes from standard input to standard output elsewhere
+    #[command(after_help = CAT_EXAMPLES)]
+    Cat(CatArgs),
+    /// Measure latency, throughput, message rate and broadcast, beside TCP and raw UDP
+    #[command(after_help = PERF_EXAMPLES)]
+    Perf(PerfArgs),
+    /// Check messages from all to all, then broadcast a file (a program for `suci run`)
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(DemoArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BOOK (the address
+book) and SUCI_FD (its UDP socket, bound already); the library reads them by itself.
+
+The exit status is that of the process that failed first, 128 + n if signal n killed it.
+INT, TERM and HUP are passed on; a second INT kills. No process outlives the launcher.
+
+Examples:
+  suci run -n 4 ./my-program --its --options
+  suci run -n 4 --tag-output --kill-on-failure -- ./my-program
+  suci run -n 2 suci ping --count 5";
+
+/// What `suci run` takes.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// How many processes
+    #[arg(short = 'n', long = "processes", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) processes: u32,
+    /// Put the number of the process in front of each line it prints
+    #[arg(long)]
+    pub(crate) tag_output: bool,
+    /// Kill all when one fails
+    #[arg(long)]
+    pub(crate) kill_on_failure: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub(crate) program: Vec<std::ffi::OsString>,
+}
+
+const PING_EXAMPLES: &str = "\
+Examples:
+  suci ping --listen 127.0.0.1:7000          answer, until interrupted
+  suci ping 127.0.0.1:7000 --count 100       from another terminal
+  suci ping --book cluster.txt --id 3        answer as node 3 of the book
+  suci ping --book cluster.txt --id 0 3      from node 0 to node 3
+  suci run -n 2 suci ping --count 5          node 0 pings, the others answer";
+
+/// What `suci ping` takes.
+#[derive(Debug, Args)]
+pub(crate) struct PingArgs {
+    /// Whom: address:port, or with a book a node ID
+    pub(crate) target: Option<String>,
+    /// Answer at this address until interrupted
+    #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with_all = ["target", "book"])]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The address book: lines of `id address:port`
+    #[arg(long, value_name = "FILE", requires = "id")]
+    pub(crate) book: Option<PathBuf>,
+    /// Who this is in the book
+    #[arg(long, requires = "book")]
+    pub(crate) id: Option<u32>,
+    /// How many round trips
+    #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: u64,
+    /// Payload in bytes
+    #[arg(short, long, default_value_t = 64, value_parser = size)]
+    pub(crate) size: usize,
+    /// Seconds between round trips; 0: at once
+    #[arg(short, long, default_value = "0.2", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Seconds to wait for an answer
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+}
+
+const CAT_EXAMPLES: &str = "\
+Exit status 0 at both ends means that everything was written out by the receiver.
+
+Examples:
+  suci cat --listen 127.0.0.1:7000 > copy
+  suci cat 127.0.0.1:7000 < original
+  tar c dir | suci cat --plain 192.0.2.7:7000
+  suci cat --faults loss=0.05,seed=7 127.0.0.1:7000 < original";
+
+/// What `suci cat` takes.
+#[derive(Debug, Args)]
+pub(crate) struct CatArgs {
+    /// Send standard input there
+    #[arg(value_name = "ADDR", value_parser = address, required_unless_present = "listen",
+          conflicts_with = "listen")]
+    pub(crate) to: Option<SocketAddr>,
+    /// Receive here, from the first that sends, to standard output
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Seconds until somebody must have answered at ADDR
+    #[arg(long, default_value = "30", value_parser = seconds)]
+    pub(crate) connect_timeout: Duration,
+    /// Seconds of silence after which the other side counts as gone
+    #[arg(long, default_value = "60", value_parser = seconds)]
+    pub(crate) give_up_after: Duration,
+    /// Never show progress (it is shown on a terminal only)
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+}
+
+const PERF_EXAMPLES: &str = "\
+Without ADDR and --listen both sides run here, over loopback. Under `suci run -n N`, node 0
+measures and the others serve. Contenders take turns within each round, so that what disturbs
+one disturbs all. TCP is cubic with NODELAY and default buffers.
+
+Workloads: ping-pong (us per round trip), stream (Gbit/s one way), rate (small messages per second
+in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together).
+
+Examples:
+  suci perf --vs tcp,udp
+  suci perf --workload ping-pong --size 64,4096 --vs tcp --wait spin --pin 0,1
+  suci perf --plain --listen 192.0.2.7:7000
+  suci perf --plain 192.0.2.7:7000 --workload stream --size 1048576 --json
+  suci run -n 4 suci perf --workload broadcast --vs tcp";
+
+/// What `suci perf` takes.
+#[derive(Debug, Args)]
+pub(crate) struct PerfArgs {
+    /// Servers (UDP and TCP port the same); several for broadcast
+    #[arg(value_name = "ADDR", value_parser = address, conflicts_with = "listen")]
+    pub(crate) servers: Vec<SocketAddr>,
+    /// Serve here until interrupted
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// What to measure; default: everything that the number of servers allows
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) workload: Vec<Workload>,
+    /// Payload in bytes; default depends on the workload
+    #[arg(long, value_delimiter = ',', value_parser = size)]
+    pub(crate) size: Vec<usize>,
+    /// Whom to compare with
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) vs: Vec<Rival>,
+    /// How often each contender has its turn
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rounds: u32,
+    /// Seconds of each turn
+    #[arg(long, default_value = "0.3", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// How to wait for messages: sleeping, or spinning
+    #[arg(long, value_enum, default_value_t = Waiting::Block)]
+    pub(crate) wait: Waiting,
+    /// Processors for client and server, as `0,1`
+    #[arg(long, value_name = "A,B", value_parser = pin)]
+    pub(crate) pin: Option<(usize, usize)>,
+    /// Receivers of the broadcast that are started here when no server is named
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) receivers: u32,
+    /// One JSON object per line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    /// A message there, the same back
+    PingPong,
+    /// Messages one way
+    Stream,
+    /// Small messages one way, in batches
+    Rate,
+    /// Small messages one way, one by one
+    RateLone,
+    /// One message to many
+    Broadcast,
+}
+
+/// Whom Suci is measured beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rival {
+    /// TCP cubic with NODELAY
+    Tcp,
+    /// Datagrams without any care
+    Udp,
+}
+
+/// How a contender waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Waiting {
+    /// Asleep
+    Block,
+    /// Looking again and again
+    Spin,
+}
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  suci run -n 4 suci demo
+  suci run -n 4 suci demo --file big.iso --into /tmp/copies";
+
+/// What `suci demo` takes.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Messages from each to each
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) messages: u64,
+    /// A file that node 0 broadcasts to the others
+    #[arg(long, requires = "into")]
+    pub(crate) file: Option<PathBuf>,
+    /// Where node N writes its copy, as `copy-N`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) into: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+}
+
+/// What every command that opens a node takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// Allow plain mode beyond loopback: it finds accidents, not attackers
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Lose, repeat, reorder, corrupt or delay packets that are sent, for tests:
+    /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) faults: Option<FaultSpec>,
+}
+
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let remedy = "write address:port, as in 127.0.0.1:7000, [::1]:7000 or name:7000";
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    match text.to_socket_addrs() {
+        Ok(mut found) => found
+            .next()
+            .ok_or_else(|| format!("the name has no address; {remedy}")),
+        Err(error) => Err(format!("{error}; {remedy}")),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let bad = || format!("write seconds from 0 to {MAX_SECONDS}, as in 0.5");
+    let seconds: f64 = text.parse().map_err(|_| bad())?;
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
+        return Err(bad());
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| bad())
+}
+
+/// A day: longer than anybody waits, and far from any overflow.
+const MAX_SECONDS: f64 = 86_400.0;
+
+/// Longest payload that measurements send: what fits the library's default limit for one message.
+const MAX_SIZE: usize = 64 << 20;
+
+fn size(text: &str) -> Result<usize, String> {
+    let remedy = || format!("write bytes from 1 to {MAX_SIZE}");
+    match text.parse() {
+        Ok(size) if (1..=MAX_SIZE).contains(&size) => Ok(size),
+        _ => Err(remedy()),
+    }
+}
+
+fn pin(text: &str) -> Result<(usize, usize), String> {
+    let remedy = || "write two processor numbers, as in 0,1".to_owned();
+    let (client, server) = text.split_once(',').ok_or_else(remedy)?;
+    let number = |text: &str| text.trim().parse().map_err(|_| remedy());
+    Ok((number(client)?, number(server)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_examples() {
+        use clap::CommandFactory;
+        let mut cli = Cli::command();
+        for command in cli.get_subcommands_mut() {
+            let name = command.get_name().to_owned();
+            let help = command.render_help().to_string();
+            assert!(
+                help.contains("Examples:"),
+                "suci {name} --help has no examples"
+            );
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        for bad in ["-1", "nan", "inf", "86401", "x"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "67108865", "-1", "1k"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert_eq!(pin("0,1"), Ok((0, 1)));
+        assert!(pin("0").is_err() && pin("a,b").is_err());
+        assert!(address("nowhere").is_err() && address("127.0.0.1").is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! The end that writes standard output.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use suci::{Draft, Event, Message, Node, NodeId};
+
+use super::progress::Progress;
+use super::{Tag, count, counted};
+use crate::args::CatArgs;
+use crate::error::{Context, Failure, Result};
+use crate::node::{self, CAT};
+
+/// How long one wait for messages lasts, before events are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Receives from the first that sends, until it has ended.
+pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
+    let node = node::listener(&args.node, CAT, address)
+        .config(|config| {
+            config.give_up_after = args.give_up_after.max(config.silence_timeout);
+            // A receiver owes nothing, so nothing else would tell it that its sender is gone.
+            config.watch = true;
+        })
+        .open()?;
+    let mut receiver = Receiver {
+        node,
+        from: None,
+        progress: Progress::new(args.quiet),
+    };
+    let done = receiver.everything();
+    receiver.progress.finish();
+    let (sender, draft) = match (&done, receiver.from) {
+        (Err(Stop::Write(error)), Some(sender)) => (
+            sender,
+            Draft::new(error.to_string()).tag(Tag::Failed.number()),
+        ),
+        (Ok(total), Some(sender)) => (sender, Draft::new(count(*total)).tag(Tag::Written.number())),
+        _ => return done.map(drop).map_err(Stop::into_failure),
+    };
+    let told = receiver
+        .node
+        .send(sender, draft)
+        .and_then(|_| receiver.node.close(node::CLOSING));
+    if let (Ok(_), Err(error)) = (&done, &told) {
+        eprintln!("suci cat: everything was written, but the sender may not know: {error}");
+    }
+    done.map(drop).map_err(Stop::into_failure)
+}
+
+/// Why receiving ended early.
+enum Stop {
+    /// Standard output is broken.
+    Write(io::Error),
+    Other(Failure),
+}
+
+impl Stop {
+    fn into_failure(self) -> Failure {
+        match self {
+            Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => Failure::new(
+                "standard output: the program that read it has gone; the sender was told",
+            ),
+            Self::Write(error) => {
+                Failure::new(format!("standard output: {error}; the sender was told"))
+            }
+            Self::Other(failure) => failure,
+        }
+    }
+}
+
+impl<E: Into<Failure>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+struct Receiver {
+    node: Node,
+    from: Option<NodeId>,
+    progress: Progress,
+}
+
+impl Receiver {
+    /// Writes as it comes; returns how many bytes at the end.
+    fn everything(&mut self) -> Result<u64, Stop> {
+        // Not `std::io::Stdout`: that would look for line ends in every byte.
+        let output = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned();
+        let mut output = std::fs::File::from(output.context("standard output")?);
+        loop {
+            self.node.poll(LOOK)?;
+            while let Some(message) = self.node.try_recv()? {
+                if let Some(total) = self.take(message, &mut output)? {
+                    return Ok(total);
+                }
+            }
+            for event in self.node.events()? {
+                self.judge(&event)?;
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message, output: &mut impl Write) -> Result<Option<u64>, Stop> {
+        if *self.from.get_or_insert(message.from) != message.from {
+            // One that does not read its answer is of no interest either.
+            let _ = self
+                .node
+                .send(message.from, Draft::new("").tag(Tag::Busy.number()));
+            return Ok(None);
+        }
+        match Tag::of(message.tag) {
+            Some(Tag::Data) => {
+                output.write_all(&message.payload).map_err(Stop::Write)?;
+                self.progress.add(message.payload.len());
+                Ok(None)
+            }
+            Some(Tag::End) => {
+                output.flush().map_err(Stop::Write)?;
+                let (sent, written) = (counted(&message.payload)?, self.progress.bytes());
+                if sent == written {
+                    Ok(Some(written))
+                } else {
+                    let text =
+                        format!("{written} bytes arrived of {sent}: report this as a bug of suci");
+                    Err(Failure::new(text).into())
+                }
+            }
+            Some(Tag::Written | Tag::Failed | Tag::Busy) | None => {
+                let remedy = "see that suci cat of the same release runs there";
+                Err(Failure::new(format!("the sender says what no sender says: {remedy}")).into())
+            }
+        }
+    }
+
+    fn judge(&self, event: &Event) -> Result<()> {
+        match event {
+            Event::Ended { node, reason, .. } if Some(*node) == self.from => {
+                let (bytes, why) = (self.progress.bytes(), node::ended(*reason));
+                Err(Failure::new(format!(
+                    "the sender has gone before the end of its data, after {bytes} bytes: {why}; \
+                     what was written is incomplete"
+                )))
+            }
+            Event::Lost { node } if Some(*node) == self.from => {
+                eprintln!("suci cat: the sender is silent; still waiting");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! One error for the whole command: a sentence for the person at the terminal, and an exit status.
+
+use std::fmt;
+
+/// Why a command failed. The sentence names the thing, its value and the remedy.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+/// The result of a command or a part of it.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    /// A failure that says `message`.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<suci::Error> for Failure {
+    fn from(error: suci::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Puts in front of an error what was being done.
+pub(crate) trait Context<T> {
+    /// `what: error` instead of `error`.
+    fn context(self, what: impl fmt::Display) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| Failure(format!("{what}: {error}")))
+    }
+}

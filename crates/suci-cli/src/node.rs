@@ -1,0 +1,103 @@
+//! What commands that open a node have in common.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use suci::{AddressBook, EndReason, Node, NodeBuilder, NodeId, RefusedReason};
+
+use crate::args::NodeArgs;
+use crate::error::Result;
+
+/// Who listens: one ID per command, so that a caller learns when it reached another one.
+pub(crate) const CAT: NodeId = NodeId(1);
+pub(crate) const PING: NodeId = NodeId(2);
+/// Servers of measurements count up from here.
+pub(crate) const PERF: NodeId = NodeId(16);
+
+/// How long a command waits at its end for what it sent.
+pub(crate) const CLOSING: Duration = Duration::from_secs(10);
+
+/// A node's settings from the options that all commands share.
+pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
+    let mut builder = Node::builder();
+    if args.plain {
+        builder = builder.plain_on_network();
+    }
+    if let Some(faults) = args.faults {
+        builder = builder.faults(faults);
+    }
+    builder
+}
+
+/// Settings of a node that listens at `address` for anybody, whatever the environment says.
+pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> NodeBuilder {
+    let builder = builder(args)
+        .id(id)
+        .listen(address)
+        .book(AddressBook::new());
+    builder.accept(suci::Accept::Anyone)
+}
+
+/// Settings of a node with an ID of its own that calls `address`.
+pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder> {
+    if !args.plain && !address.ip().to_canonical().is_loopback() {
+        // Here rather than when binding, so that the error names the address that was typed.
+        return Err(suci::Error::PlainOnNetwork { address }.into());
+    }
+    let local = SocketAddr::new(local_for(address.ip()), 0);
+    Ok(builder(args)
+        .id(someone())
+        .listen(local)
+        .book(AddressBook::new()))
+}
+
+/// A local address that reaches `remote`.
+pub(crate) fn local_for(remote: IpAddr) -> IpAddr {
+    match (remote.is_loopback(), remote) {
+        (true, IpAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
+        (true, IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
+        (false, IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+        (false, IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// An ID that no listener has, and hardly any other caller.
+pub(crate) fn someone() -> NodeId {
+    let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_le_bytes();
+    NodeId(u32::from_le_bytes([a, b, c, d]) | 1 << 31)
+}
+
+/// An end of a session, as a person says it.
+pub(crate) fn ended(reason: EndReason) -> String {
+    match reason {
+        EndReason::Closed => "it closed the connection".to_owned(),
+        EndReason::ClosedHere => "the connection was closed here".to_owned(),
+        EndReason::Restarted => "its process was started anew".to_owned(),
+        EndReason::Abandoned => "it was given up here".to_owned(),
+        EndReason::PeerEnded => "it gave the connection up".to_owned(),
+        EndReason::Silent => "nothing was heard from it any more".to_owned(),
+        EndReason::Protocol(error) => format!("it broke the protocol: {error:?}"),
+        EndReason::PeerProtocol(code) => {
+            format!("it says that we broke the protocol (code {code})")
+        }
+    }
+}
+
+/// Why a peer refuses, and what to do.
+pub(crate) fn refused(reason: RefusedReason) -> &'static str {
+    match reason {
+        RefusedReason::DuplicateNode => {
+            "another process has this node's ID: stop it, or use another ID"
+        }
+        RefusedReason::NotAllowed => "this node is not in its address book: add it there",
+        RefusedReason::WrongNode => {
+            "another node answers there: see that both ends run the same suci command and book"
+        }
+        RefusedReason::Mode => "one side is sealed and the other plain: give both the same mode",
+        RefusedReason::Full => "it has no room for another peer: try again later",
+        RefusedReason::Stale => "it knows a newer session of this node: start again",
+        RefusedReason::Version => "no common protocol version: use the same release at both ends",
+        RefusedReason::Other(_) => "it gives a reason that this version does not know: update suci",
+    }
+}

@@ -1,0 +1,221 @@
+//! `suci ping`: round trips.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use suci::{AddressBook, Bytes, Draft, Event, Node, NodeId};
+
+use crate::args::PingArgs;
+use crate::error::{Context, Failure, Result};
+use crate::node;
+use crate::stats::Samples;
+
+/// How often somebody who answers looks whether the others are still there.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Pings, or answers.
+pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
+    if let Some(address) = args.listen {
+        let node = node::listener(&args.node, node::PING, address).open()?;
+        eprintln!(
+            "suci ping: answering at {}; Ctrl-C ends it",
+            node.local_addr()
+        );
+        return answer(node, None);
+    }
+    if let (Some(file), Some(id)) = (&args.book, args.id) {
+        let book = AddressBook::read(file)?;
+        return from_book(args, book, NodeId(id));
+    }
+    match &args.target {
+        Some(target) => to_address(args, target),
+        None => launched(args),
+    }
+}
+
+fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
+    let address = crate::args::address(target).map_err(|problem| {
+        let hint = "a node ID needs --book and --id";
+        Failure::new(format!("\"{target}\": {problem}; {hint}"))
+    })?;
+    let mut node = node::caller(&args.node, address)?.open()?;
+    node.add_peer(node::PING, address)?;
+    ping(args, &mut node, node::PING, &address.to_string())?;
+    finish(node)
+}
+
+fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode> {
+    let Some(target) = &args.target else {
+        let own = book.get(id);
+        let node = node::builder(&args.node).id(id).book(book).open()?;
+        if own.is_none() {
+            return Err(Failure::new(format!(
+                "node {id} is not in the book: add it, or name another --id"
+            )));
+        }
+        eprintln!(
+            "suci ping: node {id} answering at {}; Ctrl-C ends it",
+            node.local_addr()
+        );
+        return answer(node, None);
+    };
+    let known = target
+        .parse()
+        .ok()
+        .map(NodeId)
+        .filter(|&peer| book.get(peer).is_some());
+    let peer = known.ok_or_else(|| {
+        Failure::new(format!(
+            "\"{target}\" is no node of the book: name one of its {} IDs",
+            book.len()
+        ))
+    })?;
+    let mut node = node::builder(&args.node).id(id).book(book).open()?;
+    ping(args, &mut node, peer, &format!("node {peer}"))?;
+    finish(node)
+}
+
+/// Under `suci run`: node 0 pings the others in turn.
+fn launched(args: &PingArgs) -> Result<ExitCode> {
+    if std::env::var_os(suci::env::ID).is_none() {
+        let remedy = "name an address, or --listen ADDR to answer, or use suci run";
+        return Err(Failure::new(format!("whom to ping is missing: {remedy}")));
+    }
+    let mut node = node::builder(&args.node).open()?;
+    if node.id() != NodeId(0) {
+        return answer(node, Some(NodeId(0)));
+    }
+    for peer in node.peers()? {
+        ping(args, &mut node, peer, &format!("node {peer}"))?;
+    }
+    finish(node)
+}
+
+fn finish(mut node: Node) -> Result<ExitCode> {
+    node.close(node::CLOSING)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends everything back where it came from, until interrupted or until `until` has gone.
+fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
+    loop {
+        if let Some(message) = node.recv_timeout(LOOK)? {
+            let draft = Draft::new(message.payload).tag(message.tag);
+            // A peer whose queue is full asked for more than it takes back: its own loss.
+            match node.send(message.from, draft) {
+                Err(error) if !error.is_would_block() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        for event in node.events()? {
+            match event {
+                Event::Ended { node: peer, .. } if Some(peer) == until => return finish(node),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn ping(args: &PingArgs, node: &mut Node, peer: NodeId, name: &str) -> Result<()> {
+    let payload = Bytes::from(vec![0x5c; args.size]);
+    let mut times = Vec::new();
+    let mut out = std::io::stdout().lock();
+    for number in 0..args.count {
+        if number > 0 && !args.interval.is_zero() {
+            std::thread::sleep(args.interval);
+        }
+        let begun = Instant::now();
+        node.send(peer, Draft::new(payload.clone()).tag(number))?;
+        await_answer(args, node, peer, number, name)?;
+        let time = micros(begun.elapsed());
+        times.push(time);
+        // Flooding prints no lines: writing them would be what is measured.
+        if !args.json && !args.interval.is_zero() {
+            let size = args.size;
+            writeln!(out, "{size} B from {name}: number {number}, {time:.1} us")
+                .context("standard output")?;
+        }
+    }
+    let Some(times) = Samples::new(times) else {
+        return Ok(());
+    };
+    report(args, &mut out, name, &times).context("standard output")
+}
+
+fn await_answer(
+    args: &PingArgs,
+    node: &mut Node,
+    peer: NodeId,
+    number: u64,
+    name: &str,
+) -> Result<()> {
+    let end = Instant::now() + args.timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if let Some(message) = node.recv_timeout(left.min(LOOK))?
+            && (message.from, message.tag) == (peer, number)
+        {
+            return Ok(());
+        }
+        for event in node.events()? {
+            match event {
+                Event::Ended {
+                    node: who, reason, ..
+                } if who == peer => {
+                    return Err(Failure::new(format!(
+                        "{name} has gone: {}",
+                        node::ended(reason)
+                    )));
+                }
+                Event::Refused { node: who, reason } if who == peer => {
+                    return Err(Failure::new(format!(
+                        "{name} refuses: {}",
+                        node::refused(reason)
+                    )));
+                }
+                _ => {}
+            }
+        }
+        if left.is_zero() {
+            let (limit, remedy) = (
+                args.timeout,
+                "start suci ping --listen there, check address and firewall",
+            );
+            return Err(Failure::new(format!(
+                "no answer from {name} within {limit:?}: {remedy}"
+            )));
+        }
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn report(
+    args: &PingArgs,
+    out: &mut impl Write,
+    name: &str,
+    times: &Samples,
+) -> std::io::Result<()> {
+    let (min, median, p99, max) = (
+        times.min(),
+        times.median(),
+        times.quantile(0.99),
+        times.max(),
+    );
+    if args.json {
+        let object = serde_json::json!({
+            "target": name, "size": args.size, "count": times.len(), "unit": "us",
+            "min": min, "median": median, "p99": p99, "max": max,
+        });
+        writeln!(out, "{object}")
+    } else {
+        let count = times.len();
+        writeln!(
+            out,
+            "{name}: {count} round trips, min {min:.1} us, median {median:.1} us, p99 {p99:.1} us, max {max:.1} us"
+        )
+    }
+}

@@ -1,0 +1,175 @@
+//! One process of a launch.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal,
+};
+
+use crate::error::{Context, Result};
+
+/// What a process is told of itself and the others.
+pub(super) struct Place<'a> {
+    pub(super) id: u32,
+    pub(super) size: u32,
+    pub(super) book: &'a Path,
+}
+
+/// A program that could not be started.
+pub(super) struct Refused {
+    pub(super) message: String,
+    /// As shells have it: 127 for a program not found, 126 for one that cannot be run.
+    pub(super) status: u8,
+}
+
+/// How a process ended.
+pub(super) enum End {
+    Well,
+    Failed {
+        /// As an exit status of our own.
+        status: u8,
+        /// `exited with 3`
+        how: String,
+    },
+}
+
+/// A process that was started and not reaped yet.
+pub(super) struct Child {
+    id: u32,
+    process: std::process::Child,
+    pidfd: OwnedFd,
+}
+
+impl Child {
+    /// Starts the program with its socket, which the launcher then no longer holds.
+    pub(super) fn start(
+        program: &[OsString],
+        place: &Place<'_>,
+        socket: UdpSocket,
+        piped: bool,
+    ) -> Result<Self, Refused> {
+        let Some((name, args)) = program.split_first() else {
+            return Err(Refused {
+                message: "no program was named".to_owned(),
+                status: 127,
+            });
+        };
+        let mut command = Command::new(name);
+        command
+            .args(args)
+            .env("SUCI_ID", place.id.to_string())
+            .env("SUCI_SIZE", place.size.to_string())
+            .env("SUCI_BOOK", place.book)
+            .env("SUCI_FD", socket.as_raw_fd().to_string());
+        if place.id > 0 {
+            // Several readers of one input would each get a random part of it.
+            command.stdin(Stdio::null());
+        }
+        if piped {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        prepare(&mut command, socket);
+        let process = command.spawn().map_err(|error| refused(name, &error))?;
+        let pid = Pid::from_child(&process);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Refused {
+            message: format!("pidfd_open for pid {pid:?}: {error}; Linux 5.3 or newer is needed"),
+            status: 1,
+        })?;
+        Ok(Self {
+            id: place.id,
+            process,
+            pidfd,
+        })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// Its output, if it was started with pipes; once.
+    pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        (self.process.stdout.take(), self.process.stderr.take())
+    }
+
+    /// Sends a signal; one that has just ended does not mind.
+    pub(super) fn signal(&self, signal: Signal) {
+        let _ = pidfd_send_signal(&self.pidfd, signal);
+    }
+
+    /// How it ended, if it did.
+    pub(super) fn try_end(&mut self) -> Result<Option<End>> {
+        let ended = self.process.try_wait();
+        Ok(ended
+            .context(format_args!("waiting for process {}", self.id))?
+            .map(judge))
+    }
+}
+
+fn judge(status: ExitStatus) -> End {
+    if let Some(signal) = status.signal() {
+        let status = u8::try_from(128 + signal).unwrap_or(u8::MAX);
+        return End::Failed {
+            status,
+            how: format!("was killed by signal {signal}"),
+        };
+    }
+    match status.code() {
+        Some(0) => End::Well,
+        code => {
+            let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+            End::Failed {
+                status: code,
+                how: format!("exited with {code}"),
+            }
+        }
+    }
+}
+
+fn refused(name: &OsString, error: &io::Error) -> Refused {
+    let shown = name.to_string_lossy();
+    let status = if error.kind() == io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    let message = format!("{shown}: {error}; name an executable file, by its path or in PATH");
+    Refused { message, status }
+}
+
+/// Lets the child alone inherit `socket`, and makes it end when the launcher does.
+///
+/// The descriptor is opened to inheritance between fork and exec, in the child: were it done here, a
+/// process started by another thread meanwhile would inherit it too.
+fn prepare(command: &mut Command, socket: UdpSocket) {
+    let launcher = getpid();
+    let before_exec = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(launcher) {
+            // The launcher was gone before the line above; nobody will send that signal.
+            return Err(io::Error::from_raw_os_error(
+                rustix::io::Errno::SRCH.raw_os_error(),
+            ));
+        }
+        fcntl_setfd(&socket, FdFlags::empty())?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes three bare
+    // system calls and builds errors from their numbers: it neither allocates, locks nor unwinds.
+    unsafe { command.pre_exec(before_exec) };
+}

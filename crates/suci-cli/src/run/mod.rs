@@ -1,0 +1,198 @@
+//! `suci run`: local processes that know each other.
+//!
+//! The launcher binds every socket itself and hands each process its own, already bound: a port that is
+//! only looked up and then bound again by the process could be taken in between by anybody.
+//!
+//! One thread waits for everything at once, signals and ends alike. Processes are named by pidfd, so that
+//! no signal ever reaches a stranger that inherited the number of a process already reaped.
+
+mod child;
+mod tag;
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use self::child::{Child, End};
+use crate::args::RunArgs;
+use crate::error::{Context, Failure, Result};
+
+/// Signals that end programs; each is passed on.
+const PASSED_ON: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// Runs until every process has ended.
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+    let signals = Signals::catch()?;
+    let (book, sockets) = reserve(args.processes)?;
+    let mut launch = Launch::default();
+    let mut tags = tag::Tags::default();
+    for (id, socket) in (0..).zip(sockets) {
+        let place = child::Place {
+            id,
+            size: args.processes,
+            book: book.path(),
+        };
+        match Child::start(&args.program, &place, socket, args.tag_output) {
+            Ok(mut child) => {
+                if args.tag_output {
+                    tags.follow(id, &mut child)?;
+                }
+                launch.children.push(child);
+            }
+            Err(refused) => {
+                launch.kill();
+                launch.wait(&signals, false)?;
+                eprintln!("suci run: {}", refused.message);
+                return Ok(ExitCode::from(refused.status));
+            }
+        }
+    }
+    launch.wait(&signals, args.kill_on_failure)?;
+    tags.finish();
+    Ok(ExitCode::from(launch.first_failure.unwrap_or(0)))
+}
+
+/// Binds a socket for each process, and writes the book that names them.
+fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
+    let mut book = tempfile::Builder::new()
+        .prefix("suci-book-")
+        .tempfile()
+        .context("the address book, a temporary file")?;
+    let mut sockets = Vec::new();
+    for id in 0..count {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context(format_args!(
+            "a UDP socket on 127.0.0.1 for process {id} (`ulimit -n` limits how many there can be)"
+        ))?;
+        let address = socket.local_addr().context("a socket's address")?;
+        writeln!(book, "{id} {address}").context(book.path().display())?;
+        sockets.push(socket);
+    }
+    book.flush().context(book.path().display())?;
+    Ok((book, sockets))
+}
+
+/// The processes and what became of them.
+#[derive(Default)]
+struct Launch {
+    children: Vec<Child>,
+    first_failure: Option<u8>,
+    interrupts: u32,
+}
+
+impl Launch {
+    /// Until all have ended.
+    fn wait(&mut self, signals: &Signals, kill_on_failure: bool) -> Result<()> {
+        while !self.children.is_empty() {
+            let (caught, ended) = self.sleep(signals)?;
+            for signal in caught {
+                self.pass_on(signal);
+            }
+            if ended {
+                self.reap(kill_on_failure)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a signal was caught or a process ended.
+    fn sleep(&self, signals: &Signals) -> Result<(Vec<Signal>, bool)> {
+        let pipes = signals
+            .pipes
+            .iter()
+            .map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN));
+        let children = self
+            .children
+            .iter()
+            .map(|child| PollFd::new(child.pidfd(), PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = pipes.chain(children).collect();
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(Failure::new(format!("waiting for processes: {error}"))),
+        }
+        let ended = fds
+            .iter()
+            .skip(PASSED_ON.len())
+            .any(|fd| !fd.revents().is_empty());
+        Ok((signals.take(), ended))
+    }
+
+    fn pass_on(&mut self, signal: Signal) {
+        self.interrupts += u32::from(signal == Signal::INT);
+        let signal = if self.interrupts > 1 {
+            Signal::KILL
+        } else {
+            signal
+        };
+        for child in &self.children {
+            child.signal(signal);
+        }
+    }
+
+    fn kill(&self) {
+        for child in &self.children {
+            child.signal(Signal::KILL);
+        }
+    }
+
+    /// Takes note of everyone that ended. What follows from our own killing is not reported as news.
+    fn reap(&mut self, kill_on_failure: bool) -> Result<()> {
+        let mut at = 0;
+        while let Some(child) = self.children.get_mut(at) {
+            let Some(end) = child.try_end()? else {
+                at += 1;
+                continue;
+            };
+            if let End::Failed { status, how } = end {
+                eprintln!(
+                    "suci run: process {} (pid {}) {how}",
+                    child.id(),
+                    child.pid()
+                );
+                if self.first_failure.is_none() {
+                    self.first_failure = Some(status);
+                    if kill_on_failure {
+                        self.kill();
+                    }
+                }
+            }
+            self.children.swap_remove(at);
+        }
+        Ok(())
+    }
+}
+
+/// Signals as bytes in pipes, so that one `poll` waits for them too.
+struct Signals {
+    pipes: Vec<(Signal, UnixStream)>,
+}
+
+impl Signals {
+    fn catch() -> Result<Self> {
+        let mut pipes = Vec::new();
+        for signal in PASSED_ON {
+            let (read, write) = UnixStream::pair().context("a pipe for signals")?;
+            read.set_nonblocking(true).context("a pipe for signals")?;
+            signal_hook::low_level::pipe::register(signal.as_raw(), write)
+                .context("catching signals")?;
+            pipes.push((signal, read));
+        }
+        Ok(Self { pipes })
+    }
+
+    /// What was caught since the last call, once per arrival.
+    fn take(&self) -> Vec<Signal> {
+        let mut caught = Vec::new();
+        for (signal, pipe) in &self.pipes {
+            let mut bytes = [0; 16];
+            // Nothing to read is an error here, and means that none was caught.
+            let count = (&mut &*pipe).read(&mut bytes).unwrap_or(0);
+            caught.extend(std::iter::repeat_n(*signal, count));
+        }
+        caught
+    }
+}
