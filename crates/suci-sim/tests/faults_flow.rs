@@ -2,7 +2,7 @@
 
 mod scenario;
 
-use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, send, spec, world};
+use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, receive, send, spec, world};
 use suci_proto::Config;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
@@ -50,8 +50,7 @@ fn f18_a_stopped_consumer_holds_the_sender_back_and_loses_nothing() {
         "a slow reader is not a dead one"
     );
     assert_eq!(world.tally.overrun_excused, 0);
-    arrive(&mut world, SECOND * 40);
-    assert_eq!(world.oracle.delivered(), accepted + 1);
+    receive(&mut world, accepted + 1, SECOND * 40);
 }
 
 /// F19: while the window is closed, everything that would open it again is lost for seconds.
@@ -132,8 +131,7 @@ fn f22_huge_messages_from_both_sides_at_once_make_progress() {
             send(&mut world, 0, 3, spec(2, 7, 100));
             send(&mut world, 1, 3, spec(1, 7, 100));
         }
-        arrive(&mut world, SECOND * 60);
-        assert_eq!(world.oracle.delivered(), 24);
+        receive(&mut world, 24, SECOND * 60);
     }
 }
 

@@ -68,12 +68,14 @@ fn f13_rebinding_amid_a_transfer_keeps_session_and_messages() {
             ok(world.run_for(MS * 50));
         }
         arrive(&mut world, SECOND * 30);
+        send(&mut world, 0, 5, spec(2, 0, 100));
+        ok(world.run_for(SECOND));
         assert_eq!(
             (ended(&world, 0), ended(&world, 1)),
             (vec![], vec![]),
             "no session ended"
         );
-        assert_eq!(world.oracle.delivered(), 240);
+        assert_eq!(world.oracle.delivered(), 245);
         let seen = world
             .engine(1)
             .and_then(|e| e.peer_stats(suci_proto::types::NodeId(1)));

@@ -85,6 +85,21 @@ pub fn arrive(world: &mut World, within: Duration) {
     }
 }
 
+/// Runs until programs received so many messages in all.
+pub fn receive(world: &mut World, count: u64, within: Duration) {
+    let end = world.now + within;
+    while world.oracle.delivered() < count {
+        let so_far = world.oracle.delivered();
+        assert!(
+            world.now < end,
+            "{so_far} of {count} messages within {within:?}"
+        );
+        ok(world.run_for(MS * 10));
+    }
+    ok(world.run_for(MS * 100));
+    assert_eq!(world.oracle.delivered(), count);
+}
+
 /// How the sessions of a place ended.
 pub fn ended(world: &World, place: usize) -> Vec<EndReason> {
     let events = world.events(place);
