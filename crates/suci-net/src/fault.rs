@@ -336,7 +336,8 @@ fn immediate(train: &Train<'_>, fates: &[Fate], scratch: &mut Vec<u8>) -> Vec<Co
     copies
 }
 
-/// Gathers as many of `copies` as make one train. Returns how many, and their bytes.
+/// Gathers as many of `copies` as make one train, which ends with the first short one (only the
+/// last segment of the original, and its second copy, can be). Returns how many, and their bytes.
 fn gather<'a>(
     train: &'a Train<'_>,
     copies: &[Copy],
@@ -357,7 +358,6 @@ fn gather<'a>(
             None => cut(train.slices, range.start, range.end, slices),
         }
         let too_much = count == max_segments
-            || size > longest
             || len.saturating_add(size) > MAX_TRAIN_BYTES
             || slices.len() > MAX_SLICES;
         if count > 0 && too_much {

@@ -300,3 +300,82 @@ fn enlarge(size: usize, set: impl Fn(usize) -> io::Result<()>) {
         size /= 2;
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn open() -> UdpPortable {
+        let local = "127.0.0.1:0".parse().unwrap();
+        UdpPortable::bind(local, &PortableOptions::default()).unwrap()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_wait_leaves_the_socket_non_blocking() {
+        let mut udp = open();
+        assert!(
+            !udp.wait(Some(Duration::from_millis(1)), false)
+                .unwrap()
+                .any()
+        );
+        assert!(SockRef::from(&udp.socket).nonblocking().unwrap());
+    }
+
+    #[test]
+    fn f25_an_icmp_report_is_swallowed() {
+        // Connected elsewhere: keeps the port from others and refuses what we send.
+        let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+        deaf.connect("127.0.0.1:1").unwrap();
+        let mut udp = open();
+        udp.socket.connect(deaf.local_addr().unwrap()).unwrap();
+        udp.socket.send(&[1]).unwrap();
+        let mut heard = 0;
+        assert_eq!(udp.recv(9, &mut |_, _| heard += 1).unwrap(), 0);
+        assert_eq!((heard, udp.counters().recv_errors), (0, 1));
+    }
+
+    #[test]
+    fn f28_a_train_is_refused_where_there_is_no_offload() {
+        let mut udp = open();
+        let slices = [IoSlice::new(&[0; 20])];
+        let single = Train::single(udp.local_addr(), Ecn::NotEct, &slices);
+        let train = Train {
+            segment: 10,
+            ..single
+        };
+        assert_eq!(udp.send(&train).unwrap(), SendOutcome::NoGso);
+        assert_eq!(udp.counters().send_calls, 0);
+    }
+
+    #[test]
+    fn f26_no_buffers_is_again() {
+        let code = if cfg!(windows) {
+            10_055
+        } else if cfg!(target_os = "linux") {
+            105
+        } else {
+            55
+        };
+        assert_eq!(
+            judge(&io::Error::from_raw_os_error(code)),
+            SendOutcome::Again
+        );
+        assert_eq!(judge(&io::ErrorKind::WouldBlock.into()), SendOutcome::Again);
+    }
+
+    #[test]
+    fn a_refused_wish_is_halved_until_granted() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        enlarge(20_000, |size| {
+            asked.borrow_mut().push(size);
+            if size > 6_000 {
+                Err(io::ErrorKind::InvalidInput.into())
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!(*asked.borrow(), [20_000, 10_000, 5_000]);
+    }
+}

@@ -162,12 +162,15 @@ fn linux_worlds() -> Vec<World> {
             },
         ),
     ];
-    let mut dual = pair("udp dual, by 4", "[::]", default());
-    dual.to_b = SocketAddr::new("127.0.0.1".parse().unwrap(), dual.to_b.port());
-    worlds.push(dual);
-    let mut dual = pair("udp dual, by 6", "[::]", default());
-    dual.to_b = SocketAddr::new("::1".parse().unwrap(), dual.to_b.port());
-    worlds.push(dual);
+    for (name, bound, ip) in [
+        ("udp any 4", "0.0.0.0", "127.0.0.1"),
+        ("udp dual, by 4", "[::]", "127.0.0.1"),
+        ("udp dual, by 6", "[::]", "::1"),
+    ] {
+        let world = pair(name, bound, default());
+        let to_b = SocketAddr::new(ip.parse().unwrap(), world.to_b.port());
+        worlds.push(World { to_b, ..world });
+    }
     worlds
 }
 
@@ -315,9 +318,7 @@ fn meta_names_both_ends_and_replies_find_back() {
             world.name
         );
         assert_eq!(meta.from.is_ipv4(), world.to_b.is_ipv4(), "{}", world.name);
-        if let Some(to) = meta.to {
-            assert_eq!(to, world.to_b.ip(), "{}", world.name);
-        }
+        assert_eq!(meta.to, Some(world.to_b.ip()), "{}", world.name);
         let reply = [1, 2, 3];
         let slices = [IoSlice::new(&reply)];
         let sent = world

@@ -208,6 +208,35 @@ fn f30_corruption_flips_exactly_one_bit_anywhere() {
 }
 
 #[test]
+fn f30_what_is_held_back_is_corrupted_too() {
+    for text in ["corrupt=1,reorder=1", "corrupt=1,delay=1us"] {
+        let (got, _) = run(text, 100);
+        assert_eq!(got.len(), 100);
+        let is_sound = |bytes: &&Vec<u8>| (0..100).any(|index| **bytes == numbered(index, 1, 100));
+        assert_eq!(got.iter().filter(is_sound).count(), 0);
+    }
+}
+
+#[test]
+fn the_odd_last_segment_and_its_copy_keep_their_length() {
+    for text in ["dup=1", "reorder=1,dup=1", "delay=1us,dup=1"] {
+        let (mut fault, mut peer) = worn(text);
+        let bytes = numbered(0, 25, 100);
+        let slices = [IoSlice::new(&bytes)];
+        let single = Train::single(peer.local_addr(), Ecn::Ect0, &slices);
+        let train = Train {
+            segment: 1_000,
+            ..single
+        };
+        assert_eq!(fault.send(&train).unwrap(), SendOutcome::Sent(3));
+        let mut got = settle(&mut fault, &mut peer);
+        got.sort();
+        let expected: Vec<&[u8]> = bytes.chunks(1_000).flat_map(|c| [c, c]).collect();
+        assert_eq!(got, expected, "{text}");
+    }
+}
+
+#[test]
 fn a_copy_of_a_corrupted_packet_is_sound() {
     let (got, _) = run("corrupt=1,dup=1,seed=3", 100);
     assert_eq!(got.len(), 200);
@@ -321,6 +350,22 @@ fn what_is_held_has_a_limit() {
     );
 }
 
+#[test]
+fn what_was_released_makes_room() {
+    let (mut fault, mut peer) = worn("delay=1us");
+    let bytes = vec![0; 60_000];
+    let slices = [IoSlice::new(&bytes)];
+    let train = Train::single(peer.local_addr(), Ecn::Ect0, &slices);
+    // 90 MB in all, 6 MB at a time.
+    for _ in 0..15 {
+        for _ in 0..100 {
+            assert_eq!(fault.send(&train).unwrap(), SendOutcome::Sent(1));
+        }
+        assert_eq!(settle(&mut fault, &mut peer).len(), 100);
+    }
+    assert_eq!(fault.counters().faults.discarded, 0);
+}
+
 /// Takes a scripted number of segments per call.
 struct Narrow {
     inner: Memory,
@@ -410,6 +455,44 @@ fn f26_a_full_socket_changes_nobodys_fate() {
         *counts.entry(bytes).or_default() -= 1;
     }
     assert!(counts.values().all(|count| *count == 0));
+}
+
+#[test]
+fn f26_a_copy_that_found_no_room_is_forgotten_but_its_first_is_not_sent_again() {
+    let hub = Hub::new(1 << 30);
+    let open = |ip: &str| hub.endpoint(ip.parse().unwrap()).unwrap();
+    let (inner, mut peer) = (open("10.0.0.1:1"), open("10.0.0.2:1"));
+    let mut fault = Fault::new(
+        Narrow {
+            inner,
+            takes: vec![0, 3],
+        },
+        spec("dup=1"),
+    );
+    let bytes = numbered(0, 4, 100);
+    let slices = [IoSlice::new(&bytes)];
+    let train = Train {
+        segment: 100,
+        ..Train::single(peer.local_addr(), Ecn::Ect0, &slices)
+    };
+    // Packets 0, 0, 1 were taken; then the socket is full once.
+    assert_eq!(fault.send(&train).unwrap(), SendOutcome::Sent(2));
+    let slices = [IoSlice::new(&bytes[200..])];
+    let train = Train {
+        segment: 100,
+        ..Train::single(peer.local_addr(), Ecn::Ect0, &slices)
+    };
+    assert_eq!(fault.send(&train).unwrap(), SendOutcome::Again);
+    assert_eq!(fault.send(&train).unwrap(), SendOutcome::Sent(2));
+    let got = settle_numbers(&mut peer);
+    assert_eq!(got, [0, 0, 1, 2, 2, 3, 3]);
+}
+
+fn settle_numbers(peer: &mut Memory) -> Vec<u64> {
+    let mut got = Vec::new();
+    peer.recv(usize::MAX, &mut |_, bytes| got.push(number(bytes)))
+        .unwrap();
+    got
 }
 
 #[test]

@@ -86,6 +86,19 @@ fn f27_the_kernel_says_emsgsize_instead_of_fragmenting() {
 }
 
 #[test]
+fn f27_both_families_are_told_never_to_fragment() {
+    let v4 = open(&UdpOptions::default());
+    let dual = Udp::bind("[::]:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+    let probe = Ok(libc::IP_PMTUDISC_PROBE as usize);
+    let get = |udp: &Udp, level, name| {
+        sys::get_size(udp.socket.as_fd(), level, name).map_err(|error| error.kind())
+    };
+    assert_eq!(get(&v4, libc::SOL_IP, libc::IP_MTU_DISCOVER), probe);
+    assert_eq!(get(&dual, libc::SOL_IP, libc::IP_MTU_DISCOVER), probe);
+    assert_eq!(get(&dual, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER), probe);
+}
+
+#[test]
 fn f29_what_the_slot_cuts_is_counted_as_lost() {
     let mut sender = open(&UdpOptions::default());
     let mut udp = open(&UdpOptions {
@@ -307,10 +320,16 @@ fn control_messages_survive_writing_and_reading() {
     let mut time = 5_i64.to_ne_bytes().to_vec();
     time.extend_from_slice(&7_i64.to_ne_bytes());
     control.push(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &time);
+    // struct in_pktinfo: interface, local address, address in the header.
+    control.push(
+        libc::SOL_IP,
+        libc::IP_PKTINFO,
+        &[1, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 255],
+    );
     let bytes = &control.bytes[..control.len];
     let expected = cmsg::Received {
         ecn: Ecn::Ce,
-        to: None,
+        to: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 255))),
         arrived: Some(Duration::new(5, 7)),
         segment: Some(1_400),
     };
