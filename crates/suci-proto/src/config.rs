@@ -40,7 +40,9 @@ pub struct Config {
     pub accept: Accept,
     /// Peers known at once; default 16,384.
     pub max_peers: usize,
-    /// Largest UDP payload sent or received, in bytes; default 65,507 (the route decides).
+    /// Largest UDP payload sent or received, in bytes; default 1,472 (Ethernet). A smaller route is noticed. Larger
+    /// packets save work on paths that carry them, but the socket buffer is shared out in packets of
+    /// this size: the engine lowers it until the buffer holds 256 of them.
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,
@@ -67,7 +69,7 @@ impl Default for Config {
             ack_on_poll: false,
             accept: Accept::Book,
             max_peers: 16_384,
-            max_datagram: limits::MAX_DATAGRAM,
+            max_datagram: limits::ETHERNET_MTU,
             payload_checksum: true,
             unattended: false,
             watch: false,

@@ -212,6 +212,9 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else { return Err(None) };
         let same_epoch = peer.agree_epoch(now, init.incarnation, init.epoch, shared);
         peer.drop_attempt(shared);
+        if !peer.furnish(shared) {
+            return Err(Some(RefusedCode::Full));
+        }
         let round_trip = Some(now.since(baked));
         let Some(mut beginning) = peer.begin(now, round_trip, true, shared) else {
             return Err(Some(RefusedCode::Full));

@@ -92,6 +92,9 @@ impl Engine {
         now: Instant,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
+        let shares = Shares::new(recv_buffer);
+        let max_datagram = config.max_datagram.min(shares.largest_datagram());
+        let config = Config { max_datagram, ..config };
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
@@ -101,7 +104,7 @@ impl Engine {
                 identity,
                 rng,
                 counters: Counters::default(),
-                shares: Shares::new(recv_buffer),
+                shares,
                 memory,
                 pool: Pool::new(POOL),
                 events: VecDeque::new(),

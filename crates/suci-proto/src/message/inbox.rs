@@ -10,13 +10,13 @@
 //! later messages of its own channel (F22).
 
 use super::Message;
+use super::answer::{Answer, IncomingError, IncomingInfo};
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
 use super::pool::{Chunk, Pool};
 use crate::recovery::SentFrame;
-use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
-use crate::wire::{Frag, Frame, Rts};
-use bytes::Bytes;
+use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::wire::{Frag, Rts};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest memory window of a channel and of a session, in bytes: room for the messages that
@@ -36,104 +36,6 @@ pub struct InboxLimits {
     pub max_channels: usize,
     /// Bytes of large messages held at once, and the longest that is ever taken into memory of ours.
     pub max_large: u64,
-}
-
-/// A large message that needs the program's decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncomingInfo {
-    /// Its channel.
-    pub channel: ChannelId,
-    /// Its number.
-    pub number: MessageNumber,
-    /// Its length in bytes.
-    pub total: u64,
-    /// The program's tag.
-    pub tag: u64,
-    /// What it means to the program.
-    pub kind: Kind,
-    /// The program's header.
-    pub user_header: Bytes,
-}
-
-/// What the peer is to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// A message that asked may be sent.
-    Cts {
-        /// Its channel.
-        channel: ChannelId,
-        /// Its number.
-        message: MessageNumber,
-    },
-    /// A message that asked is not wanted.
-    Refuse {
-        /// Its channel.
-        channel: ChannelId,
-        /// Its number.
-        message: MessageNumber,
-        /// The program's reason.
-        reason: u64,
-    },
-    /// A channel's memory credit.
-    MaxChannel {
-        /// The channel.
-        channel: ChannelId,
-        /// The absolute limit.
-        limit: u64,
-    },
-}
-
-impl Answer {
-    /// The frame, and what the packet that carries it has to remember.
-    #[must_use]
-    pub const fn frame(&self) -> (Frame<'static>, SentFrame) {
-        match *self {
-            Self::Cts { channel, message } => (
-                Frame::Cts { channel, message },
-                SentFrame::Cts { channel, message },
-            ),
-            Self::Refuse {
-                channel,
-                message,
-                reason,
-            } => (
-                Frame::Refuse {
-                    channel,
-                    message,
-                    reason,
-                },
-                SentFrame::Refuse { channel, message },
-            ),
-            Self::MaxChannel { channel, limit } => (
-                Frame::MaxChannel { channel, limit },
-                SentFrame::MaxChannel { channel },
-            ),
-        }
-    }
-}
-
-/// Why a decision about a large message is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IncomingError {
-    /// No such message waits for a decision.
-    #[error("no such message waits for a decision")]
-    NotWaiting,
-    /// The buffer is shorter than the message; it is given back.
-    #[error("the buffer has {} bytes, the message {needed}", .buffer.len())]
-    TooShort {
-        /// The buffer.
-        buffer: Vec<u8>,
-        /// Bytes that the message has.
-        needed: u64,
-    },
-    /// Longer than the library may hold by itself: it needs a buffer.
-    #[error("a message of {total} bytes needs a buffer: the library may hold {max}")]
-    NeedsBuffer {
-        /// Bytes that the message has.
-        total: u64,
-        /// Bytes that large messages may take in all.
-        max: u64,
-    },
 }
 
 /// The receiving half of a session.
@@ -405,15 +307,23 @@ impl Inbox {
         self.grant_waiting();
     }
 
+    /// Tries again to permit what waits: another session may have freed some of the budget that all share
+    /// ([`Pool::limit_large`]).
+    pub fn retry_large(&mut self) {
+        self.grant_waiting();
+    }
+
     /// The session is over: only what the program can still take stays, and nothing is answered.
     pub fn end(&mut self) {
+        let mut large = 0_u64;
         for channel in &mut self.channels {
             let freed = channel.drop_unready();
             self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
-            self.accounts.large = self.accounts.large.saturating_sub(freed.large);
+            large = large.saturating_add(freed.large);
             channel.listed.answer = false;
             channel.listed.update = false;
         }
+        self.free_large(large);
         self.waiting.clear();
         self.answers.clear();
         self.updates.clear();
@@ -526,20 +436,26 @@ impl Inbox {
             .retain(|info| info.channel != channel || info.number != number);
     }
 
-    /// Permits what waits, as far as the budget reaches.
+    /// Permits what waits, as far as this session's budget and that of all sessions reach.
     fn grant_waiting(&mut self) {
         while let Some(&place) = self.waiting.front() {
-            if let Some(total) = self.large_wanted() {
-                let large = self.accounts.large.saturating_add(total);
-                if large > self.large_budget {
-                    return;
-                }
+            let total = self.large_wanted().unwrap_or(0);
+            let large = self.accounts.large.saturating_add(total);
+            if large > self.large_budget || !self.accounts.pool.reserve_large(total) {
+                return;
             }
             self.waiting.pop_front();
             if let Some(channel) = self.channels.get_mut(place) {
                 channel.grant(None, &mut self.accounts);
             }
             self.list_answer(place);
+        }
+    }
+
+    fn free_large(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.accounts.large = self.accounts.large.saturating_sub(bytes);
+            self.accounts.pool.release_large(bytes);
         }
     }
 
@@ -551,7 +467,7 @@ impl Inbox {
             .saturating_add(planted_consumption(freed.charge));
         self.move_session_limit();
         if freed.large > 0 {
-            self.accounts.large = self.accounts.large.saturating_sub(freed.large);
+            self.free_large(freed.large);
             self.grant_waiting();
         }
         self.list_due_update(place);
@@ -594,5 +510,11 @@ impl Inbox {
             channel.listed.update = true;
             self.updates.push_back(place);
         }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.free_large(self.accounts.large);
     }
 }

@@ -1,7 +1,7 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
+use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way};
-use super::inbox::{Answer, IncomingInfo};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
 use super::slot::Slot;
 use super::{Message, charge, index, len64};

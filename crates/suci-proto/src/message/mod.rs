@@ -9,6 +9,7 @@
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
+//! | `answer` | what is asked of the program and told the peer |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
 //! | `slot` | one message on its way in |
 //! | `assembly` | the bytes of one message in pieces |
@@ -18,6 +19,7 @@
 //! A message is charged once, when its first byte or its RTS is first sent; repeating never needs more.
 //! A message announced by RTS is charged without its length, which the CTS grants.
 
+mod answer;
 mod assembly;
 mod entry;
 mod inbox;
@@ -27,7 +29,8 @@ mod outgoing;
 mod pool;
 mod slot;
 
-pub use inbox::{Answer, Inbox, InboxLimits, IncomingError, IncomingInfo, MIN_WINDOW};
+pub use answer::{Answer, IncomingError, IncomingInfo};
+pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Outbox, OutboxLimits, Piece, PushError};
 pub use pool::Pool;
 

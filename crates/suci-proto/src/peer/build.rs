@@ -69,6 +69,7 @@ impl Peer {
         if self.build_challenge(now, train, shared) || self.build_mtu_probe(now, train, shared) {
             return true;
         }
+        self.replace_if_used_up(now, shared);
         let Some(connection) = &mut self.connection else { return false };
         connection.paced_until = None;
         connection.control_at = None;
@@ -94,6 +95,15 @@ impl Peer {
         train.segments() > 0
     }
 
+    /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).
+    fn replace_if_used_up(&mut self, now: Instant, shared: &mut Shared) {
+        let used_up = self.connection.as_ref().is_some_and(|c| c.numbers.peek().is_none());
+        if used_up && self.lingering.is_none() {
+            let token = shared.random();
+            self.open(now, token);
+        }
+    }
+
     /// What the next packet may be, if one is wanted and allowed.
     fn permit(&mut self, now: Instant) -> Option<Permit> {
         let carries = self.carries_data();
@@ -117,9 +127,8 @@ impl Peer {
             ControlAllowance::Free => Some(Permit { number, size, data, free: true }),
             ControlAllowance::Small => {
                 let size = limits::CONTROL_PACKET;
-                connection
-                    .wants_beyond(now)
-                    .then_some(Permit { number, size, data, free: false })
+                let wanted = connection.wants_beyond(now) || self.memory_due();
+                wanted.then_some(Permit { number, size, data, free: false })
             }
             ControlAllowance::No(until) => {
                 connection.control_at = Some(until);
@@ -373,11 +382,13 @@ impl Peer {
         let outbox = &mut self.session.outbox;
         let sendable = outbox.has_sendable();
         let memory_short = outbox.blocked_by_session().is_some();
+        let answers = self.session.inbox.has_answers();
         let Some(connection) = &mut self.connection else { return };
         let Some(number) = connection.numbers.peek() else { return };
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
         connection.app_limited = !sendable || socket_short;
-        if carries && (socket_short || (memory_short && !sendable)) {
+        let answers_short = answers && !connection.credit.may_send_data(number, now);
+        if carries && (socket_short || answers_short || (memory_short && !sendable)) {
             connection.credit.on_waiting(now, connection.probe_timeout());
         } else {
             connection.credit.on_idle();

@@ -31,6 +31,8 @@ struct Offer {
     /// Whom the INIT is addressed to.
     incarnation: Incarnation,
     epoch: Epoch,
+    /// Memory promised to the session that begins if the peer accepts; none if the present one goes on.
+    window: Option<u64>,
     sent_at: Instant,
 }
 
@@ -76,6 +78,7 @@ impl Peer {
         offer.beginning.recovery.drop_all(&mut ride);
         shared.free_index(offer.local.index);
         shared.shares.release(&mut offer.beginning.grant);
+        shared.memory.release(offer.window.unwrap_or(0), 0);
     }
 
     /// Our side of a connection, if the socket's budget has room for it.
@@ -92,11 +95,6 @@ impl Peer {
             Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
             None => shared.shares.admit(0, max_datagram, now),
         }?;
-        if self.session.window == 0 {
-            self.session.window = shared.memory.take()?;
-            let window = self.session.window;
-            self.session.inbox.set_windows(window / 2, window);
-        }
         let first = shared.config.first_packet_number;
         let random = shared.random();
         let round_trip = round_trip.unwrap_or(INITIAL_RTT).max(Duration::from_micros(10));
@@ -106,6 +104,20 @@ impl Peer {
             grant,
             memory_told: self.session.inbox.session_limit(),
         })
+    }
+
+    /// Promises the session memory, unless it was before. False if there is none.
+    pub(crate) fn furnish(&mut self, shared: &mut Shared) -> bool {
+        if self.session.window == 0 {
+            let Some(window) = shared.memory.take() else { return false };
+            self.set_window(window);
+        }
+        true
+    }
+
+    fn set_window(&mut self, window: u64) {
+        self.session.window = window;
+        self.session.inbox.set_windows(window / 2, window);
     }
 
     /// An index and tag for packets to us.
@@ -144,14 +156,26 @@ impl Peer {
         cookie: &wire::Cookie,
         shared: &mut Shared,
     ) {
-        let local = self.new_end(shared);
-        let Some(mut beginning) = self.begin(now, None, false, shared) else {
-            shared.free_index(local.index);
+        let window = if self.is_other_incarnation(cookie.incarnation) {
+            let Some(window) = shared.memory.take() else { return };
+            Some(window)
+        } else if self.furnish(shared) {
+            None
+        } else {
             return;
         };
+        let Some(mut beginning) = self.begin(now, None, false, shared) else {
+            shared.memory.release(window.unwrap_or(0), 0);
+            return;
+        };
+        let local = self.new_end(shared);
         let epoch = self.epoch_for(cookie.incarnation);
+        let mut params = self.params(shared);
+        if let Some(window) = window {
+            beginning.memory_told = window;
+            params.channel_memory = window / 2;
+        }
         let grant = self.first_grant(&mut beginning);
-        let params = self.params(shared);
         let mut ride = Vec::new();
         if self.session.remote.is_none_or(|remote| remote == cookie.incarnation)
             && epoch >= self.session.epoch
@@ -179,7 +203,7 @@ impl Peer {
         // The first number belongs to INIT whether frames ride on it or not.
         beginning.numbers.advance(shared.random());
         let incarnation = cookie.incarnation;
-        attempt.offer = Some(Offer { local, beginning, incarnation, epoch, sent_at: now });
+        attempt.offer = Some(Offer { local, beginning, incarnation, epoch, window, sent_at: now });
     }
 
     /// The epoch that a session with `incarnation` has or would have.
@@ -285,10 +309,14 @@ impl Peer {
         if !fits || accept.epoch < self.epoch_for(accept.incarnation) {
             return false;
         }
+        if self.is_behind(accept) {
+            self.catch_up(now, accept, shared);
+            return true;
+        }
         let Some(Attempt { opening, offer: Some(offer) }) = self.attempt.take() else {
             return false;
         };
-        let Offer { local, mut beginning, epoch, sent_at, .. } = offer;
+        let Offer { local, mut beginning, epoch, window, sent_at, .. } = offer;
         if opening.tries() > 1 || accept.epoch != epoch {
             // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
             // discarded with it: what rode along is sent again.
@@ -298,6 +326,9 @@ impl Peer {
             self.end(now, EndReason::Restarted, shared);
         }
         self.agree_epoch(now, accept.incarnation, accept.epoch, shared);
+        if let Some(window) = window {
+            self.set_window(window);
+        }
         let agreement = Agreement {
             local,
             remote: End { index: accept.index, tag: accept.tag },
@@ -309,6 +340,19 @@ impl Peer {
         };
         self.connect(now, agreement, beginning, shared);
         true
+    }
+
+    /// Whether the peer ended the session that our INIT meant to go on with.
+    fn is_behind(&self, accept: &wire::Accept) -> bool {
+        self.session.remote == Some(accept.incarnation) && accept.epoch > self.session.epoch
+    }
+
+    /// Ends that session too and opens the next one: what our INIT granted was counted in the old one.
+    fn catch_up(&mut self, now: Instant, accept: &wire::Accept, shared: &mut Shared) {
+        let token = shared.random();
+        self.drop_attempt(shared);
+        self.agree_epoch(now, accept.incarnation, accept.epoch, shared);
+        self.open(now, token);
     }
 
     /// Whether packets that carry `tag` belong to the connection in use.

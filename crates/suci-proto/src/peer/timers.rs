@@ -21,9 +21,10 @@ impl Peer {
             self.life.deadline(Self::patience(shared)),
             self.lingering,
             self.closing_deadline(),
-            connection.and_then(|_| self.keep_alive_at(shared)),
+            self.keep_alive_at(shared),
         ];
-        let theirs = connection.map_or([None; 8], |c| self.connection_deadlines(c, shared));
+        let able = connection.filter(|c| c.numbers.peek().is_some());
+        let theirs = able.map_or([None; 8], |c| self.connection_deadlines(c, shared));
         ours.into_iter().chain(theirs).flatten().min()
     }
 
@@ -32,14 +33,16 @@ impl Peer {
         connection: &Connection,
         shared: &Shared,
     ) -> [Option<Instant>; 8] {
-        let waits = connection.received.deadline();
+        let acks = connection.received.deadline().filter(|_| !shared.config.ack_on_poll);
+        // While even the reserve for control is used up, what waits for it waits until it is not.
+        let not_before = |at: Option<Instant>| at.map(|at| at.max(connection.control_at.unwrap_or(at)));
         [
             connection.recovery.next_timeout(connection.params.max_ack_delay),
-            waits.filter(|_| !shared.config.ack_on_poll),
+            not_before(acks),
             connection.path.deadline(),
             connection.paced_until,
             connection.control_at,
-            connection.credit.blocked_timer(),
+            not_before(connection.credit.blocked_timer()),
             connection.grant.lapse_at(),
             connection.reclaim_at,
         ]
@@ -54,8 +57,9 @@ impl Peer {
 
     /// When a watched peer that is idle is next asked for a sign of life.
     fn keep_alive_at(&self, shared: &Shared) -> Option<Instant> {
+        let connection = self.connection.as_ref()?;
         let watched = shared.config.watch && self.life.link() == Link::Up;
-        let pinged = self.connection.as_ref().is_some_and(|c| c.pending.ping);
+        let pinged = connection.pending.ping || connection.numbers.peek().is_none();
         let interval = shared.config.silence_timeout / KEEP_ALIVES;
         (watched && !pinged).then(|| self.life.heard_at().max(self.kept_alive) + interval)
     }

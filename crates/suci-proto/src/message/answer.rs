@@ -1,0 +1,104 @@
+//! What an inbox asks the program, and what it tells the peer.
+
+use crate::recovery::SentFrame;
+use crate::types::{ChannelId, Kind, MessageNumber};
+use crate::wire::Frame;
+use bytes::Bytes;
+
+/// A large message that needs the program's decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncomingInfo {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its number.
+    pub number: MessageNumber,
+    /// Its length in bytes.
+    pub total: u64,
+    /// The program's tag.
+    pub tag: u64,
+    /// What it means to the program.
+    pub kind: Kind,
+    /// The program's header.
+    pub user_header: Bytes,
+}
+
+/// What the peer is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A message that asked may be sent.
+    Cts {
+        /// Its channel.
+        channel: ChannelId,
+        /// Its number.
+        message: MessageNumber,
+    },
+    /// A message that asked is not wanted.
+    Refuse {
+        /// Its channel.
+        channel: ChannelId,
+        /// Its number.
+        message: MessageNumber,
+        /// The program's reason.
+        reason: u64,
+    },
+    /// A channel's memory credit.
+    MaxChannel {
+        /// The channel.
+        channel: ChannelId,
+        /// The absolute limit.
+        limit: u64,
+    },
+}
+
+impl Answer {
+    /// The frame, and what the packet that carries it has to remember.
+    #[must_use]
+    pub const fn frame(&self) -> (Frame<'static>, SentFrame) {
+        match *self {
+            Self::Cts { channel, message } => (
+                Frame::Cts { channel, message },
+                SentFrame::Cts { channel, message },
+            ),
+            Self::Refuse {
+                channel,
+                message,
+                reason,
+            } => (
+                Frame::Refuse {
+                    channel,
+                    message,
+                    reason,
+                },
+                SentFrame::Refuse { channel, message },
+            ),
+            Self::MaxChannel { channel, limit } => (
+                Frame::MaxChannel { channel, limit },
+                SentFrame::MaxChannel { channel },
+            ),
+        }
+    }
+}
+
+/// Why a decision about a large message is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IncomingError {
+    /// No such message waits for a decision.
+    #[error("no such message waits for a decision")]
+    NotWaiting,
+    /// The buffer is shorter than the message; it is given back.
+    #[error("the buffer has {} bytes, the message {needed}", .buffer.len())]
+    TooShort {
+        /// The buffer.
+        buffer: Vec<u8>,
+        /// Bytes that the message has.
+        needed: u64,
+    },
+    /// Longer than the library may hold by itself: it needs a buffer.
+    #[error("a message of {total} bytes needs a buffer: the library may hold {max}")]
+    NeedsBuffer {
+        /// Bytes that the message has.
+        total: u64,
+        /// Bytes that large messages may take in all.
+        max: u64,
+    },
+}
