@@ -12,7 +12,7 @@ use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Ecn, MessageNumber, NodeId};
-use suci_proto::{Arrival, Engine, Event, Outcome, SendError, TransmitResult};
+use suci_proto::{Arrival, Engine, Event, Outcome, Outgoing, TransmitResult};
 
 /// Datagrams taken in one turn before output has its turn too.
 const PER_TURN: usize = 1_024;
@@ -96,7 +96,7 @@ impl Driver {
     }
 
     /// A turn; the socket is looked at only if `look`.
-    fn step(&mut self, look: bool) -> Result<(), Error> {
+    pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         let now = self.clock.now();
         self.engine.begin_turn(now);
         if look {
@@ -241,13 +241,19 @@ impl Driver {
             self.step(true)?;
             return Ok(false);
         }
+        self.sleep(None, deadline)?;
+        self.step(true)?;
+        Ok(true)
+    }
+
+    /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.
+    pub(crate) fn sleep(&mut self, bell: Option<RawFd>, deadline: Deadline) -> Result<sys::Ready, Error> {
         let (socket, want_write) = self.interest();
         let limit = self.idle_time().into_iter().chain(deadline.left()).min();
         let before = self.clock.now();
-        let ready = sys::sleep(socket, None, want_write, limit).map_err(Error::io("waiting"))?;
+        let ready = sys::sleep(socket, bell, want_write, limit).map_err(Error::io("waiting"))?;
         self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
-        self.step(true)?;
-        Ok(true)
+        Ok(ready)
     }
 
     /// Before sleeping: acknowledgements that found nothing to ride on go out.
@@ -257,18 +263,22 @@ impl Driver {
 
     // ---- the program's side
 
-    /// Accepts a message; [`Driver::output`] sends it. A full queue is looked at again after a turn, since
-    /// acknowledgements may wait in the socket.
+    /// Accepts a message; [`Driver::output`] sends it.
+    pub(crate) fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<MessageNumber, Error> {
+        let now = self.clock.now();
+        self.engine.send(now, to, message).map_err(|error| Error::from_send(to, error))
+    }
+
+    /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
+    /// wait in the socket.
     pub(crate) fn push(&mut self, to: NodeId, message: Draft) -> Result<MessageNumber, Error> {
-        let now = self.clock.now();
-        let refused = match self.engine.send(now, to, message.into_outgoing()) {
-            Ok(number) => return Ok(number),
-            Err(SendError::WouldBlock(outgoing)) => outgoing,
-            Err(error) => return Err(Error::from_send(to, error)),
-        };
-        self.turn()?;
-        let now = self.clock.now();
-        self.engine.send(now, to, refused).map_err(|error| Error::from_send(to, error))
+        match self.offer(to, message.into_outgoing()) {
+            Err(Error::WouldBlock { message, .. }) => {
+                self.turn()?;
+                self.offer(to, message.into_outgoing())
+            }
+            done => done,
+        }
     }
 
     /// The next message.
@@ -301,6 +311,12 @@ impl Driver {
         }
     }
 
+    /// Adds an event of the library's own.
+    pub(crate) fn note(&mut self, event: Event) {
+        self.collect_events();
+        self.events.push_back(event);
+    }
+
     /// The next event.
     pub(crate) fn take_event(&mut self) -> Option<Event> {
         self.collect_events();
@@ -329,15 +345,8 @@ impl Driver {
                 *counts.entry(node).or_default() += messages;
             }
         }
-        for event in &self.events {
-            let (node, failed) = match event {
-                Event::NotDelivered { node, .. } => (*node, 1),
-                Event::Ended { node, outcomes, .. } => (*node, failures(outcomes)),
-                _ => continue,
-            };
-            if failed > 0 {
-                *counts.entry(node).or_default() += failed;
-            }
+        for (node, failed) in self.events.iter().filter_map(failed_in) {
+            *counts.entry(node).or_default() += failed;
         }
         counts.into_iter().collect()
     }
@@ -376,14 +385,18 @@ impl Driver {
         self.backend.counters()
     }
 
-    pub(crate) fn local_addr(&self) -> std::net::SocketAddr {
-        self.backend.local_addr()
-    }
 }
 
-fn failures(outcomes: &[suci_proto::MessageOutcome]) -> u64 {
-    let failed = outcomes.iter().filter(|o| o.outcome != Outcome::Delivered).count();
-    u64::try_from(failed).unwrap_or(u64::MAX)
+/// Whose messages an event reports as not (or not certainly) delivered, and how many.
+pub(crate) fn failed_in(event: &Event) -> Option<(NodeId, u64)> {
+    let (node, failed) = match event {
+        Event::NotDelivered { node, .. } => (*node, 1),
+        Event::Ended { node, outcomes, .. } => {
+            (*node, outcomes.iter().filter(|o| o.outcome != Outcome::Delivered).count())
+        }
+        _ => return None,
+    };
+    (failed > 0).then(|| (node, u64::try_from(failed).unwrap_or(u64::MAX)))
 }
 
 fn ecn_in(ecn: suci_net::Ecn) -> Ecn {

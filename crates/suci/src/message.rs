@@ -117,11 +117,6 @@ impl Draft {
     pub(crate) fn into_outgoing(self) -> Outgoing {
         self.outgoing
     }
-
-    /// Length of the payload in bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.outgoing.payload.len()
-    }
 }
 
 impl<T: Into<Bytes>> From<T> for Draft {

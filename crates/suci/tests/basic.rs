@@ -1,18 +1,239 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
-//! Two nodes in one process over loopback: each verb of the API.
+//! Each verb of a [`Node`], between two of them over loopback.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod common;
 
-use common::{LONG, pair};
-use suci::{Draft, NodeId};
+use common::{LONG, await_event, builder, introduce, pair, take};
+use std::time::Duration;
+use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId};
 
 #[test]
-fn a_message_arrives_and_is_answered() {
+fn a_message_keeps_everything_it_was_sent_with() {
     let (mut a, mut b) = pair();
-    a.send(b.id(), Draft::new("question").tag(9)).unwrap();
-    let message = b.recv_timeout(LONG).unwrap().expect("a message");
-    assert_eq!((message.from, message.tag, &message.payload[..]), (NodeId(0), 9, &b"question"[..]));
+    let draft = Draft::new("payload").channel(ChannelId(3)).tag(9).kind(Kind(200)).user_header("head");
+    assert_eq!(a.send(b.id(), draft).unwrap(), 0);
+    let message = take(&mut b);
+    assert_eq!((message.from, message.channel, message.number), (NodeId(0), ChannelId(3), 0));
+    assert_eq!((message.tag, message.kind), (9, Kind(200)));
+    assert_eq!((&message.user_header[..], &message.payload[..]), (&b"head"[..], &b"payload"[..]));
     b.send_copy(message.from, b"answer").unwrap();
-    let message = a.recv_timeout(LONG).unwrap().expect("a message");
-    assert_eq!(&message.payload[..], b"answer");
+    assert_eq!(&take(&mut a).payload[..], b"answer");
+}
+
+#[test]
+fn messages_of_a_channel_keep_their_order() {
+    let (mut a, mut b) = pair();
+    for number in 0_u32..1_000 {
+        a.send_copy(b.id(), &number.to_le_bytes()).unwrap();
+    }
+    for number in 0_u32..1_000 {
+        let message = take(&mut b);
+        assert_eq!(&message.payload[..], number.to_le_bytes());
+        assert_eq!(message.number, u64::from(number));
+    }
+}
+
+#[test]
+fn empty_messages_arrive() {
+    let (mut a, mut b) = pair();
+    a.send(b.id(), Bytes::new()).unwrap();
+    assert!(take(&mut b).payload.is_empty());
+}
+
+#[test]
+fn ipv6_works_alike() {
+    let listen = "[::1]:0".parse().unwrap();
+    let mut a = builder(0).listen(listen).open().unwrap();
+    let mut b = builder(1).listen(listen).open().unwrap();
+    introduce(&mut a, &mut b);
+    a.send(b.id(), "over six").unwrap();
+    assert_eq!(&take(&mut b).payload[..], b"over six");
+}
+
+#[test]
+fn try_recv_returns_at_once() {
+    let (mut a, mut b) = pair();
+    assert!(b.try_recv().unwrap().is_none());
+    a.send(b.id(), "x").unwrap();
+    while b.try_recv().unwrap().is_none() {
+        a.poll(Duration::ZERO).unwrap();
+    }
+}
+
+#[test]
+fn recv_timeout_gives_up() {
+    let (mut a, _b) = pair();
+    assert!(a.recv_timeout(Duration::from_millis(1)).unwrap().is_none());
+}
+
+#[test]
+fn poll_tells_of_messages_and_events() {
+    let (mut a, mut b) = pair();
+    assert!(!b.poll(Duration::ZERO).unwrap());
+    a.send(b.id(), "x").unwrap();
+    assert!(b.poll(LONG).unwrap());
+    assert_eq!(await_event(&mut b, |e| matches!(e, Event::Up { .. })), Event::Up { node: a.id() });
+    assert!(b.poll(LONG).unwrap(), "the message is there still");
+    take(&mut b);
+    assert!(!b.poll(Duration::ZERO).unwrap(), "nothing is left");
+}
+
+#[test]
+fn recv_into_copies_and_keeps_what_does_not_fit() {
+    let (mut a, mut b) = pair();
+    a.send(b.id(), Draft::new("12345678").tag(5)).unwrap();
+    let mut buffer = [0; 16];
+    let short = b.recv_into(&mut buffer[..4], LONG).unwrap_err().to_string();
+    assert!(short.contains("8 bytes") && short.contains("4 bytes"), "{short}");
+    let (length, message) = b.recv_into(&mut buffer, LONG).unwrap();
+    assert_eq!((&buffer[..length], message.tag), (&b"12345678"[..], 5));
+    let late = b.recv_into(&mut buffer, Duration::from_millis(1)).unwrap_err();
+    assert!(matches!(late, suci::Error::TimedOut { .. }), "{late}");
+}
+
+#[test]
+fn broadcast_reaches_all_and_reports_for_each() {
+    let mut center = builder(9).open().unwrap();
+    let mut rim: Vec<_> = (0..3).map(|id| builder(id).open().unwrap()).collect();
+    for node in &mut rim {
+        introduce(&mut center, node);
+    }
+    let everyone = center.peers().unwrap();
+    assert_eq!(everyone, [NodeId(0), NodeId(1), NodeId(2)]);
+    let payload = Bytes::from(vec![7; 300_000]);
+    let to: Vec<_> = everyone.into_iter().chain([NodeId(77)]).collect();
+    let report = center.broadcast(&to, payload.clone()).unwrap();
+    assert!(report[..3].iter().all(|(_, result)| result.is_ok()));
+    assert!(matches!(report[3], (NodeId(77), Err(suci::Error::UnknownPeer(NodeId(77))))));
+    let receivers = rim.into_iter().map(|mut node| {
+        std::thread::spawn(move || node.recv_timeout(LONG).unwrap().expect("the broadcast").payload)
+    });
+    let receivers: Vec<_> = receivers.collect();
+    center.flush(LONG).unwrap();
+    for receiver in receivers {
+        assert_eq!(receiver.join().unwrap(), payload);
+    }
+    assert_eq!(center.counters().unwrap().payload_copied, 0);
+}
+
+#[test]
+fn flush_waits_for_all_and_queue_len_tells() {
+    let (mut a, mut b) = pair();
+    for _ in 0..10 {
+        a.send_copy(b.id(), &[1; 100]).unwrap();
+    }
+    assert_eq!(a.queue_len(b.id()).unwrap(), (10, 1_000));
+    let receiver = std::thread::spawn(move || {
+        (0..10).for_each(|_| drop(take(&mut b)));
+        b
+    });
+    a.flush(LONG).unwrap();
+    let b = receiver.join().unwrap();
+    assert_eq!(a.queue_len(b.id()).unwrap(), (0, 0));
+    assert_eq!(a.delivered(b.id(), ChannelId(0)).unwrap(), 10);
+}
+
+#[test]
+fn delivery_is_told_to_those_who_ask() {
+    let (mut a, mut b) = pair();
+    a.send(b.id(), Draft::new("quiet")).unwrap();
+    a.send(b.id(), Draft::new("told").notify(42)).unwrap();
+    let receiver = std::thread::spawn(move || (take(&mut b), take(&mut b), b));
+    let told = await_event(&mut a, |e| matches!(e, Event::Delivered { .. }));
+    let (_, _, b) = receiver.join().unwrap();
+    let expected = Event::Delivered { node: b.id(), channel: ChannelId(0), number: 1, token: 42 };
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn anyone_may_come_where_that_is_the_policy() {
+    let mut server = builder(0).accept(Accept::Anyone).open().unwrap();
+    let mut client = builder(5).open().unwrap();
+    client.add_peer(server.id(), server.local_addr()).unwrap();
+    client.send(server.id(), "hello").unwrap();
+    let message = take(&mut server);
+    server.send(message.from, "welcome").unwrap();
+    assert_eq!(&take(&mut client).payload[..], b"welcome");
+    assert_eq!(server.peer_stats(NodeId(5)).unwrap().unwrap().link, Link::Up);
+}
+
+#[test]
+fn strangers_are_refused_where_the_book_decides() {
+    let mut server = builder(0).open().unwrap();
+    let mut client = builder(5).open().unwrap();
+    client.add_peer(server.id(), server.local_addr()).unwrap();
+    client.send(server.id(), "hello").unwrap();
+    let refused = await_event_between(&mut client, &mut server, |e| matches!(e, Event::Refused { .. }));
+    let reason = suci::RefusedReason::NotAllowed;
+    assert_eq!(refused, Event::Refused { node: server.id(), reason });
+}
+
+/// Polls both until the first has such an event.
+fn await_event_between(
+    a: &mut suci::Node,
+    b: &mut suci::Node,
+    wanted: impl Fn(&Event) -> bool,
+) -> Event {
+    let end = std::time::Instant::now() + LONG;
+    while std::time::Instant::now() < end {
+        a.poll(Duration::from_millis(1)).unwrap();
+        b.poll(Duration::from_millis(1)).unwrap();
+        if let Some(event) = a.events().unwrap().into_iter().find(&wanted) {
+            return event;
+        }
+    }
+    panic!("no such event");
+}
+
+#[test]
+fn a_closed_session_ends_once_with_its_reason() {
+    let (mut a, mut b) = pair();
+    a.send(b.id(), "last words").unwrap();
+    let closer = std::thread::spawn(move || a.close(LONG).map(|()| a));
+    assert_eq!(&take(&mut b).payload[..], b"last words");
+    let ended = await_event(&mut b, |e| matches!(e, Event::Ended { .. }));
+    let reason = EndReason::Closed;
+    assert_eq!(ended, Event::Ended { node: NodeId(0), reason, outcomes: vec![] });
+    let mut a = closer.join().unwrap().unwrap();
+    assert!(matches!(a.send(b.id(), "x"), Err(suci::Error::Closed)));
+    assert!(matches!(a.recv(), Err(suci::Error::Closed)));
+    assert!(matches!(a.poll(LONG), Err(suci::Error::Closed)));
+    assert!(matches!(a.close(LONG), Err(suci::Error::Closed)));
+}
+
+#[test]
+fn spinning_nodes_talk_alike() {
+    let mut a = builder(0).wait(suci::Wait::SPIN).open().unwrap();
+    let mut b = builder(1).wait(suci::Wait::SPIN).open().unwrap();
+    introduce(&mut a, &mut b);
+    let id = b.id();
+    let echo = std::thread::spawn(move || {
+        for _ in 0..100 {
+            let message = take(&mut b);
+            b.send(message.from, message.payload).unwrap();
+        }
+        // Stays until the other has everything.
+        b.flush(LONG).unwrap();
+    });
+    for round in 0_u32..100 {
+        a.send_copy(id, &round.to_le_bytes()).unwrap();
+        assert_eq!(&take(&mut a).payload[..], round.to_le_bytes());
+    }
+    // The echo's last acknowledgement rides on nothing: it goes with the next turn.
+    a.poll(Duration::ZERO).unwrap();
+    echo.join().unwrap();
+}
+
+#[test]
+fn abandoning_a_peer_tells_what_became_of_its_messages() {
+    let (mut a, b) = pair();
+    // Nobody calls b, and it has no session yet: the message was never sent.
+    a.send(b.id(), Draft::new("never").token(3)).unwrap();
+    a.abandon(b.id()).unwrap();
+    let ended = await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
+    let Event::Ended { reason: EndReason::Abandoned, outcomes, .. } = ended else {
+        panic!("{ended:?}");
+    };
+    let [outcome] = outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!((outcome.token, outcome.outcome), (3, suci::Outcome::NotDelivered));
 }

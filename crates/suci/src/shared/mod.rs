@@ -1,12 +1,573 @@
-//! A node that a thread serves.
-use crate::builder::Opened;
-use crate::error::Error;
+//! A node that a thread of its own serves, and its handles.
+//!
+//! | part | owns |
+//! |---|---|
+//! | `ring` | the bounded queue between threads |
+//! | `sleepers` | who waits, and the promise that nobody is forgotten |
+//! | `gate` | how much is queued for one peer |
+//! | `inner` | what handles and thread share |
+//! | `thread` | the driver |
+//! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
-/// A handle.
-#[derive(Debug, Clone)]
-pub struct SharedNode;
+mod asyncio;
+mod blocking;
+mod gate;
+mod inner;
+mod reply;
+mod ring;
+mod sleepers;
+mod thread;
+
+use crate::builder::{Opened, check_plain};
+use crate::clock::Deadline;
+use crate::driver::{Driver, failed_in};
+use crate::error::Error;
+use crate::message::{Draft, Message};
+use crate::node::DROP_PATIENCE;
+use blocking::block_on;
+use bytes::Bytes;
+use inner::{Command, Inner, Origin, Phase, lock};
+use reply::Reply;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::{Counters, Event, PeerStats};
+
+/// A handle to a node that an I/O thread serves: `Send`, `Sync`, and cheap to clone.
+///
+/// Calls come in up to four forms: trying (returns at once), blocking (parks the thread), timed, and `async`
+/// (any runtime or none; nothing is lost when a future is dropped before it is ready). Messages and events
+/// go to whichever handle takes them first.
+///
+/// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
+/// any handle closed the node, and with [`Error::ThreadGone`] if the thread met an error.
+///
+/// Dropping the last handle closes the node with a patience of one second.
+pub struct SharedNode {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for SharedNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedNode")
+            .field("id", &self.inner.id)
+            .field("local", &self.inner.local)
+            .field("closed", &self.inner.closing)
+            .finish()
+    }
+}
+
 impl SharedNode {
-    pub(crate) fn start(_opened: Opened) -> Result<Self, Error> {
-        Err(Error::Closed)
+    pub(crate) fn start(opened: Opened) -> Result<Self, Error> {
+        let Opened { id, local, driver, birth, config, wait, plain_on_network } = opened;
+        let (socket, _) = driver.interest();
+        let send_queue = config.send_queue;
+        let origin = Origin { id, local, plain_on_network, birth, socket, send_queue };
+        let inner = Arc::new(Inner::new(origin)?);
+        for node in driver.engine.peers() {
+            inner.gate_or_new(node);
+        }
+        let worker = thread::Worker::new(Arc::clone(&inner), driver, wait);
+        let thread = std::thread::Builder::new().name("suci-io".into());
+        let thread = thread.spawn(move || worker.run()).map_err(Error::io("starting the I/O thread"))?;
+        *lock(&inner.thread) = Some(thread.thread().id());
+        lock(&inner.life).thread = Some(thread);
+        Ok(Self { inner })
+    }
+
+    /// This node's ID.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.inner.id
+    }
+
+    /// The local address, with the port that the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.local
+    }
+
+    // ---- asking the thread
+
+    /// Puts a question into the ring; the ring has room soon, because the thread empties it whatever the
+    /// peers do.
+    fn poll_ask<T: Send + 'static>(
+        &self,
+        cx: &mut Context<'_>,
+        question: &mut Option<Command>,
+        reply: &Reply<T>,
+    ) -> Poll<Result<T, Error>> {
+        if let Some(command) = question.take() {
+            let pushed = self.inner.push(command);
+            if let Err(command) = pushed {
+                self.inner.check_open()?;
+                self.inner.command_room.enter(cx.waker());
+                if let Err(command) = self.inner.push(command) {
+                    self.inner.check_open()?;
+                    *question = Some(command);
+                    return Poll::Pending;
+                }
+            }
+        }
+        reply.poll(cx).map(|answer| answer.ok_or_else(|| self.inner.end()))
+    }
+
+    /// Runs `question` on the thread and waits for its answer: for about one turn of the thread.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Driver) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.inner.check_open()?;
+        let (answer, reply) = reply::pair();
+        let call = Command::Call(Box::new(move |driver| answer.give(question(driver))));
+        let mut call = Some(call);
+        let answered = block_on(Deadline::NEVER, |cx| self.poll_ask(cx, &mut call, &reply));
+        answered.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Enters a node and its address into the book; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Peer`], [`Error::PlainOnNetwork`].
+    pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
+        check_plain(self.inner.plain_on_network, address)?;
+        self.ask(move |driver| driver.engine.add_peer(driver.now(), node, address))??;
+        self.inner.gate_or_new(node);
+        Ok(())
+    }
+
+    /// All peers known, by ID; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn peers(&self) -> Result<Vec<NodeId>, Error> {
+        let mut peers = self.ask(|driver| driver.engine.peers().collect::<Vec<_>>())?;
+        peers.sort_unstable();
+        Ok(peers)
+    }
+
+    /// What was counted since the node was opened; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn counters(&self) -> Result<Counters, Error> {
+        self.ask(|driver| *driver.engine.counters())
+    }
+
+    /// What its socket counted; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn socket_counters(&self) -> Result<suci_net::Counters, Error> {
+        self.ask(|driver| driver.backend_counters())
+    }
+
+    /// What is known of one peer; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
+        self.ask(move |driver| driver.engine.peer_stats(node))
+    }
+
+    /// Takes a message announced by [`Event::Incoming`], into `buffer` if given; blocks for a turn of the
+    /// thread.
+    ///
+    /// # Errors
+    /// [`Error::Incoming`].
+    pub fn accept(
+        &self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        buffer: Option<Vec<u8>>,
+    ) -> Result<(), Error> {
+        Ok(self.ask(move |driver| driver.engine.accept(node, channel, number, buffer))??)
+    }
+
+    /// Refuses a message announced by [`Event::Incoming`]; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Incoming`].
+    pub fn refuse(
+        &self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+    ) -> Result<(), Error> {
+        Ok(self.ask(move |driver| driver.engine.refuse(node, channel, number, reason))??)
+    }
+
+    /// Closes the session with one peer in the background; [`Event::Ended`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn close_peer(&self, node: NodeId, patience: Duration) -> Result<(), Error> {
+        self.ask(move |driver| driver.engine.close_peer(driver.now(), node, patience))
+    }
+
+    /// Gives the session with a peer up at once; [`Event::Ended`] with the outcomes follows.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn abandon(&self, node: NodeId) -> Result<(), Error> {
+        self.ask(move |driver| driver.engine.abandon(driver.now(), node))
+    }
+
+    // ---- sending
+
+    /// Accepts a message if there is room for it. Its events name its token; its number is told by
+    /// them, too.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`] and others say what is wrong.
+    pub fn send(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
+        self.inner.send(to, message.into())
+    }
+
+    /// Accepts a copy of `bytes` on channel 0 if there is room for it.
+    ///
+    /// # Errors
+    /// As [`SharedNode::send`].
+    pub fn send_copy(&self, to: NodeId, bytes: &[u8]) -> Result<(), Error> {
+        self.send(to, Bytes::copy_from_slice(bytes))
+    }
+
+    /// Blocks until there is room for the message, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::send`]; [`Error::WouldBlock`] when `limit` is over.
+    pub fn send_timeout(
+        &self,
+        to: NodeId,
+        message: impl Into<Draft>,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let mut message = Some(message.into());
+        let sent = block_on(Deadline::after(limit), |cx| self.inner.poll_send(cx, to, &mut message));
+        match (sent, message) {
+            (Some(result), _) => result,
+            (None, Some(message)) => Err(Error::WouldBlock { to, message: Box::new(message) }),
+            // The message is kept until it is sent.
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Sends one payload to many peers without copying it for each, and tells for each whether it was
+    /// accepted.
+    ///
+    /// # Errors
+    /// None by itself; those of single peers stand in the list.
+    pub fn broadcast(
+        &self,
+        to: &[NodeId],
+        message: impl Into<Draft>,
+    ) -> Vec<(NodeId, Result<(), Error>)> {
+        let message = message.into();
+        to.iter().map(|&node| (node, self.send(node, message.clone()))).collect()
+    }
+
+    /// Blocks until every accepted message is acknowledged, for at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).
+    pub fn flush(&self, limit: Duration) -> Result<(), Error> {
+        block_on(Deadline::after(limit), |cx| self.inner.poll_flush(cx))
+            .unwrap_or_else(|| self.inner.flushed())
+    }
+
+    /// Messages and payload bytes accepted for `node` and not yet acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
+        self.inner.check_open()?;
+        self.inner.gate(node).map(|gate| gate.queued()).ok_or(Error::UnknownPeer(node))
+    }
+
+    // ---- receiving
+
+    /// The next message, if there is one now.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and everything that had arrived was taken.
+    pub fn try_recv(&self) -> Result<Option<Message>, Error> {
+        match self.inner.take_message() {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// Blocks until a message arrives.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub fn recv(&self) -> Result<Message, Error> {
+        block_on(Deadline::NEVER, |cx| self.inner.poll_recv(cx)).unwrap_or(Err(Error::Closed))
+    }
+
+    /// Blocks until a message arrives, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
+        block_on(Deadline::after(limit), |cx| self.inner.poll_recv(cx)).transpose()
+    }
+
+    /// The next event, if there is one now.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and all were taken.
+    pub fn next_event(&self) -> Result<Option<Event>, Error> {
+        match self.inner.take_event() {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// Blocks until something happens, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::next_event`].
+    pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
+        block_on(Deadline::after(limit), |cx| self.inner.poll_event(cx)).transpose()
+    }
+
+    // ---- the end
+
+    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all (and
+    /// half a second in which peers that closed first are answered). What had arrived, and the
+    /// events, can still be taken.
+    ///
+    /// # Errors
+    /// [`Error::NotFlushed`] names those that did not get everything, to the handle that closed first; the
+    /// node is closed all the same. [`Error::Closed`] to the others.
+    pub fn close(&self, patience: Duration) -> Result<(), Error> {
+        self.inner.begin_close(patience)?;
+        block_on(Deadline::NEVER, |cx| self.inner.poll_done(cx));
+        self.inner.take_result()
+    }
+}
+
+impl Inner {
+    /// Sets the closing mark when no call is between its check and the ring.
+    fn close_gates(&self) {
+        let gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
+        self.closing.store(true, Ordering::SeqCst);
+        drop(gates);
+    }
+
+    /// Puts a command into the ring, if the node is open and the ring has room.
+    fn push(&self, command: Command) -> Result<(), Command> {
+        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        if self.closing.load(Ordering::Acquire) {
+            return Err(command);
+        }
+        let pushed = self.commands.push(command);
+        drop(gates);
+        if pushed.is_ok() {
+            self.nudge();
+        }
+        pushed
+    }
+
+    fn send(&self, to: NodeId, message: Draft) -> Result<(), Error> {
+        self.check_open()?;
+        if to == self.id {
+            return Err(Error::Itself(to));
+        }
+        let outgoing = message.into_outgoing();
+        let length = u64::try_from(outgoing.payload.len()).unwrap_or(u64::MAX);
+        if length > MAX_MESSAGE {
+            return Err(Error::TooLong { length });
+        }
+        if outgoing.user_header.len() > MAX_USER_HEADER {
+            return Err(Error::HeaderTooLong { length: outgoing.user_header.len() });
+        }
+        let gate = self.gate(to).ok_or(Error::UnknownPeer(to))?;
+        let charge = gate::charge_of(outgoing.payload.len());
+        if !gate.debit(charge) {
+            return Err(Error::would_block(to, outgoing));
+        }
+        match self.push(Command::Send(to, outgoing)) {
+            Ok(()) => Ok(()),
+            Err(command) => {
+                gate.credit(1, charge);
+                self.check_open()?;
+                match command {
+                    Command::Send(_, outgoing) => Err(Error::would_block(to, outgoing)),
+                    Command::Call(_) => Err(Error::Closed),
+                }
+            }
+        }
+    }
+
+    /// Sends `message` as soon as there is room; it is taken when sent.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        to: NodeId,
+        message: &mut Option<Draft>,
+    ) -> Poll<Result<(), Error>> {
+        for entered in [false, true] {
+            let Some(draft) = message.take() else { return Poll::Ready(Ok(())) };
+            match self.send(to, draft) {
+                Err(Error::WouldBlock { message: back, .. }) => *message = Some(*back),
+                done => return Poll::Ready(done),
+            }
+            if !entered {
+                if let Some(gate) = self.gate(to) {
+                    gate.room.enter(cx.waker());
+                }
+                self.command_room.enter(cx.waker());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The next message: ready with an error when there will be none.
+    fn take_message(&self) -> Poll<Result<Message, Error>> {
+        if self.is_forked() {
+            return Poll::Ready(Err(Error::Forked));
+        }
+        // Asked before looking: what the thread left is complete when it is done.
+        let done = self.done.load(Ordering::Acquire);
+        if let Some(message) = self.messages.pop() {
+            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
+            self.message_bytes.fetch_sub(length, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+            if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
+                self.nudge();
+            }
+            return Poll::Ready(Ok(message));
+        }
+        if !done {
+            return Poll::Pending;
+        }
+        let rest = lock(&self.rest).pop_front();
+        Poll::Ready(rest.ok_or_else(|| self.end()))
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Error>> {
+        self.message_ready.poll(cx, || self.take_message())
+    }
+
+    fn take_event(&self) -> Poll<Result<Event, Error>> {
+        if self.is_forked() {
+            return Poll::Ready(Err(Error::Forked));
+        }
+        let done = self.done.load(Ordering::Acquire);
+        match lock(&self.events).pop_front() {
+            Some(event) => Poll::Ready(Ok(event)),
+            None if done => Poll::Ready(Err(self.end())),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Result<Event, Error>> {
+        self.event_ready.poll(cx, || self.take_event())
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.check_open()?;
+        let gates: Vec<_> = {
+            let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+            gates.values().map(Arc::clone).collect()
+        };
+        for gate in gates {
+            let empty = || if gate.is_empty() { Poll::Ready(()) } else { Poll::Pending };
+            if gate.room.poll(cx, empty).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.flushed())
+    }
+
+    /// Nothing if every peer has everything, as far as the program was not told otherwise.
+    fn flushed(&self) -> Result<(), Error> {
+        self.check_open()?;
+        let mut counts = BTreeMap::<NodeId, u64>::new();
+        {
+            let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+            for (&node, gate) in gates.iter().filter(|(_, gate)| !gate.is_empty()) {
+                counts.insert(node, gate.queued().0.max(1));
+            }
+        }
+        for (node, failed) in lock(&self.events).iter().filter_map(failed_in) {
+            *counts.entry(node).or_default() += failed;
+        }
+        let peers: Vec<_> = counts.into_iter().collect();
+        if peers.is_empty() { Ok(()) } else { Err(Error::NotFlushed { peers }) }
+    }
+
+    /// Asks the thread to close the node.
+    fn begin_close(&self, patience: Duration) -> Result<(), Error> {
+        self.check_open()?;
+        {
+            let mut life = lock(&self.life);
+            if life.phase != Phase::Open {
+                return Err(Error::Closed);
+            }
+            life.phase = Phase::Closing(patience);
+        }
+        self.close_gates();
+        self.wake_all();
+        self.nudge();
+        Ok(())
+    }
+
+    fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.done_ready.poll(cx, || match self.done.load(Ordering::Acquire) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+    }
+
+    /// What closing found out. The thread is done; it takes no time to end.
+    fn take_result(&self) -> Result<(), Error> {
+        let (result, thread) = {
+            let mut life = lock(&self.life);
+            (life.result.take(), life.thread.take())
+        };
+        if let Some(thread) = thread {
+            // One that panicked has said so on stderr.
+            let _ = thread.join();
+        }
+        result.unwrap_or_else(|| Err(self.end()))
+    }
+}
+
+impl Clone for SharedNode {
+    fn clone(&self) -> Self {
+        self.inner.handles.fetch_add(1, Ordering::Relaxed);
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl Drop for SharedNode {
+    fn drop(&mut self) {
+        if self.inner.is_forked() {
+            // The thread does not exist here and the parent's sessions are not ours to end.
+            std::mem::forget(Arc::clone(&self.inner));
+            return;
+        }
+        if self.inner.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let patience = if std::thread::panicking() { Duration::ZERO } else { DROP_PATIENCE };
+        let on_thread = *lock(&self.inner.thread) == Some(std::thread::current().id());
+        if on_thread {
+            // A waker that the thread called dropped the last handle: it cannot wait for itself.
+            let _ = self.inner.begin_close(patience);
+        } else {
+            // Who wants to know calls `close`.
+            let _ = self.close(patience);
+        }
     }
 }

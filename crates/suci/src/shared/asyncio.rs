@@ -1,0 +1,55 @@
+//! The calls of a [`SharedNode`] that wait, as futures. They need no runtime: wakers are all they use.
+
+use super::SharedNode;
+use crate::error::Error;
+use crate::message::{Draft, Message};
+use std::future::poll_fn;
+use std::time::Duration;
+use suci_proto::Event;
+use suci_proto::types::NodeId;
+
+impl SharedNode {
+    /// Waits until there is room for the message. Dropped before, nothing was sent.
+    ///
+    /// # Errors
+    /// As [`SharedNode::send`], without [`Error::WouldBlock`].
+    pub async fn send_async(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
+        let mut message = Some(message.into());
+        poll_fn(|cx| self.inner.poll_send(cx, to, &mut message)).await
+    }
+
+    /// Waits until a message arrives. Dropped before, no message is lost.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub async fn recv_async(&self) -> Result<Message, Error> {
+        poll_fn(|cx| self.inner.poll_recv(cx)).await
+    }
+
+    /// Waits until something happens.
+    ///
+    /// # Errors
+    /// As [`SharedNode::next_event`].
+    pub async fn event_async(&self) -> Result<Event, Error> {
+        poll_fn(|cx| self.inner.poll_event(cx)).await
+    }
+
+    /// Waits until every accepted message is acknowledged.
+    ///
+    /// # Errors
+    /// As [`SharedNode::flush`].
+    pub async fn flush_async(&self) -> Result<(), Error> {
+        poll_fn(|cx| self.inner.poll_flush(cx)).await
+    }
+
+    /// Closes the node, as [`SharedNode::close`] does. Dropped before it is ready, the node closes all the
+    /// same.
+    ///
+    /// # Errors
+    /// As [`SharedNode::close`].
+    pub async fn close_async(&self, patience: Duration) -> Result<(), Error> {
+        self.inner.begin_close(patience)?;
+        poll_fn(|cx| self.inner.poll_done(cx)).await;
+        self.inner.take_result()
+    }
+}

@@ -1,0 +1,87 @@
+//! What is queued for one peer, debited before anything enters the common ring.
+//!
+//! A peer that takes nothing fills its own gate and nothing else: the ring is emptied whatever the
+//! peers do.
+
+use super::sleepers::Sleepers;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a message counts beside its payload.
+const PER_MESSAGE: u64 = suci_proto::limits::MESSAGE_CHARGE;
+
+/// The queue of one peer, as sums.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Payload bytes and charges of messages accepted and not yet acknowledged.
+    held: AtomicU64,
+    /// How many messages those are.
+    messages: AtomicU64,
+    limit: u64,
+    pub(crate) room: Sleepers,
+}
+
+/// What messages of so many bytes in all count.
+pub(crate) fn charge(messages: u64, bytes: u64) -> u64 {
+    bytes.saturating_add(messages.saturating_mul(PER_MESSAGE))
+}
+
+/// What one message counts.
+pub(crate) fn charge_of(length: usize) -> u64 {
+    charge(1, u64::try_from(length).unwrap_or(u64::MAX))
+}
+
+impl Gate {
+    pub(crate) fn new(limit: u64) -> Self {
+        let (held, messages) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { held, messages, limit, room: Sleepers::new() }
+    }
+
+    /// Takes a message in; anything fits an empty queue.
+    pub(crate) fn debit(&self, charge: u64) -> bool {
+        let sum = |held: u64| {
+            let sum = held.saturating_add(charge);
+            (held == 0 || sum <= self.limit).then_some(sum)
+        };
+        // First the count, so that whoever finds a sum finds a count too.
+        self.messages.fetch_add(1, Ordering::AcqRel);
+        let fits = self.held.fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum).is_ok();
+        if !fits {
+            self.messages.fetch_sub(1, Ordering::AcqRel);
+        }
+        fits
+    }
+
+    /// So many messages were acknowledged, or did not enter after all.
+    pub(crate) fn credit(&self, messages: u64, charge: u64) {
+        self.held.fetch_sub(charge, Ordering::AcqRel);
+        self.messages.fetch_sub(messages, Ordering::AcqRel);
+        self.room.wake();
+    }
+
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.load(Ordering::Acquire) == 0
+    }
+
+    /// Messages and payload bytes queued; between two changes a little of both.
+    pub(crate) fn queued(&self) -> (u64, u64) {
+        let held = self.held.load(Ordering::Acquire);
+        let messages = self.messages.load(Ordering::Acquire);
+        (messages, held.saturating_sub(messages.saturating_mul(PER_MESSAGE)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_message_fits_an_empty_queue_whatever_its_length() {
+        let gate = Gate::new(1_000);
+        assert!(gate.debit(5_000));
+        assert!(!gate.debit(1), "full");
+        gate.credit(1, 5_000);
+        assert!(gate.debit(600) && !gate.debit(600) && gate.debit(400));
+        assert_eq!(gate.queued(), (2, 1_000 - 2 * PER_MESSAGE));
+    }
+}

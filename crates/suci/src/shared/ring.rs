@@ -1,0 +1,118 @@
+//! A bounded queue that any number of threads fill and empty without locks.
+//!
+//! Vyukov's bounded MPMC queue: every slot carries the turn at which it may be used next, so that a thread
+//! claims a place by one compare-and-swap and hands its slot over by one store. Ours and small, because the
+//! crates that offer it cannot be checked by loom; `tests/loom_ring.rs` does.
+
+use crate::sync::UnsafeCell;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use std::mem::MaybeUninit;
+
+/// Keeps what different threads write on different cache lines (pairs of 64 B are fetched together).
+#[repr(align(128))]
+#[derive(Debug)]
+struct Apart<T>(T);
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// Place `p` may be filled when this is `p`, and emptied when it is `p + 1`.
+    turn: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    slots: Box<[Slot<T>]>,
+    mask: usize,
+    /// The next place to fill.
+    head: Apart<AtomicUsize>,
+    /// The next place to empty.
+    tail: Apart<AtomicUsize>,
+}
+
+// SAFETY: a slot's value is touched only by the thread that moved `head` (to fill) or `tail` (to empty)
+// past it, which one thread does for each place; the turn is stored with Release after and loaded with
+// Acquire before, so the value goes from thread to thread as if sent, for which `T: Send` suffices.
+unsafe impl<T: Send> Sync for Ring<T> {}
+// SAFETY: the queue owns its values.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T> Ring<T> {
+    /// A queue for at least `capacity` values (2 at least; rounded up to a power of two).
+    pub(crate) fn new(capacity: usize) -> Self {
+        let capacity = capacity.max(2).next_power_of_two();
+        let slot = |place| Slot {
+            turn: AtomicUsize::new(place),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        };
+        Self {
+            slots: (0..capacity).map(slot).collect(),
+            mask: capacity - 1,
+            head: Apart(AtomicUsize::new(0)),
+            tail: Apart(AtomicUsize::new(0)),
+        }
+    }
+
+    fn slot(&self, place: usize) -> &Slot<T> {
+        // The mask is one less than the number of slots.
+        &self.slots[place & self.mask]
+    }
+
+    /// Claims the next place of `counter`, if its slot's turn has come: `offset` is 0 to fill, 1 to empty.
+    fn claim(&self, counter: &AtomicUsize, offset: usize) -> Option<usize> {
+        let mut place = counter.load(Ordering::Relaxed);
+        loop {
+            let turn = self.slot(place).turn.load(Ordering::Acquire);
+            let ahead = turn.wrapping_sub(place.wrapping_add(offset)).cast_signed();
+            if ahead < 0 {
+                return None;
+            }
+            if ahead > 0 {
+                // Somebody else was faster.
+                place = counter.load(Ordering::Relaxed);
+                continue;
+            }
+            let next = place.wrapping_add(1);
+            match counter.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(place),
+                Err(now) => place = now,
+            }
+        }
+    }
+
+    /// Appends a value; gives it back if the queue is full.
+    pub(crate) fn push(&self, value: T) -> Result<(), T> {
+        let Some(place) = self.claim(&self.head.0, 0) else { return Err(value) };
+        let slot = self.slot(place);
+        // SAFETY: `claim` gave this place to this thread alone, and the slot is empty: its turn was `place`,
+        // which is its first value or was stored by the thread that emptied it.
+        slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
+        slot.turn.store(place.wrapping_add(1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the oldest value. One whose thread is still filling its slot is not there yet.
+    pub(crate) fn pop(&self) -> Option<T> {
+        let place = self.claim(&self.tail.0, 1)?;
+        let slot = self.slot(place);
+        // SAFETY: `claim` gave this place to this thread alone, and the slot is full: its turn was
+        // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves the
+        // value out; the slot counts as empty from the next store on.
+        let value = slot.value.with(|cell| unsafe { (*cell).assume_init_read() });
+        slot.turn.store(place.wrapping_add(self.slots.len()), Ordering::Release);
+        Some(value)
+    }
+
+    /// Whether nothing was there at some moment of the call.
+    pub(crate) fn is_empty(&self) -> bool {
+        let place = self.tail.0.load(Ordering::Relaxed);
+        self.slot(place).turn.load(Ordering::Acquire) != place.wrapping_add(1)
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
+}

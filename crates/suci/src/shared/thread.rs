@@ -1,0 +1,281 @@
+//! The I/O thread: owns the driver, and stands between it and the rings.
+
+use super::gate::{self, Gate};
+use super::inner::{Command, Inner, MESSAGE_BYTES, Phase, lock};
+use crate::clock::Deadline;
+use crate::driver::{Driver, Wait};
+use crate::error::Error;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
+use suci_proto::{Event, Outgoing};
+
+/// The number that [`Event::NotDelivered`] names for a message that a thread's engine did not accept.
+const UNNUMBERED: u64 = u64::MAX;
+
+/// What a peer's gate has let through, and how much of it was given back.
+struct Account {
+    gate: Arc<Gate>,
+    /// Charges and messages taken out of the ring.
+    taken: (u64, u64),
+    /// Those credited to the gate again.
+    credited: (u64, u64),
+    /// Messages that the engine did not take yet: its queue is bounded by other rules too.
+    stash: VecDeque<Outgoing>,
+}
+
+/// The thread's state.
+pub(super) struct Worker {
+    inner: Arc<Inner>,
+    driver: Driver,
+    wait: Wait,
+    accounts: BTreeMap<NodeId, Account>,
+    /// Messages are left in the engine because the program does not take them.
+    left_over: bool,
+    spin_until: Instant,
+}
+
+/// Whatever ends the thread, everybody hears of it.
+struct Ending(Arc<Inner>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let inner = &self.0;
+        inner.close_gates();
+        {
+            let mut life = lock(&inner.life);
+            if life.phase != Phase::Done {
+                let failure = "it panicked, which is a defect of the library";
+                life.failure.get_or_insert_with(|| failure.into());
+                life.phase = Phase::Done;
+            }
+        }
+        // Whoever waits for the answer to a command learns that there is none.
+        while inner.commands.pop().is_some() {}
+        inner.done.store(true, Ordering::Release);
+        inner.wake_all();
+    }
+}
+
+impl Worker {
+    pub(super) fn new(inner: Arc<Inner>, driver: Driver, wait: Wait) -> Self {
+        let spin_until = driver.now();
+        Self { inner, driver, wait, accounts: BTreeMap::new(), left_over: false, spin_until }
+    }
+
+    /// The thread's body.
+    pub(super) fn run(mut self) {
+        let inner = Arc::clone(&self.inner);
+        let _ending = Ending(Arc::clone(&inner));
+        let result = self.serve();
+        let mut life = lock(&inner.life);
+        match result {
+            Ok(closed) => life.result = Some(closed),
+            Err(error) => life.failure = Some(error.to_string()),
+        }
+        life.phase = Phase::Done;
+    }
+
+    /// Serves until somebody closes the node. Returns what closing found out.
+    fn serve(&mut self) -> Result<Result<(), Error>, Error> {
+        let mut look = true;
+        loop {
+            let commands = self.take_commands();
+            let before = self.driver.engine.counters().datagrams_in;
+            self.driver.step(look)?;
+            self.deliver();
+            self.balance();
+            if self.inner.closing.load(Ordering::Acquire) {
+                return Ok(self.close());
+            }
+            let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
+            look = if self.may_spin(active) { true } else { self.sleep()? };
+        }
+    }
+
+    /// Executes what the handles asked for. Returns how much that was.
+    fn take_commands(&mut self) -> usize {
+        self.unstash();
+        let mut count = 0;
+        while let Some(command) = self.inner.commands.pop() {
+            count += 1;
+            match command {
+                Command::Send(to, message) => self.accept(to, message),
+                Command::Call(call) => call(&mut self.driver),
+            }
+        }
+        if count > 0 {
+            self.inner.command_room.wake();
+        }
+        count
+    }
+
+    fn accept(&mut self, to: NodeId, message: Outgoing) {
+        let inner = &self.inner;
+        let account = self.accounts.entry(to).or_insert_with(|| Account {
+            gate: inner.gate_or_new(to),
+            taken: (0, 0),
+            credited: (0, 0),
+            stash: VecDeque::new(),
+        });
+        account.taken.0 += gate::charge_of(message.payload.len());
+        account.taken.1 += 1;
+        account.stash.push_back(message);
+        if account.stash.len() == 1 {
+            Self::offer(&mut self.driver, to, account);
+        }
+    }
+
+    /// Offers the engine what it did not take before.
+    fn unstash(&mut self) {
+        for (&to, account) in &mut self.accounts {
+            if !account.stash.is_empty() {
+                Self::offer(&mut self.driver, to, account);
+            }
+        }
+    }
+
+    fn offer(driver: &mut Driver, to: NodeId, account: &mut Account) {
+        while let Some(message) = account.stash.pop_front() {
+            let (channel, token) = (message.channel, message.token);
+            match driver.offer(to, message) {
+                Ok(_) => {}
+                Err(Error::WouldBlock { message, .. }) => {
+                    account.stash.push_front(message.into_outgoing());
+                    return;
+                }
+                // The session is closing, or has too many channels: the message has its outcome.
+                Err(_) => driver.note(Event::NotDelivered {
+                    node: to,
+                    channel,
+                    number: UNNUMBERED,
+                    token,
+                    reason: UNNUMBERED,
+                }),
+            }
+        }
+    }
+
+    /// Hands events and messages over, as many messages as there is room for.
+    fn deliver(&mut self) {
+        let inner = Arc::clone(&self.inner);
+        let mut delivered = false;
+        loop {
+            self.deliver_events();
+            let Some(message) = self.driver.take_message() else {
+                self.left_over = false;
+                break;
+            };
+            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
+            let before = inner.message_bytes.fetch_add(length, Ordering::AcqRel);
+            let refused = match before <= MESSAGE_BYTES {
+                true => inner.messages.push(message).err(),
+                false => Some(message),
+            };
+            let Some(message) = refused else {
+                delivered = true;
+                continue;
+            };
+            inner.message_bytes.fetch_sub(length, Ordering::AcqRel);
+            self.driver.put_back(message);
+            if inner.starved.swap(true, Ordering::Relaxed) {
+                self.left_over = true;
+                break;
+            }
+            // Announced only now: what was taken meanwhile made room unnoticed.
+            fence(Ordering::SeqCst);
+        }
+        if delivered {
+            inner.message_ready.wake();
+        }
+    }
+
+    fn deliver_events(&mut self) {
+        let Some(first) = self.driver.take_event() else { return };
+        {
+            let mut events = lock(&self.inner.events);
+            let mut next = Some(first);
+            while let Some(event) = next {
+                if let Event::Up { node } = event {
+                    // A node that nobody entered may be answered once it came by itself.
+                    self.inner.gate_or_new(node);
+                }
+                events.push_back(event);
+                next = self.driver.take_event();
+            }
+        }
+        self.inner.event_ready.wake();
+    }
+
+    /// Credits the gates with what is acknowledged or ended. After the events that tell of it.
+    fn balance(&mut self) {
+        for (&node, account) in &mut self.accounts {
+            if account.taken == account.credited {
+                continue;
+            }
+            let (messages, bytes) = self.driver.engine.queue_len(node);
+            let waiting: u64 = account.stash.iter().map(|m| gate::charge_of(m.payload.len())).sum();
+            let stashed = u64::try_from(account.stash.len()).unwrap_or(u64::MAX);
+            let used = gate::charge(messages, bytes).saturating_add(waiting);
+            let charge = account.taken.0.saturating_sub(used).saturating_sub(account.credited.0);
+            let count = account.taken.1.saturating_sub(messages.saturating_add(stashed));
+            let count = count.saturating_sub(account.credited.1);
+            if charge > 0 {
+                account.credited.0 += charge;
+                account.credited.1 += count;
+                account.gate.credit(count, charge);
+            }
+        }
+    }
+
+    /// Whether to look again at once instead of sleeping.
+    fn may_spin(&mut self, active: bool) -> bool {
+        let Wait::Spin(bound) = self.wait else { return false };
+        let now = self.driver.now();
+        if active {
+            self.spin_until = now + bound;
+        }
+        std::hint::spin_loop();
+        now < self.spin_until
+    }
+
+    /// Sleeps until something may have happened. Returns whether the socket should be looked at.
+    fn sleep(&mut self) -> Result<bool, Error> {
+        let inner = &self.inner;
+        inner.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let refill = self.left_over && !inner.starved.load(Ordering::Relaxed);
+        if refill || !inner.commands.is_empty() || inner.closing.load(Ordering::Relaxed) {
+            inner.asleep.store(false, Ordering::Relaxed);
+            return Ok(true);
+        }
+        let ready = self.driver.sleep(Some(inner.bell.as_raw_fd()), Deadline::NEVER)?;
+        inner.asleep.store(false, Ordering::Relaxed);
+        if ready.rung {
+            inner.bell.hush();
+        }
+        Ok(ready.input || !ready.rung)
+    }
+
+    /// Closes the engine, and leaves what the program has not taken where it finds it.
+    fn close(&mut self) -> Result<(), Error> {
+        // No handle gets past its check any more: this is all.
+        self.take_commands();
+        let patience = match lock(&self.inner.life).phase {
+            Phase::Closing(patience) => patience,
+            Phase::Open | Phase::Done => std::time::Duration::ZERO,
+        };
+        let result = self.driver.close(patience);
+        self.deliver();
+        {
+            let mut rest = lock(&self.inner.rest);
+            rest.extend(std::iter::from_fn(|| self.driver.take_message()));
+        }
+        self.deliver_events();
+        self.balance();
+        result
+    }
+}
