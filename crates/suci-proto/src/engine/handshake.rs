@@ -278,9 +278,8 @@ impl Engine {
             self.shared.counters.handshake_rejected += 1;
             return;
         };
-        let token = self.shared.random();
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if !peer.on_refused(now, header.tag, token) {
+        if !peer.on_refused(now, header.tag, &mut self.shared) {
             self.shared.counters.handshake_rejected += 1;
             return;
         }
@@ -307,7 +306,7 @@ impl Engine {
         let token = self.shared.random();
         let Some(peer) = self.peers.get_mut(key) else { return };
         if peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle {
-            peer.open(now, token);
+            peer.on_forgotten(now, token, &mut self.shared);
         } else {
             self.shared.counters.handshake_rejected += 1;
         }

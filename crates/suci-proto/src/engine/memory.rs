@@ -47,9 +47,9 @@ impl MemoryShares {
     /// The window that a session with `window` may have now; never less.
     pub(crate) fn grow(&mut self, window: u64) -> u64 {
         let even = (self.pool / (self.sessions + 1)).clamp(MIN_WINDOW, LARGEST);
-        let free = self.pool.saturating_sub(self.windows);
-        // A quarter of what is free at a time leaves newcomers something.
-        let grown = window.max(even.min(window + free / 4));
+        // One share stays free for newcomers; of the rest a quarter at a time, so that all may grow.
+        let spare = self.pool.saturating_sub(self.windows).saturating_sub(even);
+        let grown = window.max(even.min(window + spare / 4));
         self.windows += grown - window;
         grown
     }
@@ -127,7 +127,20 @@ mod tests {
                 assert!(shares.is_sound());
             }
         }
-        assert!(windows.iter().all(|w| *w >= 3 << 20), "{windows:?}");
+        assert!(windows.iter().all(|w| *w >= 2 << 20), "{windows:?}");
+    }
+
+    #[test]
+    fn sessions_that_grow_leave_room_for_newcomers() {
+        let mut shares = MemoryShares::new(1 << 20);
+        let mut windows = Vec::new();
+        for _ in 0..8 {
+            windows.push(shares.take().expect("a newcomer is served"));
+            for _ in 0..100 {
+                windows.iter_mut().for_each(|w| *w = shares.grow(*w));
+            }
+        }
+        assert!(shares.is_sound());
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Engine {
             return;
         };
         if expected.index != header.index || expected.tag != header.tag {
-            self.shared.counters.unknown_connection += 1;
+            self.hint_unknown(now, arrival.from, header, false);
             return;
         }
         peer.receive(now, arrival, header.number, body, &mut self.shared);

@@ -62,10 +62,9 @@ impl Opening {
         round_trip
     }
 
-    /// The peer refused: try again later, with a fresh HELLO.
-    pub(crate) fn refused(&mut self, token: u64, now: Instant) {
-        *self = Self::new(token, now);
-        self.next_at = now + LONGEST_WAIT;
+    /// An attempt after one that was refused at `now`: its HELLO waits.
+    pub(crate) fn later(token: u64, now: Instant) -> Self {
+        Self { next_at: now + LONGEST_WAIT, ..Self::new(token, now) }
     }
 
     /// Whether the INIT was repeated so often that its cookie may have aged.

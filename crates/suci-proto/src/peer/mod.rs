@@ -187,6 +187,9 @@ impl Peer {
     /// The event follows when the program took what had arrived.
     fn finish_session(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
         self.drop_attempt(shared);
+        self.report_completions(shared);
+        let closing_here = matches!(self.closing, Closing::Sent { .. });
+        let reason = if closing_here { EndReason::ClosedHere } else { reason };
         let mut old = core::mem::replace(&mut self.session, new_session(shared));
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);

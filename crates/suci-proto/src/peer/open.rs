@@ -61,12 +61,13 @@ impl Peer {
         })
     }
 
-    /// The peer refused the attempt with this token: it begins anew with `fresh`, later.
-    pub(crate) fn on_refused(&mut self, now: Instant, token: u64, fresh: u64) -> bool {
-        let Some(attempt) = &mut self.attempt else { return false };
-        let ours = attempt.opening.token() == token;
+    /// The peer refused the attempt with this token: another begins later.
+    pub(crate) fn on_refused(&mut self, now: Instant, token: u64, shared: &mut Shared) -> bool {
+        let ours = self.attempt.as_ref().is_some_and(|a| a.opening.token() == token);
         if ours {
-            attempt.opening.refused(fresh, now);
+            self.drop_attempt(shared);
+            let opening = Opening::later(shared.random(), now);
+            self.attempt = Some(Attempt { opening, offer: None });
         }
         ours
     }
@@ -181,6 +182,11 @@ impl Peer {
             && epoch >= self.session.epoch
         {
             self.write_ride(now, &mut ride, &mut beginning);
+        }
+        if !ride.is_empty() {
+            // From here on these messages may be known to that incarnation, and go to no other.
+            self.session.remote = Some(cookie.incarnation);
+            self.session.epoch = epoch;
         }
         let Some(attempt) = &mut self.attempt else { return };
         let first = beginning.numbers.first();

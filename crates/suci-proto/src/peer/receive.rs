@@ -190,7 +190,7 @@ impl Peer {
         }
     }
 
-    fn report_completions(&mut self, shared: &mut Shared) {
+    pub(super) fn report_completions(&mut self, shared: &mut Shared) {
         let node = self.node;
         while let Some(done) = self.session.outbox.poll_completion() {
             let (channel, number, token) = (done.channel, done.number, done.token);

@@ -9,7 +9,7 @@ use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant};
 use super::life::Verdict;
 
-/// A watched peer that is idle is asked for a sign of life this many times per silence timeout.
+/// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
 
 impl Peer {
@@ -55,13 +55,24 @@ impl Peer {
         }
     }
 
-    /// When a watched peer that is idle is next asked for a sign of life.
+    /// The peer does not know our connection any more. If it was about to end, it has; else another is made.
+    pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
+        if matches!(self.closing, Closing::Sent { .. }) {
+            self.end(now, EndReason::ClosedHere, shared);
+        } else {
+            self.open(now, token);
+        }
+    }
+
+    /// When a peer is next asked for a sign of life: a watched one that is idle, or one for which something
+    /// waits that no packet in flight asks about (credit, the answer to an RTS).
     fn keep_alive_at(&self, shared: &Shared) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let watched = shared.config.watch && self.life.link() == Link::Up;
-        let pinged = connection.pending.ping || connection.numbers.peek().is_none();
+        let waits = !self.session.outbox.is_empty() && !connection.recovery.has_eliciting_in_flight();
+        let asked = connection.pending.ping || connection.numbers.peek().is_none();
         let interval = shared.config.silence_timeout / KEEP_ALIVES;
-        (watched && !pinged).then(|| self.life.heard_at().max(self.kept_alive) + interval)
+        ((watched || waits) && !asked && self.lingering.is_none()).then(|| self.life.heard_at().max(self.kept_alive) + interval)
     }
 
     /// Does whatever is due at `now`.
