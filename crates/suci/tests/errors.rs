@@ -1,0 +1,145 @@
+//! Bad input gets a typed error or a counter that says what and why.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{LONG, builder, pair, take};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::time::Duration;
+use suci::{AddressBook, Bytes, Draft, Error, Node, NodeId};
+
+#[test]
+fn unknown_peers_and_oneself_are_refused() {
+    let (mut a, _b) = pair();
+    assert!(matches!(a.send(NodeId(99), "x"), Err(Error::UnknownPeer(NodeId(99)))));
+    assert!(matches!(a.send(NodeId(0), "x"), Err(Error::Itself(NodeId(0)))));
+    let said = a.send(NodeId(99), "x").unwrap_err().to_string();
+    assert!(said.contains("node 99") && said.contains("address book"), "{said}");
+    assert!(matches!(a.add_peer(NodeId(0), "127.0.0.1:9".parse().unwrap()), Err(Error::Peer(_))));
+}
+
+#[test]
+fn a_long_user_header_is_refused() {
+    let (mut a, b) = pair();
+    let sent = a.send(b.id(), Draft::new("x").user_header(vec![0; 256]));
+    assert!(matches!(sent, Err(Error::HeaderTooLong { length: 256 })), "{sent:?}");
+}
+
+#[test]
+fn a_full_queue_gives_the_message_back() {
+    let mut a = builder(0).send_queue(1 << 16).open().unwrap();
+    // Nobody lives there.
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    let payload = Bytes::from(vec![1; 1 << 15]);
+    a.send(NodeId(1), payload.clone()).unwrap();
+    a.send(NodeId(1), payload.clone()).unwrap();
+    let refused = a.send(NodeId(1), payload.clone()).unwrap_err();
+    assert!(refused.is_would_block(), "{refused}");
+    let Error::WouldBlock { to, message } = refused else { panic!("{refused}") };
+    assert_eq!((to, message.into_payload()), (NodeId(1), payload.clone()));
+    let late = a.send_timeout(NodeId(1), payload, Duration::from_millis(5)).unwrap_err();
+    assert!(late.is_would_block(), "{late}");
+}
+
+#[test]
+fn send_timeout_waits_for_room() {
+    let mut a = builder(0).send_queue(1 << 16).open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    common::introduce(&mut a, &mut b);
+    let to = b.id();
+    let receiver = std::thread::spawn(move || (0..100).for_each(|_| drop(take(&mut b))));
+    for _ in 0..100 {
+        a.send_timeout(to, vec![1; 1 << 15], LONG).unwrap();
+    }
+    a.flush(LONG).unwrap();
+    receiver.join().unwrap();
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let a = builder(0).open().unwrap();
+    let error = builder(1).listen(a.local_addr()).open().unwrap_err();
+    assert!(matches!(error, Error::AddressInUse { address } if address == a.local_addr()));
+    assert!(error.to_string().contains("another port"), "{error}");
+}
+
+#[test]
+fn foreign_addresses_cannot_be_listened_at() {
+    let address = "192.0.2.1:4000".parse().unwrap();
+    let error = builder(1).listen(address).plain_on_network().open().unwrap_err();
+    assert!(matches!(error, Error::Bind { .. }), "{error:?}");
+    assert!(error.to_string().contains("192.0.2.1:4000"), "{error}");
+}
+
+#[test]
+fn plain_mode_stays_on_loopback_unless_named() {
+    let everywhere = "0.0.0.0:0".parse().unwrap();
+    let error = builder(0).listen(everywhere).open().unwrap_err();
+    assert!(matches!(error, Error::PlainOnNetwork { .. }), "{error:?}");
+    assert!(error.to_string().contains("plain_on_network"), "{error}");
+    let far = "192.0.2.1:4000".parse().unwrap();
+    let mut book = AddressBook::new();
+    book.add(NodeId(7), far).unwrap();
+    assert!(matches!(builder(0).book(book.clone()).open(), Err(Error::PlainOnNetwork { address }) if address == far));
+    assert!(matches!(builder(0).open().unwrap().add_peer(NodeId(7), far), Err(Error::PlainOnNetwork { .. })));
+    let mut named = builder(0).listen(everywhere).plain_on_network().book(book).open().unwrap();
+    named.add_peer(NodeId(8), "192.0.2.2:4000".parse().unwrap()).unwrap();
+}
+
+#[test]
+fn a_bad_book_is_refused_with_file_and_line() {
+    let path = std::env::temp_dir().join(format!("suci-book-{}", std::process::id()));
+    let mut file = std::fs::File::create(&path).unwrap();
+    writeln!(file, "# comment\n0 127.0.0.1:4000\n1 nowhere").unwrap();
+    let error = Node::builder().id(NodeId(0)).book_file(&path).open().unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    let said = error.to_string();
+    assert!(said.starts_with(&format!("{}:3: ", path.display())), "{said}");
+    let error = Node::builder().id(NodeId(0)).book_file(&path).open().unwrap_err();
+    assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let error = builder(0).memory(5).open().unwrap_err();
+    assert!(error.to_string().contains("memory = 5"), "{error}");
+    assert!(matches!(builder(0).open_threads(2), Err(Error::Threads(2))));
+    let error = Node::builder().open().unwrap_err();
+    assert!(matches!(error, Error::Missing { .. }) && error.to_string().contains("SUCI_ID"), "{error}");
+}
+
+/// Sends `bytes` to the node from a stranger's socket and polls until they arrived.
+fn hit(node: &mut Node, bytes: &[u8]) -> suci::Counters {
+    let before = node.counters().unwrap().datagrams_in;
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.send_to(bytes, node.local_addr()).unwrap();
+    let end = std::time::Instant::now() + LONG;
+    while node.counters().unwrap().datagrams_in == before && std::time::Instant::now() < end {
+        node.poll(Duration::from_millis(10)).unwrap();
+    }
+    node.counters().unwrap()
+}
+
+#[test]
+fn f08_garbage_is_counted_and_harms_nobody() {
+    let (mut a, mut b) = pair();
+    // Version 1 (upper half of byte 0), everything else noise.
+    let mut noise = vec![0xA5; 200];
+    noise[0] = 0x10;
+    let counters = hit(&mut b, &noise);
+    assert_eq!(counters.malformed + counters.bad_checksum, 1, "{counters:?}");
+    // F09: an empty datagram, too.
+    assert_eq!(hit(&mut b, &[]).datagrams_in, 2);
+    a.send(b.id(), "still works").unwrap();
+    assert_eq!(&take(&mut b).payload[..], b"still works");
+}
+
+#[test]
+fn another_version_is_counted() {
+    let mut node = builder(0).open().unwrap();
+    let mut future = [0_u8; 64];
+    future[0] = 0xF0;
+    assert_eq!(hit(&mut node, &future).wrong_version, 1);
+}
