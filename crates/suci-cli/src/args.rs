@@ -301,7 +301,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 const MAX_SECONDS: f64 = 86_400.0;
 
 /// Longest payload that measurements send: what fits the library's default limit for one message.
-const MAX_SIZE: usize = 64 << 20;
+pub(crate) const MAX_SIZE: usize = 64 << 20;
 
 fn size(text: &str) -> Result<usize, String> {
     let remedy = || format!("write bytes from 1 to {MAX_SIZE}");

@@ -4,6 +4,7 @@ mod args;
 mod cat;
 mod error;
 mod node;
+mod perf;
 mod ping;
 mod run;
 mod stats;
@@ -20,7 +21,8 @@ fn main() -> ExitCode {
         Command::Run(args) => ("run", run::run(args)),
         Command::Ping(args) => ("ping", ping::run(args)),
         Command::Cat(args) => ("cat", cat::run(args)),
-        Command::Perf(_) | Command::Demo(_) => ("", Ok(ExitCode::FAILURE)),
+        Command::Perf(args) => ("perf", perf::run(args)),
+        Command::Demo(_) => ("demo", Ok(ExitCode::FAILURE)),
     };
     match done {
         Ok(status) => status,

@@ -1,0 +1,344 @@
+//! The side that measures.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use suci::{Bytes, Node, NodeId};
+
+use super::control::{Account, Contender, Control, Reply, Request, Round};
+use super::report::{Report, Series};
+use super::suci_wire::{self, Suci};
+use super::tcp::Tcp;
+use super::udp::Udp;
+use super::{fan, usage, work};
+use crate::args::{PerfArgs, Rival, Waiting, Workload};
+use crate::error::{Context, Failure, Result};
+use crate::node::{self, PERF};
+
+/// Before the first round of a series everyone goes this long unmeasured, to open windows and warm caches.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Where the servers are.
+pub(super) enum Place<'a> {
+    /// Named on the command line.
+    Network(&'a [SocketAddr]),
+    /// Started together with this process.
+    Launched(&'a [(NodeId, SocketAddr)]),
+}
+
+/// Measures everything that was asked for.
+pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
+    let mut client = Client::new(args, place)?;
+    let contenders = contenders(args);
+    if contenders.contains(&Contender::Tcp) {
+        client.connect_tcp()?;
+    }
+    let mut report = Report::new(args.json);
+    for workload in workloads(args, client.servers.len()) {
+        let sizes = if args.size.is_empty() {
+            vec![default_size(workload)]
+        } else {
+            args.size.clone()
+        };
+        for size in sizes {
+            for series in client.series(args, workload, size, &contenders)? {
+                report.print(&series).context("standard output")?;
+            }
+        }
+    }
+    client.close()
+}
+
+fn contenders(args: &PerfArgs) -> Vec<Contender> {
+    let mut contenders = vec![Contender::Suci];
+    for rival in &args.vs {
+        let contender = match rival {
+            Rival::Tcp => Contender::Tcp,
+            Rival::Udp => Contender::Udp,
+        };
+        if !contenders.contains(&contender) {
+            contenders.push(contender);
+        }
+    }
+    contenders
+}
+
+fn workloads(args: &PerfArgs, servers: usize) -> Vec<Workload> {
+    if !args.workload.is_empty() {
+        return args.workload.clone();
+    }
+    let mut all = vec![
+        Workload::PingPong,
+        Workload::Stream,
+        Workload::Rate,
+        Workload::RateLone,
+    ];
+    if servers > 1 {
+        all.push(Workload::Broadcast);
+    }
+    all
+}
+
+fn default_size(workload: Workload) -> usize {
+    match workload {
+        Workload::PingPong => 64,
+        Workload::Stream | Workload::Broadcast => 1 << 20,
+        Workload::Rate | Workload::RateLone => 32,
+    }
+}
+
+struct Server {
+    control: Control,
+    id: NodeId,
+    address: SocketAddr,
+    tcp: Option<Tcp>,
+}
+
+struct Client {
+    node: Node,
+    servers: Vec<Server>,
+    wait: Waiting,
+}
+
+impl Client {
+    fn new(args: &PerfArgs, place: Place<'_>) -> Result<Self> {
+        let (own_pin, server_pin) = args.pin.unzip();
+        if let Some(processor) = own_pin {
+            usage::pin(processor)?;
+        }
+        let wait = suci_wire::wait(args.wait);
+        let (node, known) = match place {
+            Place::Launched(known) => {
+                (node::builder(&args.node).wait(wait).open()?, known.to_vec())
+            }
+            Place::Network(addresses) => {
+                let first = addresses.first().copied();
+                let first = first.ok_or_else(|| Failure::new("no server: name its address"))?;
+                let mut node = node::caller(&args.node, first)?.wait(wait).open()?;
+                let known: Vec<_> = (PERF.0..)
+                    .map(NodeId)
+                    .zip(addresses.iter().copied())
+                    .collect();
+                for (id, address) in &known {
+                    node.add_peer(*id, *address)?;
+                }
+                (node, known)
+            }
+        };
+        let mut servers = Vec::new();
+        for (id, address) in known {
+            let mut control = Control::call(address)?;
+            let caller = node.id().0;
+            control.say(&Request::Hello {
+                node: id.0,
+                caller,
+                wait: args.wait,
+                pin: server_pin,
+            })?;
+            expect_ready(&mut control)?;
+            servers.push(Server {
+                control,
+                id,
+                address,
+                tcp: None,
+            });
+        }
+        Ok(Self {
+            node,
+            servers,
+            wait: args.wait,
+        })
+    }
+
+    fn connect_tcp(&mut self) -> Result<()> {
+        for server in &mut self.servers {
+            let stream = TcpStream::connect(server.address)
+                .context(format_args!("TCP {}", server.address))?;
+            server.control.say(&Request::Tcp)?;
+            expect_ready(&mut server.control)?;
+            server.tcp = Some(Tcp::new(stream, self.wait)?);
+        }
+        Ok(())
+    }
+
+    /// All rounds of one workload and size; one series for each contender that can take part.
+    fn series(
+        &mut self,
+        args: &PerfArgs,
+        workload: Workload,
+        size: usize,
+        contenders: &[Contender],
+    ) -> Result<Vec<Series>> {
+        let payload = work::payload(size);
+        let receivers = if workload == Workload::Broadcast {
+            self.servers.len()
+        } else {
+            1
+        };
+        let mut all = Vec::new();
+        for &contender in contenders {
+            if contender == Contender::Udp
+                && workload == Workload::PingPong
+                && !self.fits_datagram(size)?
+            {
+                eprintln!("suci perf: {size} B do not fit a datagram; no ping-pong by raw UDP");
+                continue;
+            }
+            let warm_up = WARM_UP.min(args.seconds);
+            self.round(contender, workload, &payload, warm_up)?;
+            all.push(Series::new(workload, contender, size, receivers));
+        }
+        for round in 0..args.rounds {
+            let count = all.len();
+            for turn in 0..count {
+                // There and back: whoever went last goes first, so that none always follows another.
+                let at = if round % 2 == 0 {
+                    turn
+                } else {
+                    count - 1 - turn
+                };
+                let Some(series) = all.get_mut(at) else {
+                    continue;
+                };
+                let (client, server) =
+                    self.round(series.contender, workload, &payload, args.seconds)?;
+                series.add(&client, &server);
+            }
+        }
+        Ok(all)
+    }
+
+    fn fits_datagram(&self, size: usize) -> Result<bool> {
+        let Some(server) = self.servers.first() else {
+            return Ok(false);
+        };
+        let wire = Udp::new(Udp::bind(server.address)?, server.address, self.wait)?;
+        Ok(size <= wire.room())
+    }
+
+    /// One turn of one contender: what this side counted, and what all servers did together.
+    fn round(
+        &mut self,
+        contender: Contender,
+        workload: Workload,
+        payload: &Bytes,
+        time: Duration,
+    ) -> Result<(Account, Account)> {
+        let receivers = if workload == Workload::Broadcast {
+            self.servers.len()
+        } else {
+            1
+        };
+        let mut sockets = Vec::new();
+        for server in self.servers.iter_mut().take(receivers) {
+            sockets.extend(begin(
+                server,
+                contender,
+                workload,
+                payload.len(),
+                self.wait,
+            )?);
+        }
+        let account = match contender {
+            Contender::Suci => self.suci_half(workload, payload, time)?,
+            Contender::Tcp => {
+                let wires = self
+                    .servers
+                    .iter_mut()
+                    .take(receivers)
+                    .filter_map(|server| server.tcp.as_mut());
+                fan::out(wires, workload, payload, time)?
+            }
+            Contender::Udp => fan::out(sockets.iter_mut(), workload, payload, time)?,
+        };
+        let mut theirs = Account::default();
+        for server in self.servers.iter_mut().take(receivers) {
+            fan::add(&mut theirs, &finish(server)?);
+        }
+        if contender != Contender::Udp && theirs.bytes != account.bytes {
+            let (arrived, sent, name) = (theirs.bytes, account.bytes, contender.name());
+            return Err(Failure::new(format!(
+                "{name}: {arrived} bytes arrived of {sent}: report this as a bug"
+            )));
+        }
+        Ok((account, theirs))
+    }
+
+    fn suci_half(
+        &mut self,
+        workload: Workload,
+        payload: &Bytes,
+        time: Duration,
+    ) -> Result<Account> {
+        let peers: Vec<NodeId> = self.servers.iter().map(|server| server.id).collect();
+        match (workload, peers.first()) {
+            (Workload::Broadcast, _) => fan::broadcast(&mut self.node, &peers, payload, time),
+            (_, Some(&peer)) => work::client(
+                &mut Suci {
+                    node: &mut self.node,
+                    peer,
+                },
+                workload,
+                payload,
+                time,
+            ),
+            (_, None) => Err(Failure::new("no server: name its address")),
+        }
+    }
+
+    fn close(mut self) -> Result<()> {
+        // Servers close their nodes when their control connection ends.
+        self.servers.clear();
+        Ok(self.node.close(node::CLOSING)?)
+    }
+}
+
+fn expect_ready(control: &mut Control) -> Result<()> {
+    match control.reply()? {
+        Reply::Ready => Ok(()),
+        other => Err(control.unexpected(&other)),
+    }
+}
+
+/// Asks for a round; a socket for raw UDP comes of it.
+fn begin(
+    server: &mut Server,
+    contender: Contender,
+    workload: Workload,
+    size: usize,
+    wait: Waiting,
+) -> Result<Option<Udp>> {
+    let socket = match contender {
+        Contender::Udp => Some(Udp::bind(server.address)?),
+        Contender::Suci | Contender::Tcp => None,
+    };
+    let port = |socket: &std::net::UdpSocket| socket.local_addr().map(|address| address.port());
+    let udp_port = socket
+        .as_ref()
+        .map(port)
+        .transpose()
+        .context("a raw UDP socket")?;
+    server.control.say(&Request::Round(Round {
+        contender,
+        workload,
+        size,
+        udp_port,
+    }))?;
+    match (server.control.reply()?, socket) {
+        (
+            Reply::Go {
+                udp_port: Some(port),
+            },
+            Some(socket),
+        ) => Udp::new(socket, SocketAddr::new(server.address.ip(), port), wait).map(Some),
+        (Reply::Go { udp_port: None }, None) => Ok(None),
+        (other, _) => Err(server.control.unexpected(&other)),
+    }
+}
+
+fn finish(server: &mut Server) -> Result<Account> {
+    match server.control.reply()? {
+        Reply::Done(account) => Ok(account),
+        other => Err(server.control.unexpected(&other)),
+    }
+}

@@ -1,0 +1,191 @@
+//! What client and server tell each other: one JSON object per line over TCP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::args::{Waiting, Workload};
+use crate::error::{Context, Failure, Result};
+
+/// Longest line taken from the other side.
+const LONGEST: u64 = 4096;
+
+/// How long a server may take to appear.
+const APPEAR: Duration = Duration::from_secs(10);
+
+/// How long either side waits for the other within a measurement.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Contender {
+    Suci,
+    Tcp,
+    Udp,
+}
+
+impl Contender {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Suci => "suci",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// What a client asks of a server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Request {
+    /// Open the node `node`, which waits so on that processor, for the node `caller`. Answered by
+    /// [`Reply::Ready`].
+    Hello {
+        node: u32,
+        caller: u32,
+        wait: Waiting,
+        pin: Option<usize>,
+    },
+    /// A further TCP connection of mine waits: it carries TCP's rounds. Answered by [`Reply::Ready`].
+    Tcp,
+    /// The next round. Answered by [`Reply::Go`], and after the round by [`Reply::Done`].
+    Round(Round),
+}
+
+/// One turn of one contender.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Round {
+    pub(super) contender: Contender,
+    pub(super) workload: Workload,
+    pub(super) size: usize,
+    /// Port of the client's socket, for raw UDP.
+    pub(super) udp_port: Option<u16>,
+}
+
+/// What a server answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reply {
+    Ready,
+    /// `udp_port`: of the server's socket, for raw UDP.
+    Go {
+        udp_port: Option<u16>,
+    },
+    Done(Account),
+    /// The server could not; why.
+    Failed(String),
+}
+
+/// What one side counted in one round.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Account {
+    /// Messages (of raw UDP: datagrams) received by a server, round trips or messages sent by a client.
+    pub(super) messages: u64,
+    /// Payload bytes of them.
+    pub(super) bytes: u64,
+    /// From the first message to the last.
+    pub(super) seconds: f64,
+    /// Processor time of the process.
+    pub(super) cpu_seconds: f64,
+    /// Packets that this side sent, acknowledgements included.
+    pub(super) packets: u64,
+}
+
+/// One end of the control connection.
+pub(super) struct Control {
+    input: BufReader<TcpStream>,
+    peer: SocketAddr,
+}
+
+impl Control {
+    /// Calls a server, which may still be starting.
+    pub(super) fn call(address: SocketAddr) -> Result<Self> {
+        let end = Instant::now() + APPEAR;
+        loop {
+            match TcpStream::connect(address) {
+                Ok(stream) => return Self::over(stream),
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+                Err(error) => {
+                    let remedy =
+                        format!("start `suci perf --listen {address}` there, check the firewall");
+                    return Err(Failure::new(format!(
+                        "no server at {address} (TCP): {error}; {remedy}"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// Talks over an accepted connection.
+    pub(super) fn over(stream: TcpStream) -> Result<Self> {
+        let peer = stream.peer_addr().context("the control connection")?;
+        stream.set_nodelay(true).context("the control connection")?;
+        Ok(Self {
+            input: BufReader::new(stream),
+            peer,
+        })
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Says `message`.
+    pub(super) fn say(&mut self, message: &impl Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(message).context("JSON")?;
+        line.push(b'\n');
+        self.input
+            .get_mut()
+            .write_all(&line)
+            .context(format_args!("telling {}", self.peer))
+    }
+
+    /// Waits for a message, for ever if `limit` is nothing; `None` when the other side hung up.
+    pub(super) fn hear<T: DeserializeOwned>(
+        &mut self,
+        limit: Option<Duration>,
+    ) -> Result<Option<T>> {
+        let peer = self.peer;
+        let what = || format!("hearing from {peer}");
+        self.input
+            .get_ref()
+            .set_read_timeout(limit)
+            .context(what())?;
+        let mut line = String::new();
+        let got = (&mut self.input)
+            .take(LONGEST)
+            .read_line(&mut line)
+            .context(what())?;
+        if got == 0 {
+            return Ok(None);
+        }
+        let remedy = "is it suci perf of the same release?";
+        let message = serde_json::from_str(&line);
+        message
+            .map(Some)
+            .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
+    }
+
+    /// The next reply of a server, which must come.
+    pub(super) fn reply(&mut self) -> Result<Reply> {
+        match self.hear(Some(PATIENCE))? {
+            Some(Reply::Failed(why)) => Err(Failure::new(format!("server {}: {why}", self.peer))),
+            Some(reply) => Ok(reply),
+            None => Err(Failure::new(format!(
+                "server {} has gone: see its error output",
+                self.peer
+            ))),
+        }
+    }
+
+    /// What a reply out of turn means.
+    pub(super) fn unexpected(&self, reply: &Reply) -> Failure {
+        Failure::new(format!(
+            "server {} said {reply:?} out of turn: use the same release",
+            self.peer
+        ))
+    }
+}

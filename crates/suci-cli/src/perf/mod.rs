@@ -1,0 +1,77 @@
+//! `suci perf`: how fast, beside plain TCP and raw UDP in the same run.
+//!
+//! A client and one or more servers agree over a plain TCP connection (`control`) what to run next; each
+//! contender then does the same `work` over its own `Wire`. Contenders take turns within a round, in
+//! alternating order, and medians over rounds are reported: what disturbs the machine for a moment
+//! disturbs all of them or is outvoted.
+
+mod client;
+mod control;
+mod fan;
+mod report;
+mod server;
+mod suci_wire;
+mod tcp;
+mod udp;
+mod usage;
+mod wire;
+mod work;
+
+use std::process::ExitCode;
+
+use suci::AddressBook;
+
+use crate::args::{PerfArgs, RunArgs, Workload};
+use crate::error::{Context, Failure, Result};
+
+/// Measures, or serves.
+pub(crate) fn run(args: &PerfArgs) -> Result<ExitCode> {
+    if let Some(address) = args.listen {
+        server::listen(args, address)?;
+    } else if !args.servers.is_empty() {
+        client::run(args, client::Place::Network(&args.servers))?;
+    } else if let Some(id) = std::env::var_os(suci::env::ID) {
+        launched(args, &id.to_string_lossy())?;
+    } else {
+        return launch(args);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Both sides on this machine: the same command under `suci run`.
+fn launch(args: &PerfArgs) -> Result<ExitCode> {
+    let program = std::env::current_exe().context("the path of suci itself")?;
+    let program = std::iter::once(program.into_os_string()).chain(std::env::args_os().skip(1));
+    let all = args.workload.is_empty() || args.workload.contains(&Workload::Broadcast);
+    let servers = if all { args.receivers } else { 1 };
+    crate::run::run(&RunArgs {
+        processes: servers.saturating_add(1),
+        tag_output: false,
+        kill_on_failure: true,
+        program: program.collect(),
+    })
+}
+
+/// Node 0 measures, the others serve.
+fn launched(args: &PerfArgs, id: &str) -> Result<()> {
+    let remedy = "suci run sets both SUCI_ID and SUCI_BOOK; unset SUCI_ID to measure without it";
+    let book = std::env::var_os(suci::env::BOOK)
+        .ok_or_else(|| Failure::new(format!("SUCI_BOOK is missing: {remedy}")))?;
+    let book = AddressBook::read(book)?;
+    let nodes: Vec<_> = book.iter().collect();
+    let own = nodes.iter().find(|(node, _)| node.to_string() == id);
+    let (own, address) =
+        own.ok_or_else(|| Failure::new(format!("SUCI_ID={id} is not in the book: {remedy}")))?;
+    let servers: Vec<_> = nodes
+        .iter()
+        .copied()
+        .filter(|(node, _)| node.0 != 0)
+        .collect();
+    match (own.0, servers.is_empty()) {
+        (0, true) => Err(Failure::new(
+            "one process alone measures nothing: suci run -n 2 or more",
+        )),
+        (0, false) => client::run(args, client::Place::Launched(&servers)),
+        _ => server::launched(args, *address),
+    }
+}

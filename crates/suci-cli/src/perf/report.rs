@@ -1,0 +1,281 @@
+//! What is printed: a table for people, JSON for programs.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::control::{Account, Contender};
+use crate::args::Workload;
+use crate::stats::Samples;
+
+/// All rounds of one contender in one workload and size.
+#[derive(Debug)]
+pub(super) struct Series {
+    workload: Workload,
+    pub(super) contender: Contender,
+    size: usize,
+    receivers: usize,
+    values: Vec<f64>,
+    client: Account,
+    server: Account,
+}
+
+/// One line of the output.
+#[derive(Debug, Serialize)]
+struct Row {
+    workload: Workload,
+    contender: Contender,
+    size: usize,
+    receivers: usize,
+    unit: &'static str,
+    median: f64,
+    min: f64,
+    max: f64,
+    rounds: usize,
+    /// Both sides, all rounds.
+    cpu_seconds: f64,
+    /// Sent by both sides in all rounds.
+    packets: u64,
+    /// Messages (or round trips) in all rounds.
+    messages: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets_per_round_trip: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets_per_message: Option<f64>,
+    /// In the direction of the messages alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages_per_packet: Option<f64>,
+}
+
+impl Series {
+    pub(super) fn new(
+        workload: Workload,
+        contender: Contender,
+        size: usize,
+        receivers: usize,
+    ) -> Self {
+        let (client, server) = (Account::default(), Account::default());
+        Self {
+            workload,
+            contender,
+            size,
+            receivers,
+            values: Vec::new(),
+            client,
+            server,
+        }
+    }
+
+    /// Counts a round in.
+    pub(super) fn add(&mut self, client: &Account, server: &Account) {
+        // A wire that loses messages is measured by what arrived.
+        let (account, seconds) = match self.contender {
+            Contender::Udp if self.workload != Workload::PingPong => (server, server.seconds),
+            _ => (client, client.seconds),
+        };
+        self.values.push(value(self.workload, account, seconds));
+        for (total, one) in [(&mut self.client, client), (&mut self.server, server)] {
+            let seconds = total.seconds + one.seconds;
+            super::fan::add(total, one);
+            total.seconds = seconds;
+        }
+    }
+
+    fn row(&self) -> Option<Row> {
+        let samples = Samples::new(self.values.clone())?;
+        let messages = match self.contender {
+            Contender::Udp if self.workload != Workload::PingPong => self.server.messages,
+            _ => self.client.messages,
+        };
+        let packets = self.client.packets.saturating_add(self.server.packets);
+        let trip = self.workload == Workload::PingPong;
+        let each = ratio(packets, messages);
+        Some(Row {
+            workload: self.workload,
+            contender: self.contender,
+            size: self.size,
+            receivers: self.receivers,
+            unit: unit(self.workload),
+            median: samples.median(),
+            min: samples.min(),
+            max: samples.max(),
+            rounds: samples.len(),
+            cpu_seconds: self.client.cpu_seconds + self.server.cpu_seconds,
+            packets,
+            messages,
+            packets_per_round_trip: each.filter(|_| trip),
+            packets_per_message: each.filter(|_| !trip),
+            messages_per_packet: ratio(messages, self.client.packets).filter(|_| !trip),
+        })
+    }
+}
+
+fn unit(workload: Workload) -> &'static str {
+    match workload {
+        Workload::PingPong => "us",
+        Workload::Stream | Workload::Broadcast => "Gbit/s",
+        Workload::Rate | Workload::RateLone => "messages/s",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn value(workload: Workload, account: &Account, seconds: f64) -> f64 {
+    let (messages, bytes) = (account.messages as f64, account.bytes as f64);
+    if messages == 0.0 || seconds <= 0.0 {
+        return 0.0;
+    }
+    match workload {
+        Workload::PingPong => seconds / messages * 1e6,
+        Workload::Stream | Workload::Broadcast => bytes * 8.0 / seconds / 1e9,
+        Workload::Rate | Workload::RateLone => messages / seconds,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn ratio(of: u64, to: u64) -> Option<f64> {
+    (to > 0).then(|| of as f64 / to as f64)
+}
+
+/// Prints rows as they come.
+pub(super) struct Report {
+    json: bool,
+    begun: bool,
+}
+
+impl Report {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, begun: false }
+    }
+
+    pub(super) fn print(&mut self, series: &Series) -> io::Result<()> {
+        let Some(row) = series.row() else {
+            return Ok(());
+        };
+        let mut out = io::stdout().lock();
+        if self.json {
+            serde_json::to_writer(&mut out, &row)?;
+            return writeln!(out);
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            writeln!(
+                out,
+                "{:<11}{:>9}  {:<10}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}",
+                "workload",
+                "bytes",
+                "contender",
+                "median",
+                "min",
+                "max",
+                "unit",
+                "cpu s",
+                "packets/msg"
+            )?;
+        }
+        writeln!(out, "{}", line(&row))
+    }
+}
+
+fn line(row: &Row) -> String {
+    let name = match row.workload {
+        Workload::PingPong => "ping-pong".to_owned(),
+        Workload::Stream => "stream".to_owned(),
+        Workload::Rate => "rate".to_owned(),
+        Workload::RateLone => "rate-lone".to_owned(),
+        Workload::Broadcast => format!("bcast 1:{}", row.receivers),
+    };
+    let contender = match row.contender {
+        Contender::Tcp => "tcp cubic",
+        other => other.name(),
+    };
+    let digits = |value: f64| match row.unit {
+        "messages/s" => format!("{value:.0}"),
+        _ => format!("{value:.2}"),
+    };
+    let each = row
+        .packets_per_round_trip
+        .or(row.packets_per_message)
+        .unwrap_or(f64::NAN);
+    format!(
+        "{name:<11}{:>9}  {contender:<10}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}",
+        row.size,
+        digits(row.median),
+        digits(row.min),
+        digits(row.max),
+        row.unit,
+        row.cpu_seconds,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::float_cmp)] // A test may panic; these quotients are exact.
+
+    use super::*;
+
+    fn account(messages: u64, bytes: u64, seconds: f64, packets: u64) -> Account {
+        Account {
+            messages,
+            bytes,
+            seconds,
+            cpu_seconds: 0.5,
+            packets,
+        }
+    }
+
+    #[test]
+    fn a_round_trip_is_counted_in_microseconds_and_packets() {
+        let mut series = Series::new(Workload::PingPong, Contender::Suci, 64, 1);
+        for seconds in [1.0, 2.0, 4.0] {
+            series.add(
+                &account(1000, 64_000, seconds, 1000),
+                &account(1000, 64_000, 0.0, 1000),
+            );
+        }
+        let row = series.row().unwrap();
+        assert_eq!((row.min, row.median, row.max), (1000.0, 2000.0, 4000.0));
+        assert_eq!(
+            (row.packets_per_round_trip, row.packets_per_message),
+            (Some(2.0), None)
+        );
+        assert_eq!(
+            (row.packets, row.messages, row.cpu_seconds),
+            (6000, 3000, 3.0)
+        );
+    }
+
+    #[test]
+    fn raw_udp_is_measured_by_what_arrived() {
+        let mut series = Series::new(Workload::Stream, Contender::Udp, 1000, 1);
+        series.add(
+            &account(100, 100_000_000, 1.0, 100),
+            &account(50, 50_000_000, 2.0, 0),
+        );
+        let row = series.row().unwrap();
+        assert_eq!((row.median, row.messages), (0.2, 50));
+    }
+
+    #[test]
+    fn rows_have_the_fields_that_programs_read() {
+        let mut series = Series::new(Workload::Rate, Contender::Tcp, 32, 1);
+        series.add(
+            &account(640, 20_480, 1.0, 10),
+            &account(640, 20_480, 0.0, 2),
+        );
+        let row = serde_json::to_value(series.row().unwrap()).unwrap();
+        assert_eq!(row["workload"], "rate");
+        assert_eq!(row["contender"], "tcp");
+        assert_eq!(row["unit"], "messages/s");
+        assert_eq!(row["messages_per_packet"], 64.0);
+        for field in [
+            "size",
+            "median",
+            "min",
+            "max",
+            "rounds",
+            "cpu_seconds",
+            "packets",
+        ] {
+            assert!(row[field].is_number(), "{field} in {row}");
+        }
+    }
+}

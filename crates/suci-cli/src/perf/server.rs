@@ -1,0 +1,189 @@
+//! The side that is measured against.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+use suci::{Accept, AddressBook, Node, NodeBuilder, NodeId};
+
+use super::control::{Contender, Control, PATIENCE, Reply, Request, Round};
+use super::suci_wire::{self, Suci};
+use super::tcp::Tcp;
+use super::udp::Udp;
+use super::{usage, work};
+use crate::args::{PerfArgs, Waiting};
+use crate::error::{Context, Failure, Result};
+use crate::node;
+
+/// Serves one client after the other, until interrupted.
+pub(super) fn listen(args: &PerfArgs, address: SocketAddr) -> Result<()> {
+    let listener = bind(address)?;
+    let address = listener.local_addr().context("the listening socket")?;
+    if !args.node.plain && !address.ip().to_canonical().is_loopback() {
+        return Err(suci::Error::PlainOnNetwork { address }.into());
+    }
+    eprintln!("suci perf: serving at {address} (UDP and TCP); Ctrl-C ends it");
+    loop {
+        let open = |id| {
+            node::builder(&args.node)
+                .id(id)
+                .listen(address)
+                .book(AddressBook::new())
+        };
+        if let Err(failure) = serve(&listener, open) {
+            eprintln!("suci perf: a measurement was broken off: {failure}");
+        }
+    }
+}
+
+/// Serves the node 0 of a launch.
+pub(super) fn launched(args: &PerfArgs, address: SocketAddr) -> Result<()> {
+    let listener = bind(address)?;
+    // The environment says which ID, book and socket.
+    serve(&listener, |_| node::builder(&args.node))
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let remedy = "stop whatever uses the port, or name an address of this machine and a free port";
+    TcpListener::bind(address).context(format_args!("TCP port of {address} ({remedy})"))
+}
+
+/// One client.
+fn serve(listener: &TcpListener, open: impl Fn(NodeId) -> NodeBuilder) -> Result<()> {
+    let (stream, _) = listener.accept().context("waiting for a client")?;
+    let mut control = Control::over(stream)?;
+    let done = Session::begin(listener, &mut control, open).and_then(|session| match session {
+        Some(mut session) => session.rounds(listener, &mut control),
+        None => Ok(()),
+    });
+    if let Err(failure) = &done {
+        // A client that is gone does not hear it, which is no further news.
+        let _ = control.say(&Reply::Failed(failure.to_string()));
+    }
+    done
+}
+
+/// What one client agreed upon.
+struct Session {
+    node: Node,
+    caller: NodeId,
+    wait: Waiting,
+    tcp: Option<Tcp>,
+}
+
+impl Session {
+    fn begin(
+        listener: &TcpListener,
+        control: &mut Control,
+        open: impl Fn(NodeId) -> NodeBuilder,
+    ) -> Result<Option<Self>> {
+        let (id, caller, wait, pin) = match control.hear(Some(PATIENCE))? {
+            Some(Request::Hello {
+                node,
+                caller,
+                wait,
+                pin,
+            }) => (NodeId(node), NodeId(caller), wait, pin),
+            Some(other) => return Err(Failure::new(format!("the client began with {other:?}"))),
+            None => return Ok(None),
+        };
+        if let Some(processor) = pin {
+            usage::pin(processor)?;
+        }
+        let node = open(id)
+            .accept(Accept::Anyone)
+            .wait(suci_wire::wait(wait))
+            .open()?;
+        let (udp, tcp) = (
+            node.local_addr(),
+            listener.local_addr().context("the listening socket")?,
+        );
+        if udp != tcp {
+            return Err(Failure::new(format!(
+                "UDP at {udp} but TCP at {tcp}: name one address for both"
+            )));
+        }
+        control.say(&Reply::Ready)?;
+        Ok(Some(Self {
+            node,
+            caller,
+            wait,
+            tcp: None,
+        }))
+    }
+
+    fn rounds(&mut self, listener: &TcpListener, control: &mut Control) -> Result<()> {
+        while let Some(request) = control.hear(None)? {
+            match request {
+                Request::Hello { .. } => return Err(Failure::new("the client began twice")),
+                Request::Tcp => {
+                    self.tcp = Some(Tcp::new(data_connection(listener, control)?, self.wait)?);
+                    control.say(&Reply::Ready)?;
+                }
+                Request::Round(round) => self.round(control, &round)?,
+            }
+        }
+        // The client has hung up: it is through, and closes its node by itself.
+        let _ = self.node.close(node::CLOSING);
+        Ok(())
+    }
+
+    fn round(&mut self, control: &mut Control, round: &Round) -> Result<()> {
+        if round.size > crate::args::MAX_SIZE {
+            return Err(Failure::new(format!(
+                "{} bytes were asked for, more than is possible",
+                round.size
+            )));
+        }
+        let payload = work::payload(round.size);
+        let account = match round.contender {
+            Contender::Suci => {
+                control.say(&Reply::Go { udp_port: None })?;
+                let mut wire = Suci {
+                    node: &mut self.node,
+                    peer: self.caller,
+                };
+                work::server(&mut wire, round.workload, &payload)?
+            }
+            Contender::Tcp => {
+                control.say(&Reply::Go { udp_port: None })?;
+                let wire = self
+                    .tcp
+                    .as_mut()
+                    .ok_or_else(|| Failure::new("a TCP round without a connection"))?;
+                work::server(wire, round.workload, &payload)?
+            }
+            Contender::Udp => {
+                let mut wire = self.udp(control, round)?;
+                work::server(&mut wire, round.workload, &payload)?
+            }
+        };
+        control.say(&Reply::Done(account))
+    }
+
+    fn udp(&self, control: &mut Control, round: &Round) -> Result<Udp> {
+        let port = round
+            .udp_port
+            .ok_or_else(|| Failure::new("a UDP round without a port"))?;
+        let remote = SocketAddr::new(control.peer().ip(), port);
+        let socket: UdpSocket = Udp::bind(remote)?;
+        let own = socket.local_addr().context("a raw UDP socket")?.port();
+        let wire = Udp::new(socket, remote, self.wait)?;
+        control.say(&Reply::Go {
+            udp_port: Some(own),
+        })?;
+        Ok(wire)
+    }
+}
+
+/// The client's second connection, which waits already.
+fn data_connection(listener: &TcpListener, control: &Control) -> Result<TcpStream> {
+    let (stream, peer) = listener
+        .accept()
+        .context("waiting for the client's second connection")?;
+    if peer.ip() == control.peer().ip() {
+        Ok(stream)
+    } else {
+        Err(Failure::new(format!(
+            "{peer} called during a measurement: one client at a time"
+        )))
+    }
+}

@@ -1,0 +1,125 @@
+//! Suci itself.
+
+use suci::{Bytes, Draft, Error, Event, Node, NodeId, Wait};
+
+use super::control::PATIENCE;
+use super::wire::{Mark, Received, Wire, touch};
+use crate::args::Waiting;
+use crate::error::{Failure, Result};
+use crate::node;
+
+/// How the library waits.
+pub(super) fn wait(wait: Waiting) -> Wait {
+    match wait {
+        Waiting::Block => Wait::Block,
+        Waiting::Spin => Wait::Spin(PATIENCE),
+    }
+}
+
+/// A node and one of its peers.
+pub(super) struct Suci<'a> {
+    pub(super) node: &'a mut Node,
+    pub(super) peer: NodeId,
+}
+
+fn draft(payload: &Bytes, mark: Mark) -> Draft {
+    Draft::new(payload.clone()).tag(u64::from(mark.number()))
+}
+
+/// Sends, waiting for room.
+pub(super) fn send(node: &mut Node, peer: NodeId, payload: &Bytes, mark: Mark) -> Result<()> {
+    match node.send_timeout(peer, draft(payload, mark), PATIENCE) {
+        Ok(_) => Ok(()),
+        Err(Error::WouldBlock { .. }) => Err(silent(node, peer)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends one payload to all, waiting for room where there is none.
+pub(super) fn send_to_all(
+    node: &mut Node,
+    peers: &[NodeId],
+    payload: &Bytes,
+    mark: Mark,
+) -> Result<()> {
+    for (peer, sent) in node.broadcast(peers, draft(payload, mark))? {
+        match sent {
+            Ok(_) => {}
+            Err(Error::WouldBlock { .. }) => send(node, peer, payload, mark)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// The next message of anybody, who and what.
+pub(super) fn recv(node: &mut Node, peer: NodeId) -> Result<(NodeId, Received)> {
+    let Some(message) = node.recv_timeout(PATIENCE)? else {
+        return Err(silent(node, peer)?);
+    };
+    let mark = u8::try_from(message.tag).ok().and_then(Mark::of);
+    let mark = mark.ok_or_else(|| {
+        Failure::new(format!(
+            "node {} sent what suci perf does not: use the same release",
+            message.from
+        ))
+    })?;
+    touch(&message.payload);
+    Ok((
+        message.from,
+        Received {
+            mark,
+            length: message.payload.len(),
+        },
+    ))
+}
+
+/// Packets handed to the network so far.
+pub(super) fn packets(node: &Node) -> Result<u64> {
+    Ok(node.counters()?.packets_out)
+}
+
+/// Why nothing moves.
+fn silent(node: &mut Node, peer: NodeId) -> Result<Failure> {
+    let why = node.events()?.into_iter().find_map(|event| match event {
+        Event::Ended { reason, .. } => Some(node::ended(reason)),
+        Event::Refused { reason, .. } => Some(node::refused(reason).to_owned()),
+        _ => None,
+    });
+    let why = why.unwrap_or_else(|| "check the firewall for UDP".to_owned());
+    Ok(Failure::new(format!(
+        "node {peer} was silent for {PATIENCE:?}: {why}"
+    )))
+}
+
+impl Wire for Suci<'_> {
+    fn send(&mut self, payload: &Bytes, mark: Mark) -> Result<()> {
+        send(self.node, self.peer, payload, mark)
+    }
+
+    fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
+        let mut sent = 0;
+        while sent < count {
+            let peer = self.peer;
+            let fill = |batch: &mut suci::Batch<'_>| {
+                let one = |_| batch.send(peer, draft(payload, Mark::Data));
+                (sent..count).map(one).take_while(Result::is_ok).count()
+            };
+            sent += self.node.batch(fill)?;
+            if sent < count {
+                // Full, or something worse that this will name.
+                send(self.node, self.peer, payload, Mark::Data)?;
+                sent += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self) -> Result<Option<Received>> {
+        Ok(Some(recv(self.node, self.peer)?.1))
+    }
+
+    fn packets(&mut self) -> Result<u64> {
+        packets(self.node)
+    }
+}

@@ -1,0 +1,72 @@
+//! What every contender can do.
+
+use suci::Bytes;
+
+use crate::error::Result;
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It is measured.
+    Data,
+    /// The client sends no more in this round.
+    Last,
+    /// The server has received everything.
+    Done,
+}
+
+impl Mark {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Data => 0,
+            Self::Last => 1,
+            Self::Done => 2,
+        }
+    }
+
+    pub(super) fn of(number: u8) -> Option<Self> {
+        [Self::Data, Self::Last, Self::Done]
+            .into_iter()
+            .find(|mark| mark.number() == number)
+    }
+}
+
+/// A message received, read byte by byte already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) mark: Mark,
+    /// Payload bytes.
+    pub(super) length: usize,
+}
+
+/// A way to carry messages between two processes.
+pub(super) trait Wire {
+    /// Sends a message at once; blocks while there is no room.
+    fn send(&mut self, payload: &Bytes, mark: Mark) -> Result<()>;
+
+    /// Sends `count` data messages as one batch.
+    fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
+        (0..count).try_for_each(|_| self.send(payload, Mark::Data))
+    }
+
+    /// The next message. Nothing if the wire may lose messages and none came for a while; one that loses
+    /// none fails when none came for [`PATIENCE`](super::control::PATIENCE).
+    fn recv(&mut self) -> Result<Option<Received>>;
+
+    /// Packets sent so far.
+    fn packets(&mut self) -> Result<u64>;
+
+    /// Whether it promises to deliver.
+    fn is_reliable(&self) -> bool {
+        true
+    }
+}
+
+/// Reads a message as a program would that uses it: every cache line once.
+pub(super) fn touch(payload: &[u8]) {
+    let sum = payload
+        .iter()
+        .step_by(64)
+        .fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    std::hint::black_box(sum);
+}

@@ -1,0 +1,136 @@
+//! The workloads, the same code for every contender.
+
+use std::time::{Duration, Instant};
+
+use suci::Bytes;
+
+use super::control::{Account, PATIENCE};
+use super::usage::cpu_seconds;
+use super::wire::{Mark, Wire};
+use crate::args::Workload;
+use crate::error::{Failure, Result};
+
+/// Messages per batch where batches are measured: several full packets, as a busy program would have.
+const BATCH: usize = 256;
+
+/// How often a wire that loses messages says its last word.
+const LAST_WORDS: u32 = 5;
+
+/// A payload of `size` bytes, different in every cache line.
+pub(super) fn payload(size: usize) -> Bytes {
+    let bytes = (0..size).map(|at| u8::try_from(at / 64 % 251).unwrap_or(0));
+    bytes.collect::<Vec<u8>>().into()
+}
+
+/// The client's half of a round, at least for `time`.
+pub(super) fn client<W: Wire>(
+    wire: &mut W,
+    workload: Workload,
+    payload: &Bytes,
+    time: Duration,
+) -> Result<Account> {
+    let (cpu, packets, begun) = (cpu_seconds(), wire.packets()?, Instant::now());
+    let end = begun + time;
+    let mut messages = 0;
+    while Instant::now() < end {
+        messages += match workload {
+            Workload::PingPong => round_trip(wire, payload)?,
+            Workload::Rate => {
+                wire.send_batch(payload, BATCH)?;
+                u64::try_from(BATCH).unwrap_or(0)
+            }
+            Workload::Stream | Workload::RateLone | Workload::Broadcast => {
+                wire.send(payload, Mark::Data)?;
+                1
+            }
+        };
+    }
+    // Round trips are over by now; a stream is when the other side has it all.
+    let (trips, trip_packets) = (begun.elapsed(), wire.packets()?);
+    part(wire)?;
+    let (time, packets_now) = match workload {
+        Workload::PingPong => (trips, trip_packets),
+        _ => (begun.elapsed(), wire.packets()?),
+    };
+    Ok(Account {
+        messages,
+        bytes: messages.saturating_mul(u64::try_from(payload.len()).unwrap_or(u64::MAX)),
+        seconds: time.as_secs_f64(),
+        cpu_seconds: cpu_seconds() - cpu,
+        packets: packets_now.saturating_sub(packets),
+    })
+}
+
+fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<u64> {
+    wire.send(payload, Mark::Data)?;
+    let begun = Instant::now();
+    loop {
+        match wire.recv()? {
+            Some(received) if received.mark == Mark::Data => return Ok(1),
+            Some(_) => {}
+            None if begun.elapsed() >= PATIENCE => return Err(nothing()),
+            None => wire.send(payload, Mark::Data)?,
+        }
+    }
+}
+
+/// Says that it was the last message, and hears that everything arrived.
+fn part<W: Wire>(wire: &mut W) -> Result<()> {
+    wire.send(&Bytes::new(), Mark::Last)?;
+    let begun = Instant::now();
+    loop {
+        match wire.recv()? {
+            Some(received) if received.mark == Mark::Done => return Ok(()),
+            Some(_) => {}
+            None if begun.elapsed() >= PATIENCE => return Err(nothing()),
+            None => wire.send(&Bytes::new(), Mark::Last)?,
+        }
+    }
+}
+
+fn nothing() -> Failure {
+    Failure::new(format!(
+        "raw UDP: nothing arrived for {PATIENCE:?}; check the firewall"
+    ))
+}
+
+/// The server's half.
+pub(super) fn server<W: Wire>(
+    wire: &mut W,
+    workload: Workload,
+    payload: &Bytes,
+) -> Result<Account> {
+    let (cpu, packets) = (cpu_seconds(), wire.packets()?);
+    let mut account = Account::default();
+    let mut first = None;
+    let mut heard = Instant::now();
+    loop {
+        match wire.recv()? {
+            Some(received) if received.mark == Mark::Data => {
+                if workload == Workload::PingPong {
+                    wire.send(payload, Mark::Data)?;
+                } else if !wire.is_reliable() {
+                    // Others are measured by their client, until it hears that all has arrived.
+                    heard = Instant::now();
+                    first.get_or_insert(heard);
+                }
+                account.messages += 1;
+                account.bytes = account
+                    .bytes
+                    .saturating_add(u64::try_from(received.length).unwrap_or(u64::MAX));
+            }
+            Some(received) if received.mark == Mark::Last => break,
+            Some(_) => {}
+            None if heard.elapsed() >= PATIENCE => return Err(nothing()),
+            None => {}
+        }
+    }
+    account.seconds = first.map_or(0.0, |first: Instant| (heard - first).as_secs_f64());
+    account.packets = wire.packets()?.saturating_sub(packets);
+    let copies = if wire.is_reliable() { 1 } else { LAST_WORDS };
+    for _ in 0..copies {
+        wire.send(&Bytes::new(), Mark::Done)?;
+    }
+    account.cpu_seconds = cpu_seconds() - cpu;
+    Ok(account)
+}
