@@ -495,6 +495,14 @@ fn a_lost_answer_and_a_repeated_request_are_answered_again() {
         reason: 8,
     };
     assert_eq!(polled(&mut inbox), [refuse]);
+    inbox.on_lost(&SentFrame::Cts {
+        channel: C0,
+        message: 0,
+    });
+    assert!(
+        polled(&mut inbox).is_empty(),
+        "the newest answer was not lost"
+    );
     inbox.on_lost(&refuse.frame().1);
     assert_eq!(polled(&mut inbox), [refuse]);
     inbox.on_rts(&rts(1, 2_000)).unwrap();
