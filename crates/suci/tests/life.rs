@@ -1,0 +1,130 @@
+//! Peers that are not there, not yet, silent, or merely busy.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{LONG, await_event, builder, introduce, take};
+use std::net::UdpSocket;
+use std::time::Duration;
+use suci::{Draft, EndReason, Error, Event, FaultSpec, NodeId, Outcome};
+
+const SILENCE: Duration = Duration::from_millis(300);
+
+#[test]
+fn f25_a_peer_that_is_not_there_harms_no_other_and_may_come_later() {
+    let place = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = place.local_addr().unwrap();
+    // From here on the port refuses.
+    drop(place);
+    let mut a = builder(0).open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    introduce(&mut a, &mut b);
+    a.add_peer(NodeId(2), address).unwrap();
+    a.send(NodeId(2), "early").unwrap();
+    for _ in 0..20 {
+        a.send(b.id(), "in between").unwrap();
+        take(&mut b);
+    }
+    let mut late = builder(2).listen(address).open().unwrap();
+    late.add_peer(a.id(), a.local_addr()).unwrap();
+    let flusher = std::thread::spawn(move || a.flush(LONG).map(|()| a));
+    assert_eq!(&take(&mut late).payload[..], b"early");
+    flusher.join().unwrap().unwrap();
+}
+
+#[test]
+fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
+    let mut a = builder(0).silence_timeout(SILENCE).give_up_after(2 * SILENCE).open().unwrap();
+    let mut b = builder(1).unattended().open().unwrap();
+    introduce(&mut a, &mut b);
+    a.send(b.id(), "heard").unwrap();
+    take(&mut b);
+    b.poll(Duration::ZERO).unwrap();
+    a.flush(LONG).unwrap();
+    a.events().unwrap();
+    // From here on nobody serves b.
+    a.send(b.id(), Draft::new("unheard").token(5)).unwrap();
+    assert_eq!(await_event(&mut a, |_| true), Event::Lost { node: b.id() });
+    let ended = await_event(&mut a, |_| true);
+    let Event::Ended { reason, outcomes, .. } = ended else { panic!("{ended:?}") };
+    assert_eq!(reason, EndReason::Silent);
+    let [outcome] = outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!((outcome.token, outcome.outcome), (5, Outcome::Unknown));
+}
+
+#[test]
+fn a_program_that_computes_is_served_and_not_lost() {
+    let mut a = builder(0).silence_timeout(SILENCE).open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    introduce(&mut a, &mut b);
+    // b's program never calls it again: its helper answers for it.
+    for round in 0..3 {
+        a.send(b.id(), Draft::new("for later").notify(round)).unwrap();
+        let event = await_event(&mut a, |e| !matches!(e, Event::Up { .. }));
+        assert!(matches!(event, Event::Delivered { token, .. } if token == round), "{event:?}");
+        a.recv_timeout(SILENCE).unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(&take(&mut b).payload[..], b"for later");
+    }
+}
+
+#[test]
+fn f23_both_open_at_once() {
+    for _ in 0..20 {
+        let (mut a, mut b) = common::pair();
+        a.send(b.id(), "from a").unwrap();
+        b.send(a.id(), "from b").unwrap();
+        assert_eq!(&take(&mut b).payload[..], b"from a");
+        assert_eq!(&take(&mut a).payload[..], b"from b");
+    }
+}
+
+#[test]
+fn f14_a_restarted_peer_is_a_new_session() {
+    let mut a = builder(0).silence_timeout(SILENCE).open().unwrap();
+    let mut b = builder(1).unattended().open().unwrap();
+    introduce(&mut a, &mut b);
+    a.send(b.id(), "first life").unwrap();
+    take(&mut b);
+    // As a process that was stopped for ever: no CLOSE leaves it, and its port stays taken.
+    std::mem::forget(b);
+    let mut b = builder(1).open().unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    b.send(a.id(), "second life").unwrap();
+    let thread = std::thread::spawn(move || {
+        let ended = await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
+        assert!(matches!(ended, Event::Ended { reason: EndReason::Restarted, .. }), "{ended:?}");
+        assert_eq!(&take(&mut a).payload[..], b"second life");
+        a.send(NodeId(1), "welcome back").unwrap();
+        a.flush(LONG).unwrap();
+    });
+    assert_eq!(&take(&mut b).payload[..], b"welcome back");
+    b.poll(Duration::ZERO).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn f31_everything_arrives_through_a_bad_network() {
+    let spec: FaultSpec = "loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,seed=7".parse().unwrap();
+    let mut a = builder(0).faults(spec.clone()).open().unwrap();
+    let mut b = builder(1).faults(spec).open().unwrap();
+    introduce(&mut a, &mut b);
+    let to = b.id();
+    let receiver = std::thread::spawn(move || {
+        for number in 0..300_u32 {
+            let message = take(&mut b);
+            assert_eq!(message.payload.len(), 5_000);
+            assert_eq!(message.payload[..4], number.to_le_bytes());
+        }
+        b
+    });
+    for number in 0..300_u32 {
+        let mut payload = vec![0; 5_000];
+        payload[..4].copy_from_slice(&number.to_le_bytes());
+        a.send_timeout(to, payload, LONG).unwrap();
+    }
+    a.flush(LONG).unwrap();
+    receiver.join().unwrap();
+    assert!(a.socket_counters().unwrap().faults.lost > 0);
+}

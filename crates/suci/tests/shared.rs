@@ -1,0 +1,274 @@
+//! Nodes served by a thread: blocking, timed, trying and async calls, back-pressure, ends.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{LONG, builder, shared_pair};
+use std::net::UdpSocket;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SharedNode};
+
+/// The first event that is `wanted`, which must come.
+fn await_event(node: &SharedNode, wanted: impl Fn(&Event) -> bool) -> Event {
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
+        if let Some(event) = node.event_timeout(LONG).unwrap()
+            && wanted(&event)
+        {
+            return event;
+        }
+    }
+    panic!("no such event");
+}
+
+/// Node 0 that knows node 1, where nobody answers.
+fn lonely(queue: u64) -> (SharedNode, UdpSocket) {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let a = builder(0).send_queue(queue).open_threads(1).unwrap();
+    a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    (a, nobody)
+}
+
+fn is_handle<T: Send + Sync + Clone + 'static>(_: &T) {}
+
+#[test]
+fn handles_go_everywhere() {
+    let (a, b) = shared_pair();
+    is_handle(&a);
+    let id = b.id();
+    let senders: Vec<_> = (0..4_u32).map(|channel| {
+        let a = a.clone();
+        std::thread::spawn(move || {
+            for number in 0..500_u32 {
+                let draft = Draft::new(number.to_le_bytes().to_vec()).channel(ChannelId(channel));
+                a.send_timeout(id, draft, LONG).unwrap();
+            }
+        })
+    }).collect();
+    let mut next = [0_u32; 4];
+    for _ in 0..2_000 {
+        let message = b.recv_timeout(LONG).unwrap().expect("a message");
+        let count = &mut next[message.channel.0 as usize];
+        assert_eq!(&message.payload[..], count.to_le_bytes());
+        *count += 1;
+    }
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    a.flush(LONG).unwrap();
+    assert_eq!(a.queue_len(id).unwrap(), (0, 0));
+    assert!(b.try_recv().unwrap().is_none());
+}
+
+#[test]
+fn a_request_and_its_reply_cost_two_packets_here_too() {
+    const ROUNDS: u64 = 2_000;
+    let (a, b) = shared_pair();
+    let id = b.id();
+    let echo = std::thread::spawn(move || {
+        for _ in 0..ROUNDS + 1 {
+            let message = b.recv().unwrap();
+            b.send(message.from, message.payload).unwrap();
+        }
+        b
+    });
+    let round = || {
+        a.send_copy(id, &[7; 64]).unwrap();
+        a.recv().unwrap();
+    };
+    round();
+    let before = a.counters().unwrap().packets_out;
+    (0..ROUNDS).for_each(|_| round());
+    let packets = a.counters().unwrap().packets_out - before;
+    echo.join().unwrap();
+    // An acknowledgement waits 2 ms for a reply to ride on: a loaded machine is late now and then.
+    assert!(packets >= ROUNDS && packets < ROUNDS + ROUNDS / 20, "{packets} packets");
+}
+
+#[test]
+fn one_full_peer_blocks_no_other() {
+    let (a, _nobody) = lonely(1 << 16);
+    let b = builder(2).open_threads(1).unwrap();
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    let mut accepted = 0;
+    let refused = loop {
+        match a.send(NodeId(1), vec![1; 1 << 10]) {
+            Ok(()) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 65, "the queue has a bound");
+    };
+    assert!(refused.is_would_block(), "{refused}");
+    assert_eq!(a.queue_len(NodeId(1)).unwrap(), (accepted, accepted << 10));
+    a.send(b.id(), "through").unwrap();
+    assert_eq!(&b.recv_timeout(LONG).unwrap().expect("a message").payload[..], b"through");
+    let late = a.send_timeout(NodeId(1), vec![1; 1 << 10], Duration::from_millis(5)).unwrap_err();
+    assert!(late.is_would_block(), "{late}");
+    let Err(Error::NotFlushed { peers }) = a.flush(Duration::from_millis(5)) else { panic!("flushed") };
+    assert_eq!(peers, [(NodeId(1), accepted)]);
+    // Giving the peer up makes room again, and tells what became of everything.
+    a.abandon(NodeId(1)).unwrap();
+    let ended = await_event(&a, |e| matches!(e, Event::Ended { .. }));
+    let Event::Ended { reason: EndReason::Abandoned, outcomes, .. } = ended else { panic!("{ended:?}") };
+    assert_eq!(outcomes.len() as u64, accepted);
+    a.send_timeout(NodeId(1), vec![1; 1 << 10], LONG).unwrap();
+}
+
+#[test]
+fn f18_a_program_that_takes_nothing_slows_its_sender_and_loses_nothing() {
+    const MESSAGES: u32 = 4_000;
+    let a = builder(0).send_queue(1 << 20).open_threads(1).unwrap();
+    let b = builder(1).memory(2 << 20).max_message(1 << 20).open_threads(1).unwrap();
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    let id = b.id();
+    let message = |number: u32| {
+        let mut payload = vec![0; 8_000];
+        payload[..4].copy_from_slice(&number.to_le_bytes());
+        payload
+    };
+    // 32 MB meet 2 MiB of memory, 4 MiB of ring and 1 MiB of queue: the sender is held up.
+    let mut sent = 0;
+    while a.send_timeout(id, message(sent), Duration::from_millis(200)).is_ok() {
+        sent += 1;
+        assert!(sent < MESSAGES, "nothing holds the sender up");
+    }
+    let sender = a.clone();
+    let rest = std::thread::spawn(move || {
+        for number in sent..MESSAGES {
+            sender.send_timeout(id, message(number), LONG).unwrap();
+        }
+    });
+    for number in 0..MESSAGES {
+        let message = b.recv_timeout(LONG).unwrap().expect("a message");
+        assert_eq!(message.payload[..4], number.to_le_bytes());
+    }
+    rest.join().unwrap();
+    a.flush(LONG).unwrap();
+    assert_eq!(b.socket_counters().unwrap().recv_drops, 0);
+}
+
+#[test]
+fn announced_messages_are_decided_by_any_handle() {
+    let (a, b) = (builder(0).open_threads(1).unwrap(), {
+        builder(1).memory(4 << 20).max_message(1 << 20).open_threads(1).unwrap()
+    });
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    let payload = Bytes::from(vec![5; 6 << 20]);
+    a.send(b.id(), payload.clone()).unwrap();
+    let incoming = await_event(&b, |e| matches!(e, Event::Incoming { .. }));
+    let Event::Incoming { node, channel, number, total, .. } = incoming else { panic!("filtered") };
+    assert_eq!(total, 6 << 20);
+    b.accept(node, channel, number, Some(vec![0; 6 << 20])).unwrap();
+    assert!(b.recv_timeout(LONG).unwrap().expect("the message").payload == payload);
+    assert!(matches!(b.refuse(node, channel, number, 1), Err(Error::Incoming(_))));
+}
+
+#[test]
+fn closing_wakes_everybody_and_leaves_what_had_arrived() {
+    let (a, b) = shared_pair();
+    a.send(b.id(), Draft::new("one").notify(1)).unwrap();
+    a.send(b.id(), "two").unwrap();
+    a.flush(LONG).unwrap();
+    let (waiting, begun) = mpsc::channel();
+    let receiver = {
+        let a = a.clone();
+        std::thread::spawn(move || {
+            waiting.send(()).unwrap();
+            a.recv()
+        })
+    };
+    begun.recv().unwrap();
+    a.close(LONG).unwrap();
+    assert!(matches!(receiver.join().unwrap(), Err(Error::Closed)));
+    assert!(matches!(a.send(b.id(), "x"), Err(Error::Closed)));
+    assert!(matches!(a.counters(), Err(Error::Closed)));
+    assert!(matches!(a.close(LONG), Err(Error::Closed)));
+    let mut kept = std::iter::from_fn(|| a.next_event().ok().flatten());
+    assert!(kept.any(|e| matches!(e, Event::Delivered { token: 1, .. })), "events stay");
+    // The other side: what had arrived comes before the end, even when it closes, too.
+    b.close(LONG).unwrap();
+    assert_eq!(&b.recv().unwrap().payload[..], b"one");
+    assert_eq!(&b.try_recv().unwrap().expect("a message").payload[..], b"two");
+    assert!(matches!(b.try_recv(), Err(Error::Closed)));
+}
+
+#[test]
+fn closing_names_those_who_did_not_get_everything() {
+    let (a, _nobody) = lonely(1 << 20);
+    a.send(NodeId(1), "to nobody").unwrap();
+    let error = a.close(Duration::from_millis(20)).unwrap_err();
+    assert!(matches!(&error, Error::NotFlushed { peers } if peers[..] == [(NodeId(1), 1)]), "{error:?}");
+}
+
+#[test]
+fn a_port_is_free_when_its_node_is_closed() {
+    let (a, _b) = shared_pair();
+    let address = a.local_addr();
+    a.close(LONG).unwrap();
+    builder(5).listen(address).open_threads(1).unwrap();
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+#[test]
+fn futures_run_under_tokio() {
+    const ROUNDS: u32 = 200;
+    let (a, b) = shared_pair();
+    let id = b.id();
+    runtime().block_on(async {
+        let echo = tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let message = b.recv_async().await.unwrap();
+                b.send_async(message.from, message.payload).await.unwrap();
+            }
+            b.flush_async().await.unwrap();
+        });
+        for round in 0..ROUNDS {
+            a.send_async(id, round.to_le_bytes().to_vec()).await.unwrap();
+            assert_eq!(a.recv_async().await.unwrap().payload[..], round.to_le_bytes());
+        }
+        a.flush_async().await.unwrap();
+        echo.await.unwrap();
+        assert_eq!(a.event_async().await.unwrap(), Event::Up { node: id });
+        a.close_async(LONG).await.unwrap();
+        assert!(matches!(a.recv_async().await, Err(Error::Closed)));
+    });
+}
+
+#[test]
+fn dropped_futures_lose_nothing() {
+    let (a, b) = shared_pair();
+    let id = b.id();
+    runtime().block_on(async {
+        for _ in 0..100 {
+            // Gives up long before anything arrives.
+            let nothing = tokio::time::timeout(Duration::from_micros(10), b.recv_async()).await;
+            assert!(nothing.is_err());
+        }
+        a.send_async(id, "after all").await.unwrap();
+        let message = tokio::time::timeout(LONG, b.recv_async()).await.expect("in time").unwrap();
+        assert_eq!(&message.payload[..], b"after all");
+    });
+}
+
+#[test]
+fn sending_waits_for_room_under_tokio() {
+    let (a, _nobody) = lonely(1 << 16);
+    runtime().block_on(async {
+        a.send_async(NodeId(1), vec![1; 1 << 16]).await.unwrap();
+        let full = tokio::time::timeout(Duration::from_millis(5), a.send_async(NodeId(1), "x")).await;
+        assert!(full.is_err(), "it waits");
+        let waiting = {
+            let a = a.clone();
+            tokio::spawn(async move { a.send_async(NodeId(1), "y").await })
+        };
+        tokio::task::yield_now().await;
+        a.abandon(NodeId(1)).unwrap();
+        tokio::time::timeout(LONG, waiting).await.expect("in time").unwrap().unwrap();
+    });
+}
