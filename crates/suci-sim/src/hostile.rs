@@ -78,6 +78,7 @@ impl Hostile {
         };
         if packet.bytes != bytes {
             packet.carries = Rc::new([]);
+            packet.fate.damaged = true;
         }
         packet.bytes = Bytes::from(bytes);
         if self.rng.chance(300_000) {

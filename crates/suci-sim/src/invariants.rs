@@ -24,6 +24,27 @@ pub fn audit(engine: &Engine, now: Instant) -> Result<(), Violation> {
     })
 }
 
+/// Packets that the engine dropped because it had them, or has no use for their connection.
+#[must_use]
+pub fn refused(engine: &Engine) -> u64 {
+    let counters = engine.counters();
+    counters.duplicates + counters.unknown_connection
+}
+
+/// A packet came a second time: it must have been dropped and counted (F10).
+///
+/// # Errors
+/// It was taken again.
+pub fn repeated(engine: &Engine, before: u64, order: u64) -> Result<(), Violation> {
+    if refused(engine) > before {
+        return Ok(());
+    }
+    broken(
+        Kind::Twice,
+        format!("packet {order} was taken a second time"),
+    )
+}
+
 /// A train must be what the kernel takes: equal segments except the last, and not too many.
 ///
 /// # Errors

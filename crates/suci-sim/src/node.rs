@@ -1,6 +1,6 @@
 //! One process: an engine, its socket, and a driver that keeps the driving contract.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -85,6 +85,10 @@ pub struct Process {
     pub unreachable: u32,
     /// When it first heard of which process.
     pub heard: BTreeMap<ProcId, Instant>,
+    /// Somebody who knows its connections' tags lies to it, once.
+    pub insider: bool,
+    /// DATA packets that the engine took, undamaged.
+    handed: BTreeSet<u64>,
     /// Link and session events, for scenario tests.
     pub log: Vec<(Instant, Event)>,
     max_segments: usize,
@@ -109,6 +113,8 @@ impl Process {
             busy_until: now,
             unreachable: 0,
             heard: BTreeMap::new(),
+            insider: false,
+            handed: BTreeSet::new(),
             log: Vec::new(),
             max_segments: SEGMENTS,
             blocked_until: now,
@@ -128,7 +134,7 @@ impl Process {
     ) -> Result<Option<Instant>, Violation> {
         let now = cx.now;
         self.engine.begin_turn(now);
-        let mut work = self.drain_socket(cx);
+        let mut work = self.drain_socket(cx)?;
         self.engine.handle_timeout(now);
         work += self.consume(cx, workload)?;
         workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
@@ -182,7 +188,7 @@ impl Process {
         }
     }
 
-    fn drain_socket(&mut self, cx: &mut Context<'_>) -> usize {
+    fn drain_socket(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
         let mut count = 0;
         while let Some((at, packet)) = self.socket.take(cx.now) {
             count += 1;
@@ -196,9 +202,47 @@ impl Process {
                 ecn: packet.ecn,
                 at,
             };
+            let data = packet.bytes.first() == Some(&tap::DATA) && !packet.fate.damaged;
+            let again = data && self.handed.contains(&packet.order);
+            let before = invariants::refused(&self.engine);
             self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
+            if again {
+                invariants::repeated(&self.engine, before, packet.order)?;
+            } else if data && invariants::refused(&self.engine) == before {
+                self.handed.insert(packet.order);
+            }
+            if self.insider && data && !again {
+                self.contradict(cx, &arrival, &packet);
+            }
         }
-        count
+        Ok(count)
+    }
+
+    /// A peer that breaks the protocol: bytes that arrived are sent again as others, in a packet
+    /// of its own that the real peer never sent. The first bytes must win (F07); the session ends
+    /// as soon as the acknowledgement of that packet reaches the real peer (F05).
+    fn contradict(&mut self, cx: &mut Context<'_>, arrival: &Arrival, packet: &Packet) {
+        const AHEAD: u64 = 400;
+        if !cx.oracle.is_part(&packet.carries) {
+            return;
+        }
+        let head = tap::head(&packet.bytes).filter(|head| head.number < u64::MAX - AHEAD);
+        let Some(head) = head else { return };
+        let mut body = packet.bytes.slice(tap::HEADER..).to_vec();
+        let Some(last) = body.last_mut() else { return };
+        *last = !*last;
+        let bytes = tap::forge(
+            tap::Head {
+                number: head.number + AHEAD,
+                ..head
+            },
+            &body,
+        );
+        cx.tally.hostile += 1;
+        self.insider = false;
+        cx.trace
+            .note(cx.now, 11, format_args!("process {} is lied to", self.id));
+        self.engine.handle_datagram(cx.now, arrival, &bytes);
     }
 
     /// Offers one message; its token comes back with the answer.

@@ -137,6 +137,8 @@ pub enum Step {
     Mtu(usize, bool),
     /// The attacker sends so many packets.
     Attack(u32),
+    /// Somebody who knows the tags of a place's connections lies to it once.
+    Insider(usize),
 }
 
 /// A whole run.

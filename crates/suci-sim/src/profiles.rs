@@ -44,10 +44,12 @@ pub enum Profile {
     Close,
     /// Somebody sends garbage, copies and forgeries.
     Hostile,
+    /// Little memory, slow readers, more data than fits.
+    Flow,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 15] = [
+pub const PROFILES: [(&str, Profile); 16] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -63,6 +65,7 @@ pub const PROFILES: [(&str, Profile); 15] = [
     ("huge", Profile::Huge),
     ("close", Profile::Close),
     ("hostile", Profile::Hostile),
+    ("flow", Profile::Flow),
 ];
 
 /// One seed in so many has 100 nodes when the seed chooses.
@@ -126,7 +129,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Big => 100,
         Profile::Incast if rng.chance(50_000) => 1_000,
         Profile::Incast => rng.index(64, 200),
-        Profile::Huge | Profile::Counters => rng.index(2, 4),
+        Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
         _ => rng.index(2, 9),
     });
     let mut run = base(seed, nodes.max(1), profile.name(), &mut rng);
@@ -137,6 +140,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Incast => incast(&mut run, &mut rng),
         Profile::Counters => counters(&mut run, &mut rng),
         Profile::Huge => huge(&mut run, &mut rng),
+        Profile::Flow => flow(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
     if run.faults.flip > 0 {
@@ -144,6 +148,11 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
             .iter_mut()
             .for_each(|config| config.payload_checksum = true);
     }
+    // Each session is promised 16 KiB at least, out of half the memory: a node that has less refuses peers.
+    let least = nodes as u64 * (64 << 10);
+    run.configs
+        .iter_mut()
+        .for_each(|config| config.memory = config.memory.max(least));
     run
 }
 
@@ -370,6 +379,7 @@ fn steps(run: &mut Options, kind: Profile, rng: &mut Rng) {
                 continue;
             }
             Profile::Close => close(place, other, rng),
+            _ if rng.chance(400_000) => Step::Insider(place),
             _ => Step::Attack(u32::try_from(rng.scale(10, 1_000)).unwrap_or(10)),
         };
         run.script.push((at, step));
@@ -492,5 +502,32 @@ fn huge(run: &mut Options, rng: &mut Rng) {
     if rng.chance(400_000) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(30_000);
+    }
+}
+
+fn flow(run: &mut Options, rng: &mut Rng) {
+    for config in &mut run.configs {
+        config.memory = 1 << 20;
+        config.max_message = 1 << 19;
+        config.rts_threshold = rng.pick(&[1 << 14, 256 << 10]);
+    }
+    run.traffic.fan_out = run.nodes.saturating_sub(1).max(1);
+    run.traffic.messages = u32::try_from(rng.range(100, 500)).unwrap_or(100);
+    run.traffic.burst = 100;
+    run.traffic.gap = Duration::from_millis(5);
+    run.traffic.sizes = vec![(50, 0, 500), (50, 5_000, 20_000)];
+    run.links.latency = run.links.latency.min(Duration::from_millis(5));
+    run.links.rate = None;
+    let period = rng.duration(Duration::from_micros(200), Duration::from_millis(20));
+    run.consumes = vec![Consume::Slow { period, count: 1 }];
+    for _ in 0..rng.range(1, 4) {
+        let place = rng.index(0, run.nodes);
+        let at = Duration::from_millis(rng.range(1, 2_000));
+        let time = rng.duration(Duration::from_millis(50), Duration::from_secs(5));
+        run.script.push((at, Step::StopConsuming(place, time)));
+    }
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(20_000);
     }
 }

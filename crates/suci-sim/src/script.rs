@@ -56,6 +56,7 @@ impl World {
                 self.network.links.mtu_announced = announced;
             }
             Step::Attack(count) => self.attack(count),
+            Step::Insider(place) => self.each_process(place, |process| process.insider = true),
         }
     }
 

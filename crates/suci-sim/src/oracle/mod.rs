@@ -174,10 +174,26 @@ impl fmt::Display for Record {
 #[derive(Debug, Default)]
 struct Stream {
     tokens: Vec<u64>,
-    /// Where the newest session's messages begin.
-    session_start: usize,
+    /// Where the messages of each session begin, the newest last. Programs may hear of several
+    /// ends at once, long after numbers began again.
+    sessions: Vec<usize>,
     /// The number of the first message there: 0 in a right engine.
     next_number: u64,
+}
+
+impl Stream {
+    /// Where the newest session's messages begin.
+    fn newest(&self) -> usize {
+        self.sessions.last().copied().unwrap_or(0)
+    }
+
+    /// Where the session after the one of that message begins, if there is one.
+    fn end_of_session(&self, position: usize) -> Option<usize> {
+        self.sessions
+            .iter()
+            .copied()
+            .find(|start| *start > position)
+    }
 }
 
 /// One process as the oracle knows it.
@@ -290,7 +306,7 @@ impl Oracle {
                 );
                 return broken(Kind::Order, text);
             }
-            stream.session_start = stream.tokens.len();
+            stream.sessions.push(stream.tokens.len());
         }
         stream.next_number = number + 1;
         let position = stream.tokens.len();
@@ -323,9 +339,7 @@ impl Oracle {
     pub fn identify(&self, from: ProcId, to: u32, part: Part) -> Option<Carried> {
         let stream = self.streams.get(&(from, to, part.channel))?;
         let offset = usize::try_from(part.number).ok()?;
-        let token = *stream
-            .tokens
-            .get(stream.session_start.checked_add(offset)?)?;
+        let token = *stream.tokens.get(stream.newest().checked_add(offset)?)?;
         Some(Carried {
             token,
             start: part.start,
@@ -371,6 +385,15 @@ impl Oracle {
                 }
             }
         }
+    }
+
+    /// Whether the last thing in a packet is part of a message that does not end there.
+    #[must_use]
+    pub fn is_part(&self, carries: &[Carried]) -> bool {
+        let last = carries
+            .last()
+            .and_then(|last| Some((last, self.record(last.token)?)));
+        last.is_some_and(|(last, record)| last.end < record.spec.length && last.end > last.start)
     }
 
     /// Bytes of payload that reached the library of a process and were not received by its

@@ -1,6 +1,6 @@
 //! Promises 3 and 4: what senders are told is true, once per message and in full.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{EndReason, Event, MessageOutcome, Outcome};
@@ -86,7 +86,8 @@ impl Oracle {
     ) -> Verdict {
         self.ended += 1;
         self.links.insert((process, node.0), Link::Idle);
-        let mut streams = BTreeSet::new();
+        // By channel, the last message of the session that is named.
+        let mut streams = BTreeMap::new();
         for outcome in outcomes {
             let MessageOutcome {
                 channel,
@@ -104,13 +105,9 @@ impl Oracle {
             if outcome == Outcome::Unknown {
                 self.check_unknown(token)?;
             }
-            // The stream's newest session is the one that ended if its messages are named.
-            let newest = self
-                .streams
-                .get(&(process, node.0, channel.0))
-                .zip(self.record(token));
-            if newest.is_some_and(|(stream, record)| record.position >= stream.session_start) {
-                streams.insert(channel.0);
+            if let Some(record) = self.record(token) {
+                let last = streams.entry(channel.0).or_insert(record.position);
+                *last = record.position.max(*last);
             }
         }
         self.inbound_ended(process, node.0);
@@ -127,15 +124,15 @@ impl Oracle {
         }
     }
 
-    /// Messages of the session that ended and that no outcome named. Those after the newest
-    /// restart of numbering may belong to the next session already, unless one of the same
-    /// stream was named just now; they are looked at when that one ends, or at the end.
+    /// Messages of the session that ended and that no outcome named: on every channel of which
+    /// some message was named, all up to where numbers began again. Those of other channels are
+    /// looked at when the run is over.
     fn check_unnamed(
         &mut self,
         process: ProcId,
         node: u32,
         reason: EndReason,
-        named: &BTreeSet<u32>,
+        named: &BTreeMap<u32, usize>,
     ) -> Verdict {
         let open = self.open.get(&(process, node)).cloned().unwrap_or_default();
         for token in open {
@@ -143,11 +140,14 @@ impl Oracle {
                 continue;
             };
             let channel = record.spec.channel;
-            let Some(stream) = self.streams.get(&(process, node, channel)) else {
+            let stream = self.streams.get(&(process, node, channel));
+            let Some((stream, last)) = stream.zip(named.get(&channel)) else {
                 continue;
             };
-            let older = record.position < stream.session_start;
-            if !older && !named.contains(&channel) {
+            if stream
+                .end_of_session(*last)
+                .is_some_and(|end| record.position >= end)
+            {
                 continue;
             }
             if record.spec.notify {
@@ -162,9 +162,11 @@ impl Oracle {
             }
             self.close(process, node, token, Fate::Silent);
         }
-        for channel in named {
-            if let Some(stream) = self.streams.get_mut(&(process, node, *channel)) {
-                stream.session_start = stream.tokens.len();
+        for (channel, last) in named {
+            if let Some(stream) = self.streams.get_mut(&(process, node, *channel))
+                && stream.end_of_session(*last).is_none()
+            {
+                stream.sessions.push(stream.tokens.len());
                 stream.next_number = 0;
             }
         }

@@ -369,3 +369,14 @@ fn events_out_of_turn_are_found() {
         "up twice"
     );
 }
+
+#[test]
+fn several_ends_heard_at_once_are_told_apart_by_their_numbers() {
+    let mut pair = Pair::new();
+    let first = pair.send(SPEC, 0);
+    let second = pair.send(SPEC, 0);
+    let third = pair.send(SPEC, 0);
+    pair.ended(&[(first, 0, Outcome::NotDelivered)]).unwrap();
+    pair.ended(&[(second, 0, Outcome::NotDelivered)]).unwrap();
+    pair.receive(&Pair::message(third, SPEC, 0)).unwrap();
+}
