@@ -3,7 +3,7 @@
 //! A mutex would do, but its word does not tell whether anybody took it lately, which the sleeping helper
 //! must know: here the word counts.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{UnsafeCell, hint, yield_now};
 use std::ops::{Deref, DerefMut};
 
@@ -14,6 +14,8 @@ const SPINS: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Cell<T> {
     word: AtomicU64,
+    /// Somebody naps until the word moves.
+    napping: AtomicBool,
     value: UnsafeCell<T>,
 }
 
@@ -24,12 +26,25 @@ unsafe impl<T: Send> Sync for Cell<T> {}
 
 impl<T> Cell<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { word: AtomicU64::new(0), value: UnsafeCell::new(value) }
+        let (word, napping) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { word, napping, value: UnsafeCell::new(value) }
     }
 
     /// Changes with every use; odd while somebody uses the value.
     pub(crate) fn word(&self) -> u64 {
-        self.word.load(Ordering::SeqCst)
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// Calls `sleep` if the word is still `word`, that of a user who sleeps, too. It is called off by
+    /// [`Taken::show_life`]: this sets the mark and then looks at the word, that moves the word and then
+    /// looks at the mark, with full fences between, so that one of them sees the other.
+    pub(crate) fn nap(&self, word: u64, sleep: impl FnOnce()) {
+        self.napping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.word() == word {
+            sleep();
+        }
+        self.napping.store(false, Ordering::Relaxed);
     }
 
     /// Takes the value if nobody has it.
@@ -73,9 +88,13 @@ pub(crate) struct Taken<'a, T> {
 }
 
 impl<T> Taken<'_, T> {
-    /// Shows whoever watches the word that the value is in use still.
-    pub(crate) fn show_life(&self) {
-        self.cell.word.fetch_add(2, Ordering::SeqCst);
+    /// Shows whoever watches the word that the value is in use still; `ring` wakes one who naps.
+    pub(crate) fn show_life(&self, ring: impl FnOnce()) {
+        self.cell.word.fetch_add(2, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.cell.napping.load(Ordering::Relaxed) {
+            ring();
+        }
     }
 }
 

@@ -29,7 +29,6 @@ pub(crate) struct Core {
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
     pub(crate) helper_bell: Bell,
-    pub(crate) helper_parked: AtomicBool,
     pub(crate) stop: AtomicBool,
 }
 
@@ -59,7 +58,6 @@ impl Core {
             socket,
             abandoned: AtomicBool::new(false),
             helper_bell,
-            helper_parked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         })
     }
@@ -119,10 +117,7 @@ pub(crate) struct Turn<'a> {
 impl Turn<'_> {
     /// A blocking call came back from its sleep: whoever watches for signs of life sees one.
     pub(crate) fn woke(&self) {
-        self.work.show_life();
-        if self.core.helper_parked.load(Ordering::SeqCst) {
-            self.core.helper_bell.ring();
-        }
+        self.work.show_life(|| self.core.helper_bell.ring());
     }
 
     /// Makes the descriptor readable exactly when a call would find something to do.

@@ -52,7 +52,8 @@ fn run(core: &Core) {
         let word = core.cell.word();
         match judge(seen, word) {
             Program::Active => {}
-            Program::Inside => wait_until_it_moves(core, word),
+            // It rings when it wakes up. An error ends the nap early, which costs one more look.
+            Program::Inside => core.cell.nap(word, || drop(sleep_alone(core, None))),
             Program::Away => {
                 if serve(core, word).is_err() {
                     // The program's next call meets the same error and reports it.
@@ -79,17 +80,6 @@ fn sleep_alone(core: &Core, limit: Option<Duration>) -> std::io::Result<()> {
         core.helper_bell.hush();
     }
     Ok(())
-}
-
-/// The program is in a call that sleeps. It rings when it comes back: `Turn::woke` moves the word and then
-/// looks at the mark, this sets the mark and then looks at the word, so one of them sees the other.
-fn wait_until_it_moves(core: &Core, word: u64) {
-    core.helper_parked.store(true, Ordering::SeqCst);
-    if core.cell.word() == word {
-        // An error ends the sleep early, which costs one more look.
-        let _ = sleep_alone(core, None);
-    }
-    core.helper_parked.store(false, Ordering::SeqCst);
 }
 
 /// Serves the node until the program is back. `word` is the one it left.

@@ -6,7 +6,7 @@ mod common;
 use common::{LONG, await_event, builder, introduce, take};
 use std::net::UdpSocket;
 use std::time::Duration;
-use suci::{Draft, EndReason, Error, Event, FaultSpec, NodeId, Outcome};
+use suci::{Draft, EndReason, Event, FaultSpec, NodeId, Outcome};
 
 const SILENCE: Duration = Duration::from_millis(300);
 

@@ -1,5 +1,6 @@
 //! What the handles of a node and its I/O thread share.
 
+use super::doze::Doze;
 use super::gate::Gate;
 use super::ring::Ring;
 use super::sleepers::Sleepers;
@@ -11,7 +12,7 @@ use crate::sys::Bell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
@@ -82,7 +83,7 @@ pub(super) struct Inner {
     pub(super) closing: AtomicBool,
     pub(super) done: AtomicBool,
     pub(super) done_ready: Sleepers,
-    pub(super) asleep: AtomicBool,
+    pub(super) doze: Doze,
     pub(super) bell: Bell,
     pub(super) handles: AtomicUsize,
     pub(super) thread: Mutex<Option<ThreadId>>,
@@ -128,7 +129,7 @@ impl Inner {
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
             done_ready: Sleepers::new(),
-            asleep: AtomicBool::new(false),
+            doze: Doze::new(),
             bell: Bell::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?,
             handles: AtomicUsize::new(1),
             thread: Mutex::new(None),
@@ -151,10 +152,7 @@ impl Inner {
 
     /// Wakes the thread if it sleeps. Call it after the change.
     pub(super) fn nudge(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            self.bell.ring();
-        }
+        self.doze.nudge(|| self.bell.ring());
     }
 
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed.

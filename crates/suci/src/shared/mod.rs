@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ring` | the bounded queue between threads |
 //! | `sleepers` | who waits, and the promise that nobody is forgotten |
+//! | `doze` | the same for the I/O thread, which sleeps on descriptors |
 //! | `gate` | how much is queued for one peer |
 //! | `inner` | what handles and thread share |
 //! | `thread` | the driver |
@@ -11,6 +12,7 @@
 
 mod asyncio;
 mod blocking;
+mod doze;
 mod gate;
 mod inner;
 mod reply;

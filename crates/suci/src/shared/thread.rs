@@ -244,16 +244,13 @@ impl Worker {
 
     /// Sleeps until something may have happened. Returns whether the socket should be looked at.
     fn sleep(&mut self) -> Result<bool, Error> {
-        let inner = &self.inner;
-        inner.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let refill = self.left_over && !inner.starved.load(Ordering::Relaxed);
-        if refill || !inner.commands.is_empty() || inner.closing.load(Ordering::Relaxed) {
-            inner.asleep.store(false, Ordering::Relaxed);
-            return Ok(true);
-        }
-        let ready = self.driver.sleep(Some(inner.bell.as_raw_fd()), Deadline::NEVER)?;
-        inner.asleep.store(false, Ordering::Relaxed);
+        let Self { inner, driver, left_over, .. } = self;
+        let idle = || {
+            let refill = *left_over && !inner.starved.load(Ordering::Relaxed);
+            !refill && inner.commands.is_empty() && !inner.closing.load(Ordering::Relaxed)
+        };
+        let sleep = || driver.sleep(Some(inner.bell.as_raw_fd()), Deadline::NEVER);
+        let Some(ready) = inner.doze.doze(idle, sleep).transpose()? else { return Ok(true) };
         if ready.rung {
             inner.bell.hush();
         }

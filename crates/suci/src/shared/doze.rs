@@ -1,0 +1,40 @@
+//! A thread that sleeps on descriptors, and those who give it work.
+//!
+//! It says that it sleeps, then looks once more for work; they leave work, then look whether it sleeps. With
+//! a full fence between the two steps on both sides one of them sees the other. Leaving work for a
+//! thread that is awake costs a fence and a load instead of a system call.
+
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// Whether the thread sleeps.
+#[derive(Debug)]
+pub(crate) struct Doze {
+    asleep: AtomicBool,
+}
+
+impl Doze {
+    pub(crate) fn new() -> Self {
+        Self { asleep: AtomicBool::new(false) }
+    }
+
+    /// Sleeps, if `idle` finds no work. Returns what `sleep` does, if it slept.
+    pub(crate) fn doze<T>(
+        &self,
+        idle: impl FnOnce() -> bool,
+        sleep: impl FnOnce() -> T,
+    ) -> Option<T> {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let slept = idle().then(sleep);
+        self.asleep.store(false, Ordering::Relaxed);
+        slept
+    }
+
+    /// Rings if the thread sleeps and nobody rang yet. Call it after leaving the work.
+    pub(crate) fn nudge(&self, ring: impl FnOnce()) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            ring();
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What `suci run` gives its processes: an ID, a book and a socket reserved before they started.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{LONG, builder, take};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+use suci::{Error, Node, NodeId};
+
+/// Tells `the_child` which part it plays.
+const ROLE: &str = "SUCI_TEST_ROLE";
+
+/// Runs this test binary's `the_child` with the variables; `socket` is inherited.
+fn child(role: &str, variables: &[(&str, &str)], socket: Option<&UdpSocket>) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "the_child", "--nocapture"]).env(ROLE, role);
+    command.envs(variables.iter().copied());
+    if let Some(fd) = socket.map(AsRawFd::as_raw_fd) {
+        // SAFETY: fcntl may be called between fork and exec.
+        unsafe { command.pre_exec(move || {
+            libc::fcntl(fd, libc::F_SETFD, 0);
+            Ok(())
+        }) };
+        command.env("SUCI_FD", fd.to_string());
+    }
+    command
+}
+
+fn succeeded(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}{said}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_child() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("greet") => greet(),
+        Ok("refuse") => {
+            let error = Node::from_env().unwrap_err();
+            let expected = std::env::var("EXPECTED").unwrap();
+            assert!(error.to_string().contains(&expected), "{error}");
+        }
+        // Started as an ordinary test: nothing to do.
+        _ => {}
+    }
+}
+
+fn greet() {
+    let fd: i32 = std::env::var("SUCI_FD").unwrap().parse().unwrap();
+    let mut node = Node::from_env().unwrap();
+    assert_eq!(node.id(), NodeId(1));
+    // SAFETY: asks for the flags of an open descriptor.
+    assert_eq!(unsafe { libc::fcntl(fd, libc::F_GETFD) }, libc::FD_CLOEXEC);
+    // A second node of the same name finds the socket taken, by the first.
+    assert!(matches!(Node::from_env(), Err(Error::AddressInUse { .. })));
+    assert_eq!(suci::env::size().unwrap(), Some(2));
+    node.send(NodeId(0), "from the child").unwrap();
+    assert_eq!(&take(&mut node).payload[..], b"seen");
+    node.close(LONG).unwrap();
+}
+
+#[test]
+fn a_child_finds_its_id_book_and_socket() {
+    let reserved = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = reserved.local_addr().unwrap();
+    let mut parent = builder(0).open().unwrap();
+    parent.add_peer(NodeId(1), address).unwrap();
+    let path = std::env::temp_dir().join(format!("suci-env-{}", std::process::id()));
+    std::fs::write(&path, format!("0 {}\n1 {address}\n", parent.local_addr())).unwrap();
+    let variables = [("SUCI_ID", "1"), ("SUCI_SIZE", "2"), ("SUCI_BOOK", path.to_str().unwrap())];
+    let mut child = child("greet", &variables, Some(&reserved));
+    let running = std::thread::spawn(move || child.output().unwrap());
+    // Arrives although the child had not begun when its address was known.
+    let message = take(&mut parent);
+    assert_eq!((message.from, &message.payload[..]), (NodeId(1), &b"from the child"[..]));
+    drop(reserved);
+    parent.send(NodeId(1), "seen").unwrap();
+    parent.flush(LONG).unwrap();
+    succeeded(&running.join().unwrap());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn wrong_variables_are_named() {
+    for (name, value, expected) in [
+        ("SUCI_ID", "seven", "SUCI_ID=seven: "),
+        ("SUCI_BOOK", "/nonexistent/book", "/nonexistent/book"),
+        ("SUCI_FD", "1000", "SUCI_FD=1000: no UDP socket is open there"),
+        ("SUCI_FD", "0", "SUCI_FD=0: "),
+    ] {
+        let mut command = child("refuse", &[("SUCI_ID", "1"), (name, value), ("EXPECTED", expected)], None);
+        succeeded(&command.output().unwrap());
+    }
+    let mut command = child("refuse", &[("EXPECTED", "the node ID is missing")], None);
+    succeeded(&command.env_remove("SUCI_ID").output().unwrap());
+}

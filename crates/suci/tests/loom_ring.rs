@@ -1,0 +1,198 @@
+//! Every interleaving of the lock-free parts, by loom. Run with `RUSTFLAGS="--cfg loom"`.
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![allow(dead_code, reason = "every part is included whole")]
+
+#[path = "../src/cell.rs"]
+mod cell;
+#[path = "../src/shared/doze.rs"]
+mod doze;
+#[path = "../src/shared/ring.rs"]
+mod ring;
+#[path = "../src/shared/sleepers.rs"]
+mod sleepers;
+#[path = "../src/sync.rs"]
+mod sync;
+
+use cell::Cell;
+use doze::Doze;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::thread;
+use ring::Ring;
+use sleepers::Sleepers;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// As loom advises for models with more than two threads: what needs more preemptions than this is
+/// found with this many, too, in all known cases.
+fn bounded(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+#[test]
+fn what_two_threads_push_is_popped_once_and_in_their_order() {
+    bounded(|| {
+        let ring = Arc::new(Ring::new(2));
+        let pushers: Vec<_> = [10, 20].map(|base| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                for number in [base, base + 1] {
+                    while ring.push(Box::new(number)).is_err() {
+                        thread::yield_now();
+                    }
+                }
+            })
+        }).into_iter().collect();
+        let mut popped = Vec::new();
+        while popped.len() < 4 {
+            match ring.pop() {
+                Some(number) => popped.push(*number),
+                None => thread::yield_now(),
+            }
+        }
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+        assert!(ring.pop().is_none() && ring.is_empty());
+        for base in [10, 20] {
+            let theirs: Vec<i32> = popped.iter().copied().filter(|n| n / 10 == base / 10).collect();
+            assert_eq!(theirs, [base, base + 1]);
+        }
+    });
+}
+
+#[test]
+fn two_threads_pop_different_values() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(2));
+        ring.push(1).unwrap();
+        ring.push(2).unwrap();
+        assert_eq!(ring.push(3), Err(3), "full");
+        let other = Arc::clone(&ring);
+        let popper = thread::spawn(move || other.pop());
+        let mine = ring.pop();
+        let theirs = popper.join().unwrap();
+        let mut both = [mine.unwrap(), theirs.unwrap()];
+        both.sort_unstable();
+        assert_eq!(both, [1, 2]);
+    });
+}
+
+#[test]
+fn what_is_left_in_the_ring_is_dropped_once() {
+    struct Counted(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    loom::model(|| {
+        let drops = std::sync::Arc::default();
+        let ring = Arc::new(Ring::new(2));
+        let (other, counted) = (Arc::clone(&ring), Counted(std::sync::Arc::clone(&drops)));
+        let pusher = thread::spawn(move || drop(other.push(counted)));
+        drop(ring.pop());
+        pusher.join().unwrap();
+        drop(ring);
+        assert_eq!(drops.load(std::sync::atomic::Ordering::Relaxed), 1);
+    });
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn a_sleeper_is_never_forgotten() {
+    loom::model(|| {
+        let shared = Arc::new((Sleepers::new(), AtomicBool::new(false)));
+        let other = Arc::clone(&shared);
+        let waker = thread::spawn(move || {
+            other.1.store(true, Ordering::Relaxed);
+            other.0.wake();
+        });
+        let me: Waker = std::sync::Arc::new(Unpark(thread::current())).into();
+        let mut cx = Context::from_waker(&me);
+        let look = || match shared.1.load(Ordering::Relaxed) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        };
+        // A lost wake-up would park for ever, which loom reports as a deadlock.
+        while shared.0.poll(&mut cx, look).is_pending() {
+            thread::park();
+        }
+        waker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_dozing_thread_gets_its_work() {
+    loom::model(|| {
+        let shared = Arc::new((Doze::new(), Ring::new(2)));
+        let other = Arc::clone(&shared);
+        let worker = thread::spawn(move || {
+            loop {
+                if other.1.pop().is_some() {
+                    return;
+                }
+                other.0.doze(|| other.1.is_empty(), thread::park);
+            }
+        });
+        let sleeper = worker.thread().clone();
+        shared.1.push(7).unwrap();
+        shared.0.nudge(|| sleeper.unpark());
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_cell_has_one_user_at_a_time() {
+    loom::model(|| {
+        let cell = Arc::new(Cell::new(0));
+        let threads: Vec<_> = (0..2).map(|_| {
+            let cell = Arc::clone(&cell);
+            // loom itself reports two that touch the value at once.
+            thread::spawn(move || *cell.take() += 1)
+        }).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!((*cell.take(), cell.word()), (2, 5));
+    });
+}
+
+#[test]
+fn a_watcher_takes_the_cell_only_if_nobody_was_there() {
+    loom::model(|| {
+        let cell = Arc::new(Cell::new(0));
+        let uses = Arc::new(AtomicUsize::new(0));
+        let (other, theirs) = (Arc::clone(&cell), Arc::clone(&uses));
+        let user = thread::spawn(move || {
+            *other.take() += 1;
+            theirs.fetch_add(1, Ordering::Relaxed);
+        });
+        let seen = cell.word();
+        if let Some(value) = cell.take_at(seen) {
+            assert_eq!(*value as u64 * 2, seen, "as it was when the word was read");
+        }
+        user.join().unwrap();
+        assert_eq!(*cell.take(), 1);
+    });
+}
+
+#[test]
+fn a_napping_watcher_is_woken_by_signs_of_life() {
+    loom::model(|| {
+        let cell = Arc::new(Cell::new(()));
+        let taken = cell.take();
+        let word = cell.word();
+        let other = Arc::clone(&cell);
+        let watcher = thread::spawn(move || other.nap(word, thread::park));
+        let sleeper = watcher.thread().clone();
+        taken.show_life(|| sleeper.unpark());
+        drop(taken);
+        watcher.join().unwrap();
+    });
+}
