@@ -317,7 +317,6 @@ impl Engine {
     pub(super) fn attempt_packet(&mut self, now: Instant, key: usize) {
         let token = self.shared.random();
         let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(address) = peer.address else { return };
         let Some(attempt) = &mut peer.attempt else { return };
         if attempt.opening.next_at() > now {
             return;
@@ -332,7 +331,8 @@ impl Engine {
             Phase::Init(bytes) => bytes.clone(),
         };
         attempt.opening.sent(now);
-        self.shared.reply(address, bytes);
+        let to = attempt.to;
+        self.shared.reply(to, bytes);
     }
 
     /// The peer entry of `node`, made if there is none.

@@ -75,7 +75,7 @@ impl Engine {
         }
         if let Some(key) = self.peer_key(node) {
             if let Some(peer) = self.peers.get_mut(key) {
-                peer.address = Some(address);
+                peer.book = Some(address);
             }
             return Ok(());
         }

@@ -51,8 +51,10 @@ pub(crate) struct Peer {
     pub(crate) node: NodeId,
     /// Its place in the engine.
     pub(crate) key: usize,
-    /// Where to look for it: from the book, or where it was last heard.
-    pub(crate) address: Option<SocketAddr>,
+    /// Where the book says it is.
+    pub(crate) book: Option<SocketAddr>,
+    /// Where it was last heard.
+    pub(crate) heard_at: Option<SocketAddr>,
     pub(crate) session: Session,
     pub(crate) connection: Option<Connection>,
     /// The session is over, but its connection answers repeated CLOSEs until then.
@@ -121,14 +123,15 @@ impl Peer {
     pub(crate) fn new(
         node: NodeId,
         key: usize,
-        address: Option<SocketAddr>,
+        book: Option<SocketAddr>,
         now: Instant,
         shared: &Shared,
     ) -> Self {
         Self {
             node,
-            address,
             key,
+            book,
+            heard_at: None,
             session: new_session(shared),
             connection: None,
             lingering: None,
@@ -172,6 +175,10 @@ impl Peer {
     fn hear(&mut self, now: Instant, shared: &mut Shared) {
         if self.lingering.is_none() && self.life.hear(now) {
             self.last_refusal = None;
+            if self.attempt.as_ref().is_some_and(Attempt::is_asking) {
+                // It was made because the peer was lost.
+                self.drop_attempt(shared);
+            }
             self.up_to_tell = true;
             self.say_farewell(shared);
         }
@@ -353,7 +360,15 @@ impl Peer {
 
     /// Where the peer is believed to be.
     pub(crate) fn path_address(&self) -> Option<SocketAddr> {
-        self.connection.as_ref().map_or(self.address, |c| Some(c.path.address()))
+        self.connection.as_ref().map_or(self.heard_at.or(self.book), |c| Some(c.path.address()))
+    }
+
+    /// Where an attempt goes: to the path while it is good, else where the book says.
+    pub(super) fn door(&self) -> Option<SocketAddr> {
+        match &self.connection {
+            Some(connection) if self.life.link() == Link::Up => Some(connection.path.address()),
+            _ => self.book.or(self.heard_at),
+        }
     }
 
     /// What is known of it now.

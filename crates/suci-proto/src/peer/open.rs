@@ -19,6 +19,8 @@ const INITIAL_RTT: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) opening: Opening,
+    /// Where it goes.
+    pub(crate) to: SocketAddr,
     /// From INIT on.
     offer: Option<Offer>,
 }
@@ -45,20 +47,27 @@ pub(crate) struct Accepted {
     pub(crate) bytes: Vec<u8>,
 }
 
+impl Attempt {
+    /// Whether it waits for a cookie.
+    pub(crate) fn is_asking(&self) -> bool {
+        *self.opening.phase() == Phase::Hello
+    }
+}
+
 impl Peer {
     /// Begins to open a connection unless that is under way.
     pub(crate) fn open(&mut self, now: Instant, token: u64) {
-        if self.attempt.is_none() && self.address.is_some() {
-            self.attempt = Some(Attempt { opening: Opening::new(token, now), offer: None });
+        if self.attempt.is_none()
+            && let Some(to) = self.door()
+        {
+            self.attempt = Some(Attempt { opening: Opening::new(token, now), to, offer: None });
             self.life.connecting();
         }
     }
 
     /// Whether an attempt of ours waits for a cookie with this token.
     pub(crate) fn awaits_cookie(&self, token: u64) -> bool {
-        self.attempt.as_ref().is_some_and(|a| {
-            a.opening.token() == token && *a.opening.phase() == Phase::Hello
-        })
+        self.attempt.as_ref().is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
     /// The peer refused the attempt with this token: another begins later.
@@ -67,7 +76,7 @@ impl Peer {
         if ours {
             self.drop_attempt(shared);
             let opening = Opening::later(shared.random(), now);
-            self.attempt = Some(Attempt { opening, offer: None });
+            self.attempt = self.door().map(|to| Attempt { opening, to, offer: None });
         }
         ours
     }
@@ -290,7 +299,7 @@ impl Peer {
             connection.previous = Some(old.grant);
         }
         self.lingering = None;
-        self.address = Some(address);
+        self.heard_at = Some(address);
         self.session.outbox.set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
         self.connection = Some(connection);
@@ -319,7 +328,7 @@ impl Peer {
             self.catch_up(now, accept, shared);
             return true;
         }
-        let Some(Attempt { opening, offer: Some(offer) }) = self.attempt.take() else {
+        let Some(Attempt { opening, offer: Some(offer), .. }) = self.attempt.take() else {
             return false;
         };
         let Offer { local, mut beginning, epoch, window, sent_at, .. } = offer;

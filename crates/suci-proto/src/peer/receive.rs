@@ -130,7 +130,7 @@ impl Peer {
     fn on_response(&mut self, nonce: u64) {
         let Some(connection) = &mut self.connection else { return };
         if connection.path.on_response(nonce) {
-            self.address = Some(connection.path.address());
+            self.heard_at = Some(connection.path.address());
             connection.congestion.on_path_changed(connection.mtu.current());
         }
     }

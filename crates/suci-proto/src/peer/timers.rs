@@ -123,7 +123,12 @@ impl Peer {
     fn judge_silence(&mut self, now: Instant, shared: &mut Shared) {
         match self.life.judge(now, Self::patience(shared)) {
             Verdict::Patience => {}
-            Verdict::Lost => shared.events.push_back(Event::Lost { node: self.node }),
+            Verdict::Lost => {
+                shared.events.push_back(Event::Lost { node: self.node });
+                // It may have started anew where the book says, and know nothing of this connection.
+                let token = shared.random();
+                self.open(now, token);
+            }
             Verdict::GiveUp => self.end(now, EndReason::Silent, shared),
         }
     }
