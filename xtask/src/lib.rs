@@ -2,6 +2,7 @@
 //! [`netns`] and [`exec`].
 
 pub mod ci;
+pub mod demo;
 pub mod error;
 pub mod exec;
 pub mod faults;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
-use xtask::{Result, ci, faults, fuzz, layers, mutants, perf, planted, show};
+use xtask::{Result, ci, demo, faults, fuzz, layers, mutants, perf, planted, show};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -43,6 +43,8 @@ enum Chore {
     },
     /// The release build of `suci perf` beside TCP and raw UDP, between two namespaces
     Bench,
+    /// Messages from all to all, a file to everybody, figures beside TCP (needs a release build)
+    Demo,
     /// Mutation tests of recovery, credit and reassembly
     Mutants,
     /// What a capability must show, measured now
@@ -78,6 +80,7 @@ fn run(chore: Chore) -> Result<()> {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())
         }
         Chore::Bench => perf::bench(),
+        Chore::Demo => demo::run(),
         Chore::Mutants => mutants::check(),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
         Chore::Pair { loss, rate } => pair(loss, rate),

@@ -251,7 +251,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Messages from each to each
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 300)]
     pub(crate) messages: u64,
     /// A file that node 0 broadcasts to the others
     #[arg(long, requires = "into")]

@@ -2,6 +2,7 @@
 
 mod args;
 mod cat;
+mod demo;
 mod error;
 mod node;
 mod perf;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         Command::Ping(args) => ("ping", ping::run(args)),
         Command::Cat(args) => ("cat", cat::run(args)),
         Command::Perf(args) => ("perf", perf::run(args)),
-        Command::Demo(_) => ("demo", Ok(ExitCode::FAILURE)),
+        Command::Demo(args) => ("demo", demo::run(args)),
     };
     match done {
         Ok(status) => status,

@@ -1,0 +1,115 @@
+//! One file to everybody.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use suci::{Bytes, Draft, Error, NodeId};
+
+use super::{Cluster, PATIENCE, peak_memory};
+use crate::error::{Context, Failure, Result};
+
+/// A part of the file; its end, with its length; and the meeting after it.
+const PART: u64 = 3;
+const END: u64 = 4;
+const WRITTEN: u64 = 5;
+
+/// Bytes per message: short enough to need no asking first.
+const CHUNK: usize = 256 << 10;
+
+/// What the sender may have resident beyond the file itself.
+const ALLOWANCE: u64 = 64 << 20;
+
+pub(super) fn run(cluster: &mut Cluster, file: &Path, into: &Path) -> Result<()> {
+    if cluster.node.id() == NodeId(0) {
+        send(cluster, file)
+    } else {
+        receive(cluster, into)
+    }
+}
+
+fn send(cluster: &mut Cluster, file: &Path) -> Result<()> {
+    let before = cluster.node.counters()?.payload_copied;
+    let bytes = Bytes::from(std::fs::read(file).context(file.display())?);
+    let (begun, total) = (Instant::now(), bytes.len());
+    let mut at = 0;
+    while at < total {
+        let part = bytes.slice(at..total.min(at + CHUNK));
+        at += part.len();
+        to_all(cluster, &Draft::new(part).tag(PART))?;
+    }
+    let copied = cluster
+        .node
+        .counters()?
+        .payload_copied
+        .saturating_sub(before);
+    to_all(cluster, &Draft::new(total.to_string()).tag(END))?;
+    cluster.meet(WRITTEN, 0)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let (peak, total) = (peak_memory()?, u64::try_from(total).unwrap_or(u64::MAX));
+    let (receivers, mib) = (cluster.peers.len(), total >> 20);
+    println!(
+        "node 0: {mib} MiB to {receivers} others in {seconds:.2} s, written out by each of them"
+    );
+    println!(
+        "node 0: {copied} payload bytes copied by the sending side, {} MiB resident at most",
+        peak >> 20
+    );
+    if copied > 0 {
+        return Err(Failure::new(format!(
+            "{copied} payload bytes were copied, none should be: a bug"
+        )));
+    }
+    if peak >= total.saturating_add(ALLOWANCE) {
+        let limit = total.saturating_add(ALLOWANCE);
+        return Err(Failure::new(format!(
+            "{peak} bytes resident, less than {limit} should be: a bug"
+        )));
+    }
+    Ok(())
+}
+
+/// Offers a message to all; whoever has no room now gets it when there is some.
+fn to_all(cluster: &mut Cluster, draft: &Draft) -> Result<()> {
+    let peers = cluster.peers.clone();
+    for (peer, sent) in cluster.node.broadcast(&peers, draft.clone())? {
+        match sent {
+            Ok(_) => {}
+            Err(Error::WouldBlock { message, .. }) => {
+                cluster.node.send_timeout(peer, *message, PATIENCE)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn receive(cluster: &mut Cluster, into: &Path) -> Result<()> {
+    let path = into.join(format!("copy-{}", cluster.node.id()));
+    let what = path.display();
+    let mut copy = BufWriter::new(File::create(&path).context(what.to_string())?);
+    let (mut written, mut heard) = (0_usize, Instant::now());
+    loop {
+        let Some(message) = cluster.node.try_recv()? else {
+            cluster.wait(heard + PATIENCE)?;
+            continue;
+        };
+        heard = Instant::now();
+        match message.tag {
+            PART => {
+                copy.write_all(&message.payload).context(what.to_string())?;
+                written = written.saturating_add(message.payload.len());
+            }
+            END if message.payload == written.to_string() => break,
+            tag => {
+                let from = message.from;
+                return Err(Failure::new(format!(
+                    "after {written} bytes, tag {tag} from node {from}: a bug"
+                )));
+            }
+        }
+    }
+    copy.flush().context(what.to_string())?;
+    cluster.meet(WRITTEN, 0)
+}
