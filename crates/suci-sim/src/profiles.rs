@@ -512,13 +512,13 @@ fn flow(run: &mut Options, rng: &mut Rng) {
         config.rts_threshold = rng.pick(&[1 << 14, 256 << 10]);
     }
     run.traffic.fan_out = run.nodes.saturating_sub(1).max(1);
-    run.traffic.messages = u32::try_from(rng.range(100, 500)).unwrap_or(100);
+    run.traffic.messages = u32::try_from(rng.range(300, 1_000)).unwrap_or(300);
     run.traffic.burst = 100;
     run.traffic.gap = Duration::from_millis(5);
     run.traffic.sizes = vec![(50, 0, 500), (50, 5_000, 20_000)];
     run.links.latency = run.links.latency.min(Duration::from_millis(5));
     run.links.rate = None;
-    let period = rng.duration(Duration::from_micros(200), Duration::from_millis(20));
+    let period = rng.duration(Duration::from_millis(1), Duration::from_millis(20));
     run.consumes = vec![Consume::Slow { period, count: 1 }];
     for _ in 0..rng.range(1, 4) {
         let place = rng.index(0, run.nodes);
