@@ -37,8 +37,10 @@ impl AddressBook {
     /// [`BookError`], with file and line.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| BookError::Unreadable { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| BookError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
         Self::parse(&text, &path.display().to_string())
     }
 
@@ -71,11 +73,17 @@ impl AddressBook {
     /// [`BookError::Duplicate`] if the node or the address is there already.
     pub fn add(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         if self.entries.contains_key(&node) {
-            return Err(BookError::Duplicate { what: format!("node {node}") }.into());
+            return Err(BookError::Duplicate {
+                what: format!("node {node}"),
+            }
+            .into());
         }
         // Port 0 is no address yet, so it is nobody's.
         if address.port() != 0 && !self.taken.insert(address) {
-            return Err(BookError::Duplicate { what: format!("address {address}") }.into());
+            return Err(BookError::Duplicate {
+                what: format!("address {address}"),
+            }
+            .into());
         }
         self.entries.insert(node, address);
         Ok(())
@@ -108,18 +116,22 @@ impl AddressBook {
 impl std::fmt::Display for AddressBook {
     /// The text that [`AddressBook::parse`] reads.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.iter().try_for_each(|(node, address)| writeln!(f, "{node} {address}"))
+        self.iter()
+            .try_for_each(|(node, address)| writeln!(f, "{node} {address}"))
     }
 }
 
 fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
     let mut words = entry.split_whitespace();
     let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
-        return Err(format!("\"{entry}\": write \"id address:port\", as in \"3 192.0.2.7:4000\""));
+        return Err(format!(
+            "\"{entry}\": write \"id address:port\", as in \"3 192.0.2.7:4000\""
+        ));
     };
-    let node = id.parse().map(NodeId).map_err(|_| {
-        format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX)
-    })?;
+    let node = id
+        .parse()
+        .map(NodeId)
+        .map_err(|_| format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX))?;
     Ok((node, parse_address(address)?))
 }
 
@@ -127,14 +139,19 @@ fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return if address.port() == 0 {
-            Err(format!("address \"{text}\": port 0 cannot be reached; name the real port"))
+            Err(format!(
+                "address \"{text}\": port 0 cannot be reached; name the real port"
+            ))
         } else {
             Ok(address)
         };
     }
     let remedy = "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000";
     // Without brackets nobody can tell where an IPv6 address ends.
-    if text.rsplit_once(':').is_some_and(|(host, _)| host.contains(':')) {
+    if text
+        .rsplit_once(':')
+        .is_some_and(|(host, _)| host.contains(':'))
+    {
         return Err(format!("address \"{text}\": {remedy}"));
     }
     match text.to_socket_addrs() {
@@ -163,7 +180,10 @@ mod tests {
         assert_eq!(book.get(NodeId(0)), Some("127.0.0.1:4000".parse().unwrap()));
         assert_eq!(book.get(NodeId(7)), Some("[::1]:4001".parse().unwrap()));
         assert_eq!(book.len(), 2);
-        assert_eq!(AddressBook::parse(&book.to_string(), "again").unwrap(), book);
+        assert_eq!(
+            AddressBook::parse(&book.to_string(), "again").unwrap(),
+            book
+        );
     }
 
     #[test]
@@ -178,21 +198,35 @@ mod tests {
             ("0 ::1:1", "book:1: ", "\"::1:1\""),
         ] {
             let said = refusal(text);
-            assert!(said.starts_with(place) && said.contains(value), "{text:?} gave {said:?}");
+            assert!(
+                said.starts_with(place) && said.contains(value),
+                "{text:?} gave {said:?}"
+            );
         }
     }
 
     #[test]
     fn refuses_duplicates_with_file_and_line() {
         let said = refusal("1 127.0.0.1:1\n2 127.0.0.1:2\n1 127.0.0.1:3");
-        assert!(said.starts_with("book:3: node 1 is entered twice"), "{said}");
+        assert!(
+            said.starts_with("book:3: node 1 is entered twice"),
+            "{said}"
+        );
         let said = refusal("1 127.0.0.1:1\n2 127.0.0.1:1");
-        assert!(said.starts_with("book:2: address 127.0.0.1:1 is entered twice"), "{said}");
+        assert!(
+            said.starts_with("book:2: address 127.0.0.1:1 is entered twice"),
+            "{said}"
+        );
     }
 
     #[test]
     fn an_unreadable_file_is_named() {
-        let said = AddressBook::read("/nonexistent/book").unwrap_err().to_string();
-        assert!(said.starts_with("address book /nonexistent/book: "), "{said}");
+        let said = AddressBook::read("/nonexistent/book")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.starts_with("address book /nonexistent/book: "),
+            "{said}"
+        );
     }
 }

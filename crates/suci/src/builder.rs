@@ -232,10 +232,17 @@ impl NodeBuilder {
         let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
         // A reserved socket belongs to the process that the environment describes: to a node without an
         // ID or address of its own.
-        let reserved = if self.id.is_none() && self.listen.is_none() { env::socket()? } else { None };
+        let reserved = if self.id.is_none() && self.listen.is_none() {
+            env::socket()?
+        } else {
+            None
+        };
         let remedy = "call id() on the builder, or set SUCI_ID, or start the program by suci run";
         let id = self.id.map_or_else(env::id, |id| Ok(Some(id)))?;
-        let id = id.ok_or(Error::Missing { missing: "the node ID", remedy })?;
+        let id = id.ok_or(Error::Missing {
+            missing: "the node ID",
+            remedy,
+        })?;
         let book = self.take_book()?;
         let backend = self.open_socket(reserved, book.get(id))?;
         let local = backend.local_addr();
@@ -249,8 +256,20 @@ impl NodeBuilder {
             engine.add_peer(clock.now(), node, address)?;
         }
         let driver = Driver::new(engine, backend, socket, clock);
-        let Self { wait, plain_on_network, .. } = self;
-        Ok(Opened { id, local, driver, birth, config, wait, plain_on_network })
+        let Self {
+            wait,
+            plain_on_network,
+            ..
+        } = self;
+        Ok(Opened {
+            id,
+            local,
+            driver,
+            birth,
+            config,
+            wait,
+            plain_on_network,
+        })
     }
 
     fn take_book(&mut self) -> Result<AddressBook, Error> {
@@ -280,7 +299,7 @@ impl NodeBuilder {
                 })?
             }
         };
-        Ok(match self.faults.clone() {
+        Ok(match self.faults {
             Some(spec) => Box::new(Fault::new(udp, spec)),
             None => Box::new(udp),
         })
@@ -290,13 +309,22 @@ impl NodeBuilder {
         check_plain(self.plain_on_network, address)
     }
 
-    fn engine(self: &Self, id: NodeId, backend: &dyn Backend, clock: Clock) -> Result<Engine, Error> {
+    fn engine(&self, id: NodeId, backend: &dyn Backend, clock: Clock) -> Result<Engine, Error> {
         let random = Error::io("asking the system for random bytes");
         let incarnation = Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?));
         let seed = sys::random::<32>().map_err(&random)?;
-        let identity = Identity { node: id, incarnation };
+        let identity = Identity {
+            node: id,
+            incarnation,
+        };
         let buffer = u64::try_from(backend.capabilities().recv_buffer).unwrap_or(u64::MAX);
-        Ok(Engine::new(self.config.clone(), identity, seed, buffer, clock.now())?)
+        Ok(Engine::new(
+            self.config.clone(),
+            identity,
+            seed,
+            buffer,
+            clock.now(),
+        )?)
     }
 }
 
@@ -314,5 +342,9 @@ pub(crate) struct Opened {
 /// Refuses addresses outside of loopback unless they were allowed.
 pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Error> {
     let loopback = address.ip().to_canonical().is_loopback();
-    if allowed || loopback { Ok(()) } else { Err(Error::PlainOnNetwork { address }) }
+    if allowed || loopback {
+        Ok(())
+    } else {
+        Err(Error::PlainOnNetwork { address })
+    }
 }

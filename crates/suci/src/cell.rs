@@ -27,7 +27,11 @@ unsafe impl<T: Send> Sync for Cell<T> {}
 impl<T> Cell<T> {
     pub(crate) fn new(value: T) -> Self {
         let (word, napping) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { word, napping, value: UnsafeCell::new(value) }
+        Self {
+            word,
+            napping,
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// Changes with every use; odd while somebody uses the value.
@@ -59,7 +63,12 @@ impl<T> Cell<T> {
             return None;
         }
         self.word
-            .compare_exchange(word, word.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(
+                word,
+                word.wrapping_add(1),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
             .ok()?;
         Some(Taken { cell: self })
     }

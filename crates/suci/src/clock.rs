@@ -18,7 +18,9 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new() -> Self {
         static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-        Self { origin: *ORIGIN.get_or_init(std::time::Instant::now) }
+        Self {
+            origin: *ORIGIN.get_or_init(std::time::Instant::now),
+        }
     }
 
     pub(crate) fn now(self) -> Instant {
@@ -40,7 +42,8 @@ impl Deadline {
 
     /// What is left; zero when it is over, nothing if it never is.
     pub(crate) fn left(self) -> Option<Duration> {
-        self.0.map(|at| at.saturating_duration_since(std::time::Instant::now()))
+        self.0
+            .map(|at| at.saturating_duration_since(std::time::Instant::now()))
     }
 
     /// Whichever comes first.

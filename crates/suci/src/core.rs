@@ -49,7 +49,11 @@ impl Core {
         let members = [socket, alarm.as_raw_fd(), bell.as_raw_fd()];
         let epoll = sys::epoll_of(&members).map_err(&trouble)?;
         Ok(Self {
-            cell: Cell::new(Work { driver, rung: false, armed: None }),
+            cell: Cell::new(Work {
+                driver,
+                rung: false,
+                armed: None,
+            }),
             birth,
             epoll,
             alarm,
@@ -67,12 +71,18 @@ impl Core {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        Ok(Turn { core: self, work: self.cell.take() })
+        Ok(Turn {
+            core: self,
+            work: self.cell.take(),
+        })
     }
 
     /// Takes the driver for the helper, if nobody used it since its word was `word`.
     pub(crate) fn enter_at(&self, word: u64) -> Option<Turn<'_>> {
-        Some(Turn { core: self, work: self.cell.take_at(word)? })
+        Some(Turn {
+            core: self,
+            work: self.cell.take_at(word)?,
+        })
     }
 
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed. The
@@ -80,7 +90,12 @@ impl Core {
     pub(crate) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
-            let ours = [&self.alarm as &dyn AsRawFd, &self.bell, &self.helper_bell, &self.epoll];
+            let ours = [
+                &self.alarm as &dyn AsRawFd,
+                &self.bell,
+                &self.helper_bell,
+                &self.epoll,
+            ];
             let ours = ours.map(|owner| owner.as_raw_fd());
             for fd in ours.into_iter().chain([self.socket]) {
                 // SAFETY: the descriptor belongs to this core, whose memory is never dropped in this process
@@ -122,15 +137,27 @@ impl Turn<'_> {
 
     /// Makes the descriptor readable exactly when a call would find something to do.
     fn publish(&mut self) {
-        let Work { driver, rung, armed } = &mut *self.work;
+        let Work {
+            driver,
+            rung,
+            armed,
+        } = &mut *self.work;
         let news = driver.has_news();
         if news != *rung {
             *rung = news;
-            if news { self.core.bell.ring() } else { self.core.bell.hush() }
+            if news {
+                self.core.bell.ring()
+            } else {
+                self.core.bell.hush()
+            }
         }
         let now = driver.now();
         let (_, full) = driver.interest();
-        let limit = driver.idle_time().into_iter().chain(full.then_some(RETRY)).min();
+        let limit = driver
+            .idle_time()
+            .into_iter()
+            .chain(full.then_some(RETRY))
+            .min();
         let next = limit.map(|limit| now + limit);
         let expired = armed.is_some_and(|at| at <= now);
         let earlier = next.is_some_and(|at| armed.is_none_or(|armed| at < armed));

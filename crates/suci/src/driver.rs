@@ -67,7 +67,12 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, socket: RawFd, clock: Clock) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        backend: Box<dyn Backend>,
+        socket: RawFd,
+        clock: Clock,
+    ) -> Self {
         let now = clock.now();
         Self {
             segments: backend.capabilities().max_segments,
@@ -108,7 +113,11 @@ impl Driver {
 
     /// A turn if the last one is too long ago.
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {
-        if self.clock.now().since(self.looked_at) > STALE { self.turn() } else { Ok(()) }
+        if self.clock.now().since(self.looked_at) > STALE {
+            self.turn()
+        } else {
+            Ok(())
+        }
     }
 
     /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
@@ -134,13 +143,24 @@ impl Driver {
     }
 
     fn take(&mut self, now: Instant, max: usize) -> Result<usize, Error> {
-        let Self { backend, engine, drained_at, .. } = self;
+        let Self {
+            backend,
+            engine,
+            drained_at,
+            ..
+        } = self;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
             let at = (now - meta.age).max(*drained_at).min(now);
-            let arrival = Arrival { from: meta.from, ecn: ecn_in(meta.ecn), at };
+            let arrival = Arrival {
+                from: meta.from,
+                ecn: ecn_in(meta.ecn),
+                at,
+            };
             engine.handle_datagram(now, &arrival, bytes);
         };
-        backend.recv(max, &mut sink).map_err(Error::io("receiving from the socket"))
+        backend
+            .recv(max, &mut sink)
+            .map_err(Error::io("receiving from the socket"))
     }
 
     /// Does what is due, after everything that arrived: an acknowledgement still in the socket must not
@@ -191,7 +211,9 @@ impl Driver {
     fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
         let mut segments = self.segments;
         let result = loop {
-            let Some(transmit) = self.engine.poll_transmit(now, segments) else { return Ok(None) };
+            let Some(transmit) = self.engine.poll_transmit(now, segments) else {
+                return Ok(None);
+            };
             let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
             let mut rest = transmit.slices();
             slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
@@ -207,7 +229,10 @@ impl Driver {
                 slices: &slices,
                 len: transmit.len,
             };
-            let sent = self.backend.send(&train).map_err(Error::io("sending to the socket"))?;
+            let sent = self
+                .backend
+                .send(&train)
+                .map_err(Error::io("sending to the socket"))?;
             break match sent {
                 SendOutcome::Sent(segments) => TransmitResult::Sent(segments),
                 SendOutcome::Again => TransmitResult::Again,
@@ -224,7 +249,10 @@ impl Driver {
 
     /// How long the driver may sleep if nothing arrives; for ever without a value.
     pub(crate) fn idle_time(&self) -> Option<Duration> {
-        let due = self.engine.next_timeout().map(|at| at.since(self.clock.now()));
+        let due = self
+            .engine
+            .next_timeout()
+            .map(|at| at.since(self.clock.now()));
         due.into_iter().chain(self.backend.due_in()).min()
     }
 
@@ -235,7 +263,11 @@ impl Driver {
 
     /// Waits until something may have happened, at most until `deadline`, then makes a turn. `spin_until`
     /// says until when to spin. Returns whether it slept.
-    pub(crate) fn wait(&mut self, deadline: Deadline, spin_until: Option<Instant>) -> Result<bool, Error> {
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Deadline,
+        spin_until: Option<Instant>,
+    ) -> Result<bool, Error> {
         if spin_until.is_some_and(|until| self.clock.now() < until) {
             std::hint::spin_loop();
             self.step(true)?;
@@ -247,7 +279,11 @@ impl Driver {
     }
 
     /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.
-    pub(crate) fn sleep(&mut self, bell: Option<RawFd>, deadline: Deadline) -> Result<sys::Ready, Error> {
+    pub(crate) fn sleep(
+        &mut self,
+        bell: Option<RawFd>,
+        deadline: Deadline,
+    ) -> Result<sys::Ready, Error> {
         let (socket, want_write) = self.interest();
         let limit = self.idle_time().into_iter().chain(deadline.left()).min();
         let before = self.clock.now();
@@ -266,7 +302,9 @@ impl Driver {
     /// Accepts a message; [`Driver::output`] sends it.
     pub(crate) fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<MessageNumber, Error> {
         let now = self.clock.now();
-        self.engine.send(now, to, message).map_err(|error| Error::from_send(to, error))
+        self.engine
+            .send(now, to, message)
+            .map_err(|error| Error::from_send(to, error))
     }
 
     /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
@@ -287,7 +325,9 @@ impl Driver {
             return Some(head);
         }
         let now = self.clock.now();
-        self.engine.recv(now).map(|(from, message)| Message::new(from, message))
+        self.engine
+            .recv(now)
+            .map(|(from, message)| Message::new(from, message))
     }
 
     /// Puts a message back: it is the next one.
@@ -324,13 +364,21 @@ impl Driver {
     }
 
     /// Takes the first announced message of at most `length` bytes that waits for a decision.
-    pub(crate) fn take_incoming(&mut self, length: u64) -> Option<(NodeId, ChannelId, MessageNumber, u64)> {
-        let fits = |event: &Event| matches!(event, Event::Incoming { total, .. } if *total <= length);
+    pub(crate) fn take_incoming(
+        &mut self,
+        length: u64,
+    ) -> Option<(NodeId, ChannelId, MessageNumber, u64)> {
+        let fits =
+            |event: &Event| matches!(event, Event::Incoming { total, .. } if *total <= length);
         let place = self.events.iter().position(fits)?;
         match self.events.remove(place) {
-            Some(Event::Incoming { node, channel, number, total, .. }) => {
-                Some((node, channel, number, total))
-            }
+            Some(Event::Incoming {
+                node,
+                channel,
+                number,
+                total,
+                ..
+            }) => Some((node, channel, number, total)),
             _ => None,
         }
     }
@@ -353,13 +401,19 @@ impl Driver {
 
     /// Whether every peer has acknowledged everything.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.engine.peers().all(|node| self.engine.queue_len(node).0 == 0)
+        self.engine
+            .peers()
+            .all(|node| self.engine.queue_len(node).0 == 0)
     }
 
     /// Nothing if every peer has everything, as far as the program was not told otherwise.
     pub(crate) fn flushed(&self) -> Result<(), Error> {
         let peers = self.unflushed();
-        if peers.is_empty() { Ok(()) } else { Err(Error::NotFlushed { peers }) }
+        if peers.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::NotFlushed { peers })
+        }
     }
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience`.
@@ -384,16 +438,19 @@ impl Driver {
     pub(crate) fn backend_counters(&self) -> suci_net::Counters {
         self.backend.counters()
     }
-
 }
 
 /// Whose messages an event reports as not (or not certainly) delivered, and how many.
 pub(crate) fn failed_in(event: &Event) -> Option<(NodeId, u64)> {
     let (node, failed) = match event {
         Event::NotDelivered { node, .. } => (*node, 1),
-        Event::Ended { node, outcomes, .. } => {
-            (*node, outcomes.iter().filter(|o| o.outcome != Outcome::Delivered).count())
-        }
+        Event::Ended { node, outcomes, .. } => (
+            *node,
+            outcomes
+                .iter()
+                .filter(|o| o.outcome != Outcome::Delivered)
+                .count(),
+        ),
         _ => return None,
     };
     (failed > 0).then(|| (node, u64::try_from(failed).unwrap_or(u64::MAX)))
@@ -420,5 +477,8 @@ fn ecn_out(ecn: Ecn) -> suci_net::Ecn {
 /// The error of a driver without a descriptor to sleep on.
 pub(crate) fn no_descriptor() -> Error {
     let source = io::Error::from(io::ErrorKind::Unsupported);
-    Error::Io { doing: "the backend has no descriptor to wait on", source }
+    Error::Io {
+        doing: "the backend has no descriptor to wait on",
+        source,
+    }
 }

@@ -24,20 +24,31 @@ fn value(name: &'static str) -> Result<Option<String>, Error> {
     match std::env::var(name) {
         Ok(value) => Ok(Some(value)),
         Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(std::env::VarError::NotUnicode(value)) => {
-            Err(wrong(name, &value.to_string_lossy(), "not Unicode: set it anew"))
-        }
+        Err(std::env::VarError::NotUnicode(value)) => Err(wrong(
+            name,
+            &value.to_string_lossy(),
+            "not Unicode: set it anew",
+        )),
     }
 }
 
 fn wrong(name: &'static str, value: &str, problem: impl Into<String>) -> Error {
-    Error::Variable { name, value: value.to_owned(), problem: problem.into() }
+    Error::Variable {
+        name,
+        value: value.to_owned(),
+        problem: problem.into(),
+    }
 }
 
 fn number(name: &'static str) -> Result<Option<u32>, Error> {
-    let Some(value) = value(name)? else { return Ok(None) };
+    let Some(value) = value(name)? else {
+        return Ok(None);
+    };
     let remedy = format!("not a number from 0 to {}: let suci run set it", u32::MAX);
-    value.parse().map(Some).map_err(|_| wrong(name, &value, remedy))
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| wrong(name, &value, remedy))
 }
 
 /// This process's node ID, if the environment tells it.
@@ -55,7 +66,9 @@ pub fn size() -> Result<Option<u32>, Error> {
 
 /// The address book, if the environment tells it.
 pub(crate) fn book() -> Result<Option<AddressBook>, Error> {
-    value(BOOK)?.map(|path| AddressBook::read(PathBuf::from(path))).transpose()
+    value(BOOK)?
+        .map(|path| AddressBook::read(PathBuf::from(path)))
+        .transpose()
 }
 
 /// The socket reserved for this process, if the environment tells it and no node took it yet.
@@ -65,10 +78,17 @@ pub(crate) fn book() -> Result<Option<AddressBook>, Error> {
 /// answering for its parent.
 pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    let Some(value) = value(FD)? else { return Ok(None) };
+    let Some(value) = value(FD)? else {
+        return Ok(None);
+    };
     let remedy = "no UDP socket is open there: only the process that suci run started has it";
-    let fd = value.parse::<RawFd>().ok().filter(|&fd| fd > 2 && sys::is_datagram_socket(fd));
-    let Some(fd) = fd else { return Err(wrong(FD, &value, remedy)) };
+    let fd = value
+        .parse::<RawFd>()
+        .ok()
+        .filter(|&fd| fd > 2 && sys::is_datagram_socket(fd));
+    let Some(fd) = fd else {
+        return Err(wrong(FD, &value, remedy));
+    };
     if TAKEN.swap(true, Ordering::Relaxed) {
         return Ok(None);
     }

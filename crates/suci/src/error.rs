@@ -20,7 +20,9 @@ pub enum Error {
     #[error("node {0} is this node: keep what you would send to yourself")]
     Itself(NodeId),
     /// The queue to this peer is full. The message comes back in the error.
-    #[error("the queue to node {to} is full: poll or wait, then send again (send_timeout does both)")]
+    #[error(
+        "the queue to node {to} is full: poll or wait, then send again (send_timeout does both)"
+    )]
     WouldBlock {
         /// Whose queue is full.
         to: NodeId,
@@ -122,7 +124,9 @@ pub enum Error {
         peers: Vec<(NodeId, u64)>,
     },
     /// The message is longer than the buffer; it is kept, and the next receiving call gets it.
-    #[error("a message of {length} bytes does not fit the buffer of {buffer} bytes: offer a longer one")]
+    #[error(
+        "a message of {length} bytes does not fit the buffer of {buffer} bytes: offer a longer one"
+    )]
     BufferTooShort {
         /// The message's length in bytes.
         length: u64,
@@ -212,7 +216,10 @@ impl Error {
     }
 
     pub(crate) fn would_block(to: NodeId, outgoing: Outgoing) -> Self {
-        Self::WouldBlock { to, message: Box::new(Draft::from_outgoing(outgoing)) }
+        Self::WouldBlock {
+            to,
+            message: Box::new(Draft::from_outgoing(outgoing)),
+        }
     }
 
     /// Whether trying again later makes sense.

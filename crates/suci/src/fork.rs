@@ -69,7 +69,10 @@ pub(crate) struct Birth {
 impl Birth {
     pub(crate) fn new() -> io::Result<Self> {
         let word = word(true)?;
-        Ok(Self { word, value: word.load(Ordering::Relaxed) })
+        Ok(Self {
+            word,
+            value: word.load(Ordering::Relaxed),
+        })
     }
 
     /// Whether a fork lies between then and now.

@@ -31,7 +31,9 @@ enum Program {
 
 pub(crate) fn spawn(core: Arc<Core>) -> Result<JoinHandle<()>, Error> {
     let thread = std::thread::Builder::new().name("suci-helper".into());
-    thread.spawn(move || run(&core)).map_err(Error::io("starting the helper thread"))
+    thread
+        .spawn(move || run(&core))
+        .map_err(Error::io("starting the helper thread"))
 }
 
 /// Ends the helper, which needs at most the time of one turn.

@@ -60,7 +60,7 @@ pub use bytes::Bytes;
 pub use driver::Wait;
 pub use error::{BookError, Error};
 pub use message::{Draft, Message};
-pub use node::Node;
+pub use node::{Accepted, Node};
 pub use shared::SharedNode;
 pub use suci_net::Counters as SocketCounters;
 pub use suci_net::fault::FaultSpec;

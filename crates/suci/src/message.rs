@@ -25,8 +25,23 @@ pub struct Message {
 
 impl Message {
     pub(crate) fn new(from: NodeId, message: suci_proto::Message) -> Self {
-        let suci_proto::Message { channel, number, tag, kind, user_header, payload } = message;
-        Self { from, channel, number, tag, kind, user_header, payload }
+        let suci_proto::Message {
+            channel,
+            number,
+            tag,
+            kind,
+            user_header,
+            payload,
+        } = message;
+        Self {
+            from,
+            channel,
+            number,
+            tag,
+            kind,
+            user_header,
+            payload,
+        }
     }
 }
 

@@ -21,6 +21,9 @@ use suci_proto::{Counters, Event, PeerStats};
 /// How long dropping a node waits for what it accepted.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Whether a broadcast was accepted for one peer, and as which message.
+pub type Accepted = (NodeId, Result<MessageNumber, Error>);
+
 /// A process of the cluster, as its own program sees it: one UDP socket, a queue and channels per peer.
 ///
 /// The program's calls do all the work (input, timers, output); should it compute for long, a sleeping
@@ -44,7 +47,11 @@ pub struct Node {
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let closed = self.closed;
-        f.debug_struct("Node").field("id", &self.id).field("local", &self.local).field("closed", &closed).finish()
+        f.debug_struct("Node")
+            .field("id", &self.id)
+            .field("local", &self.local)
+            .field("closed", &closed)
+            .finish()
     }
 }
 
@@ -64,11 +71,29 @@ impl Node {
     }
 
     pub(crate) fn start(opened: Opened) -> Result<Self, Error> {
-        let Opened { id, local, driver, birth, config, wait, plain_on_network } = opened;
+        let Opened {
+            id,
+            local,
+            driver,
+            birth,
+            config,
+            wait,
+            plain_on_network,
+        } = opened;
         let core = Arc::new(Core::new(driver, birth)?);
         let attended = !config.unattended;
-        let helper = attended.then(|| helper::spawn(Arc::clone(&core))).transpose()?;
-        Ok(Self { core, helper, id, local, wait, plain_on_network, closed: false })
+        let helper = attended
+            .then(|| helper::spawn(Arc::clone(&core)))
+            .transpose()?;
+        Ok(Self {
+            core,
+            helper,
+            id,
+            local,
+            wait,
+            plain_on_network,
+            closed: false,
+        })
     }
 
     fn enter(&self) -> Result<Turn<'_>, Error> {
@@ -78,7 +103,11 @@ impl Node {
     /// A call that needs an open node.
     fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let turn = self.enter()?;
-        if self.closed { Err(Error::Closed) } else { Ok(turn) }
+        if self.closed {
+            Err(Error::Closed)
+        } else {
+            Ok(turn)
+        }
     }
 
     // ---- who and where
@@ -124,7 +153,9 @@ impl Node {
     pub fn connect(&mut self, node: NodeId) -> Result<(), Error> {
         let mut turn = self.enter_open()?;
         let now = turn.now();
-        turn.engine.connect(now, node).map_err(|error| Error::from_send(node, error))?;
+        turn.engine
+            .connect(now, node)
+            .map_err(|error| Error::from_send(node, error))?;
         turn.output()
     }
 
@@ -168,7 +199,9 @@ impl Node {
         let mut turn = self.enter_open()?;
         loop {
             match turn.push(to, message) {
-                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => message = *back,
+                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
+                    message = *back
+                }
                 Err(error) => return Err(error),
                 Ok(number) => {
                     turn.output()?;
@@ -202,9 +235,13 @@ impl Node {
         &mut self,
         to: &[NodeId],
         message: impl Into<Draft>,
-    ) -> Result<Vec<(NodeId, Result<MessageNumber, Error>)>, Error> {
+    ) -> Result<Vec<Accepted>, Error> {
         let message = message.into();
-        self.batch(|batch| to.iter().map(|&node| (node, batch.send(node, message.clone()))).collect())
+        self.batch(|batch| {
+            to.iter()
+                .map(|&node| (node, batch.send(node, message.clone())))
+                .collect()
+        })
     }
 
     /// Blocks until every accepted message is acknowledged, for at most `limit`.
@@ -309,7 +346,11 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::TimedOut`]; as [`Node::recv`].
-    pub fn recv_into(&mut self, buffer: &mut [u8], limit: Duration) -> Result<(usize, Message), Error> {
+    pub fn recv_into(
+        &mut self,
+        buffer: &mut [u8],
+        limit: Duration,
+    ) -> Result<(usize, Message), Error> {
         let deadline = Deadline::after(limit);
         let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         loop {
@@ -318,7 +359,10 @@ impl Node {
                 let Some(place) = buffer.get_mut(..length) else {
                     let length = u64::try_from(length).unwrap_or(u64::MAX);
                     self.enter()?.put_back(message);
-                    return Err(Error::BufferTooShort { length, buffer: room });
+                    return Err(Error::BufferTooShort {
+                        length,
+                        buffer: room,
+                    });
                 };
                 place.copy_from_slice(&message.payload);
                 message.payload = Bytes::new();
@@ -327,11 +371,15 @@ impl Node {
             let mut turn = self.enter_open()?;
             if let Some((node, channel, number, total)) = turn.take_incoming(room) {
                 let total = usize::try_from(total).unwrap_or(usize::MAX);
-                turn.engine.accept(node, channel, number, Some(vec![0; total]))?;
+                turn.engine
+                    .accept(node, channel, number, Some(vec![0; total]))?;
                 turn.output()?;
             }
             if deadline.is_over() {
-                return Err(Error::TimedOut { what: "receiving a message", limit });
+                return Err(Error::TimedOut {
+                    what: "receiving a message",
+                    limit,
+                });
             }
             pause(&mut turn, deadline, Wait::Block, &mut None)?;
         }
@@ -342,7 +390,12 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Incoming`]: no such message waits, or it needs a buffer ([`Node::accept_into`]).
-    pub fn accept(&mut self, node: NodeId, channel: ChannelId, number: MessageNumber) -> Result<(), Error> {
+    pub fn accept(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+    ) -> Result<(), Error> {
         self.decide(|driver| Ok(driver.engine.accept(node, channel, number, None)?))
     }
 
@@ -531,7 +584,11 @@ impl Drop for Node {
             return;
         }
         if !self.closed {
-            let patience = if std::thread::panicking() { Duration::ZERO } else { DROP_PATIENCE };
+            let patience = if std::thread::panicking() {
+                Duration::ZERO
+            } else {
+                DROP_PATIENCE
+            };
             // Who wants to know calls `close`.
             let _ = self.close(patience);
         }

@@ -15,7 +15,11 @@ pub(crate) struct Ready {
 
 /// The error of the last call, or `value`.
 fn checked(value: libc::c_int) -> io::Result<libc::c_int> {
-    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+    if value < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(value)
+    }
 }
 
 fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
@@ -40,11 +44,23 @@ pub(crate) fn sleep(
     write: bool,
     timeout: Option<Duration>,
 ) -> io::Result<Ready> {
-    let interest = if write { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+    let interest = if write {
+        libc::POLLIN | libc::POLLOUT
+    } else {
+        libc::POLLIN
+    };
     let mut fds = [
-        libc::pollfd { fd: socket, events: interest, revents: 0 },
+        libc::pollfd {
+            fd: socket,
+            events: interest,
+            revents: 0,
+        },
         // A negative descriptor is passed over.
-        libc::pollfd { fd: bell.unwrap_or(-1), events: libc::POLLIN, revents: 0 },
+        libc::pollfd {
+            fd: bell.unwrap_or(-1),
+            events: libc::POLLIN,
+            revents: 0,
+        },
     ];
     let limit = timeout.map(timespec);
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -59,7 +75,10 @@ pub(crate) fn sleep(
         };
     }
     let [socket, bell] = fds;
-    Ok(Ready { input: socket.revents & !libc::POLLOUT != 0, rung: bell.revents != 0 })
+    Ok(Ready {
+        input: socket.revents & !libc::POLLOUT != 0,
+        rung: bell.revents != 0,
+    })
 }
 
 /// A counter that wakes whoever polls it.
@@ -111,10 +130,18 @@ impl Alarm {
         // Zero would disarm it: something already due is due in a nanosecond.
         let value = timespec(delay.map_or(Duration::ZERO, |d| d.max(Duration::from_nanos(1))));
         let interval = timespec(Duration::ZERO);
-        let setting = libc::itimerspec { it_interval: interval, it_value: value };
+        let setting = libc::itimerspec {
+            it_interval: interval,
+            it_value: value,
+        };
         // SAFETY: `setting` outlives the call; the old setting is not asked for.
         let done = unsafe {
-            libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut())
+            libc::timerfd_settime(
+                self.0.as_raw_fd(),
+                0,
+                &raw const setting,
+                std::ptr::null_mut(),
+            )
         };
         checked(done).map(drop)
     }
@@ -131,7 +158,10 @@ pub(crate) fn epoll_of(members: &[RawFd]) -> io::Result<OwnedFd> {
     // SAFETY: no pointers are involved.
     let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
     for &member in members {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN.cast_unsigned(), u64: 0 };
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN.cast_unsigned(),
+            u64: 0,
+        };
         let fd = epoll.as_raw_fd();
         // SAFETY: `event` outlives the call.
         checked(unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, member, &raw mut event) })?;

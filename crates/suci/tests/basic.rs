@@ -10,12 +10,22 @@ use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId
 #[test]
 fn a_message_keeps_everything_it_was_sent_with() {
     let (mut a, mut b) = pair();
-    let draft = Draft::new("payload").channel(ChannelId(3)).tag(9).kind(Kind(200)).user_header("head");
+    let draft = Draft::new("payload")
+        .channel(ChannelId(3))
+        .tag(9)
+        .kind(Kind(200))
+        .user_header("head");
     assert_eq!(a.send(b.id(), draft).unwrap(), 0);
     let message = take(&mut b);
-    assert_eq!((message.from, message.channel, message.number), (NodeId(0), ChannelId(3), 0));
+    assert_eq!(
+        (message.from, message.channel, message.number),
+        (NodeId(0), ChannelId(3), 0)
+    );
     assert_eq!((message.tag, message.kind), (9, Kind(200)));
-    assert_eq!((&message.user_header[..], &message.payload[..]), (&b"head"[..], &b"payload"[..]));
+    assert_eq!(
+        (&message.user_header[..], &message.payload[..]),
+        (&b"head"[..], &b"payload"[..])
+    );
     b.send_copy(message.from, b"answer").unwrap();
     assert_eq!(&take(&mut a).payload[..], b"answer");
 }
@@ -72,7 +82,10 @@ fn poll_tells_of_messages_and_events() {
     assert!(!b.poll(Duration::ZERO).unwrap());
     a.send(b.id(), "x").unwrap();
     assert!(b.poll(LONG).unwrap());
-    assert_eq!(await_event(&mut b, |e| matches!(e, Event::Up { .. })), Event::Up { node: a.id() });
+    assert_eq!(
+        await_event(&mut b, |e| matches!(e, Event::Up { .. })),
+        Event::Up { node: a.id() }
+    );
     assert!(b.poll(LONG).unwrap(), "the message is there still");
     take(&mut b);
     assert!(!b.poll(Duration::ZERO).unwrap(), "nothing is left");
@@ -84,10 +97,15 @@ fn recv_into_copies_and_keeps_what_does_not_fit() {
     a.send(b.id(), Draft::new("12345678").tag(5)).unwrap();
     let mut buffer = [0; 16];
     let short = b.recv_into(&mut buffer[..4], LONG).unwrap_err().to_string();
-    assert!(short.contains("8 bytes") && short.contains("4 bytes"), "{short}");
+    assert!(
+        short.contains("8 bytes") && short.contains("4 bytes"),
+        "{short}"
+    );
     let (length, message) = b.recv_into(&mut buffer, LONG).unwrap();
     assert_eq!((&buffer[..length], message.tag), (&b"12345678"[..], 5));
-    let late = b.recv_into(&mut buffer, Duration::from_millis(1)).unwrap_err();
+    let late = b
+        .recv_into(&mut buffer, Duration::from_millis(1))
+        .unwrap_err();
     assert!(matches!(late, suci::Error::TimedOut { .. }), "{late}");
 }
 
@@ -104,9 +122,17 @@ fn broadcast_reaches_all_and_reports_for_each() {
     let to: Vec<_> = everyone.into_iter().chain([NodeId(77)]).collect();
     let report = center.broadcast(&to, payload.clone()).unwrap();
     assert!(report[..3].iter().all(|(_, result)| result.is_ok()));
-    assert!(matches!(report[3], (NodeId(77), Err(suci::Error::UnknownPeer(NodeId(77))))));
+    assert!(matches!(
+        report[3],
+        (NodeId(77), Err(suci::Error::UnknownPeer(NodeId(77))))
+    ));
     let receivers = rim.into_iter().map(|mut node| {
-        std::thread::spawn(move || node.recv_timeout(LONG).unwrap().expect("the broadcast").payload)
+        std::thread::spawn(move || {
+            node.recv_timeout(LONG)
+                .unwrap()
+                .expect("the broadcast")
+                .payload
+        })
     });
     let receivers: Vec<_> = receivers.collect();
     center.flush(LONG).unwrap();
@@ -141,7 +167,12 @@ fn delivery_is_told_to_those_who_ask() {
     let receiver = std::thread::spawn(move || (take(&mut b), take(&mut b), b));
     let told = await_event(&mut a, |e| matches!(e, Event::Delivered { .. }));
     let (_, _, b) = receiver.join().unwrap();
-    let expected = Event::Delivered { node: b.id(), channel: ChannelId(0), number: 1, token: 42 };
+    let expected = Event::Delivered {
+        node: b.id(),
+        channel: ChannelId(0),
+        number: 1,
+        token: 42,
+    };
     assert_eq!(told, expected);
 }
 
@@ -154,7 +185,10 @@ fn anyone_may_come_where_that_is_the_policy() {
     let message = take(&mut server);
     server.send(message.from, "welcome").unwrap();
     assert_eq!(&take(&mut client).payload[..], b"welcome");
-    assert_eq!(server.peer_stats(NodeId(5)).unwrap().unwrap().link, Link::Up);
+    assert_eq!(
+        server.peer_stats(NodeId(5)).unwrap().unwrap().link,
+        Link::Up
+    );
 }
 
 #[test]
@@ -163,9 +197,17 @@ fn strangers_are_refused_where_the_book_decides() {
     let mut client = builder(5).open().unwrap();
     client.add_peer(server.id(), server.local_addr()).unwrap();
     client.send(server.id(), "hello").unwrap();
-    let refused = await_event_between(&mut client, &mut server, |e| matches!(e, Event::Refused { .. }));
+    let refused = await_event_between(&mut client, &mut server, |e| {
+        matches!(e, Event::Refused { .. })
+    });
     let reason = suci::RefusedReason::NotAllowed;
-    assert_eq!(refused, Event::Refused { node: server.id(), reason });
+    assert_eq!(
+        refused,
+        Event::Refused {
+            node: server.id(),
+            reason
+        }
+    );
 }
 
 /// Polls both until the first has such an event.
@@ -193,7 +235,14 @@ fn a_closed_session_ends_once_with_its_reason() {
     assert_eq!(&take(&mut b).payload[..], b"last words");
     let ended = await_event(&mut b, |e| matches!(e, Event::Ended { .. }));
     let reason = EndReason::Closed;
-    assert_eq!(ended, Event::Ended { node: NodeId(0), reason, outcomes: vec![] });
+    assert_eq!(
+        ended,
+        Event::Ended {
+            node: NodeId(0),
+            reason,
+            outcomes: vec![]
+        }
+    );
     let mut a = closer.join().unwrap().unwrap();
     assert!(matches!(a.send(b.id(), "x"), Err(suci::Error::Closed)));
     assert!(matches!(a.recv(), Err(suci::Error::Closed)));
@@ -231,9 +280,19 @@ fn abandoning_a_peer_tells_what_became_of_its_messages() {
     a.send(b.id(), Draft::new("never").token(3)).unwrap();
     a.abandon(b.id()).unwrap();
     let ended = await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
-    let Event::Ended { reason: EndReason::Abandoned, outcomes, .. } = ended else {
+    let Event::Ended {
+        reason: EndReason::Abandoned,
+        outcomes,
+        ..
+    } = ended
+    else {
         panic!("{ended:?}");
     };
-    let [outcome] = outcomes[..] else { panic!("{outcomes:?}") };
-    assert_eq!((outcome.token, outcome.outcome), (3, suci::Outcome::NotDelivered));
+    let [outcome] = outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    assert_eq!(
+        (outcome.token, outcome.outcome),
+        (3, suci::Outcome::NotDelivered)
+    );
 }

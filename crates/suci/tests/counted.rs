@@ -43,14 +43,25 @@ fn a_request_and_its_reply_cost_two_packets() {
     // 2.00: less than one round trip in a hundred may cost a third packet (a program held up by the
     // machine is served by its helper, which acknowledges at once).
     let allowed = 2 * ROUNDS as u64 + ROUNDS as u64 / 100;
-    assert!(packets >= 2 * ROUNDS as u64, "{packets} packets cannot carry {ROUNDS} round trips");
-    assert!(packets < allowed, "{packets} packets for {ROUNDS} round trips");
+    assert!(
+        packets >= 2 * ROUNDS as u64,
+        "{packets} packets cannot carry {ROUNDS} round trips"
+    );
+    assert!(
+        packets < allowed,
+        "{packets} packets for {ROUNDS} round trips"
+    );
 }
 
 #[test]
 fn small_messages_of_a_batch_share_packets() {
     const MESSAGES: u64 = 3_000;
-    let ethernet = |id| builder(id).config(|c| c.max_datagram = 1_472).open().unwrap();
+    let ethernet = |id| {
+        builder(id)
+            .config(|c| c.max_datagram = 1_472)
+            .open()
+            .unwrap()
+    };
     let (mut a, mut b) = (ethernet(0), ethernet(1));
     introduce(&mut a, &mut b);
     // The connection stands, and credit has come.
@@ -72,7 +83,10 @@ fn small_messages_of_a_batch_share_packets() {
     a.flush(LONG).unwrap();
     let packets = a.counters().unwrap().packets_out - before;
     receiver.join().unwrap();
-    assert!(packets * 30 <= MESSAGES, "{packets} packets for {MESSAGES} messages");
+    assert!(
+        packets * 30 <= MESSAGES,
+        "{packets} packets for {MESSAGES} messages"
+    );
 }
 
 #[test]
@@ -94,5 +108,7 @@ fn large_payloads_are_not_copied() {
 
 /// Bytes that differ from place to place.
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|place| (place.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect()
+    (0..length)
+        .map(|place| (place.wrapping_mul(0x9E37_79B1) >> 13) as u8)
+        .collect()
 }

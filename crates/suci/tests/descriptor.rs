@@ -10,7 +10,11 @@ use suci::{Draft, Event, Node};
 
 /// Whether the descriptor is readable within `limit`.
 fn readable(node: &Node, limit: Duration) -> bool {
-    let mut fd = libc::pollfd { fd: node.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut fd = libc::pollfd {
+        fd: node.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     let limit = libc::c_int::try_from(limit.as_millis()).unwrap();
     // SAFETY: `fd` is one entry and outlives the call.
     unsafe { libc::poll(&raw mut fd, 1, limit) == 1 }
@@ -56,7 +60,8 @@ fn a_program_that_only_waits_on_it_misses_nothing() {
         if round % 25 == 24 {
             std::thread::sleep(Duration::from_millis(250));
         }
-        a.send(suci::NodeId(1), Draft::new(round.to_le_bytes().to_vec())).unwrap();
+        a.send(suci::NodeId(1), Draft::new(round.to_le_bytes().to_vec()))
+            .unwrap();
         assert_eq!(take(&mut a).payload[..], round.to_le_bytes());
     }
     a.poll(Duration::ZERO).unwrap();
@@ -67,7 +72,8 @@ fn a_program_that_only_waits_on_it_misses_nothing() {
 fn timers_make_it_readable() {
     let mut a = common::builder(0).open().unwrap();
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    a.add_peer(suci::NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    a.add_peer(suci::NodeId(1), nobody.local_addr().unwrap())
+        .unwrap();
     assert!(!readable(&a, Duration::ZERO));
     a.send(suci::NodeId(1), "x").unwrap();
     // Nothing arrives, ever: only the timer that repeats the HELLO can wake us.

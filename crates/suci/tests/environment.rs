@@ -16,14 +16,18 @@ const ROLE: &str = "SUCI_TEST_ROLE";
 /// Runs this test binary's `the_child` with the variables; `socket` is inherited.
 fn child(role: &str, variables: &[(&str, &str)], socket: Option<&UdpSocket>) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "the_child", "--nocapture"]).env(ROLE, role);
+    command
+        .args(["--exact", "the_child", "--nocapture"])
+        .env(ROLE, role);
     command.envs(variables.iter().copied());
     if let Some(fd) = socket.map(AsRawFd::as_raw_fd) {
         // SAFETY: fcntl may be called between fork and exec.
-        unsafe { command.pre_exec(move || {
-            libc::fcntl(fd, libc::F_SETFD, 0);
-            Ok(())
-        }) };
+        unsafe {
+            command.pre_exec(move || {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+                Ok(())
+            })
+        };
         command.env("SUCI_FD", fd.to_string());
     }
     command
@@ -31,7 +35,11 @@ fn child(role: &str, variables: &[(&str, &str)], socket: Option<&UdpSocket>) -> 
 
 fn succeeded(output: &Output) {
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}{said}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{}{said}",
+        String::from_utf8_lossy(&output.stdout)
+    );
 }
 
 #[test]
@@ -70,12 +78,19 @@ fn a_child_finds_its_id_book_and_socket() {
     parent.add_peer(NodeId(1), address).unwrap();
     let path = std::env::temp_dir().join(format!("suci-env-{}", std::process::id()));
     std::fs::write(&path, format!("0 {}\n1 {address}\n", parent.local_addr())).unwrap();
-    let variables = [("SUCI_ID", "1"), ("SUCI_SIZE", "2"), ("SUCI_BOOK", path.to_str().unwrap())];
+    let variables = [
+        ("SUCI_ID", "1"),
+        ("SUCI_SIZE", "2"),
+        ("SUCI_BOOK", path.to_str().unwrap()),
+    ];
     let mut child = child("greet", &variables, Some(&reserved));
     let running = std::thread::spawn(move || child.output().unwrap());
     // Arrives although the child had not begun when its address was known.
     let message = take(&mut parent);
-    assert_eq!((message.from, &message.payload[..]), (NodeId(1), &b"from the child"[..]));
+    assert_eq!(
+        (message.from, &message.payload[..]),
+        (NodeId(1), &b"from the child"[..])
+    );
     drop(reserved);
     parent.send(NodeId(1), "seen").unwrap();
     parent.flush(LONG).unwrap();
@@ -88,10 +103,18 @@ fn wrong_variables_are_named() {
     for (name, value, expected) in [
         ("SUCI_ID", "seven", "SUCI_ID=seven: "),
         ("SUCI_BOOK", "/nonexistent/book", "/nonexistent/book"),
-        ("SUCI_FD", "1000", "SUCI_FD=1000: no UDP socket is open there"),
+        (
+            "SUCI_FD",
+            "1000",
+            "SUCI_FD=1000: no UDP socket is open there",
+        ),
         ("SUCI_FD", "0", "SUCI_FD=0: "),
     ] {
-        let mut command = child("refuse", &[("SUCI_ID", "1"), (name, value), ("EXPECTED", expected)], None);
+        let mut command = child(
+            "refuse",
+            &[("SUCI_ID", "1"), (name, value), ("EXPECTED", expected)],
+            None,
+        );
         succeeded(&command.output().unwrap());
     }
     let mut command = child("refuse", &[("EXPECTED", "the node ID is missing")], None);

@@ -12,18 +12,33 @@ use suci::{AddressBook, Bytes, Draft, Error, Node, NodeId};
 #[test]
 fn unknown_peers_and_oneself_are_refused() {
     let (mut a, _b) = pair();
-    assert!(matches!(a.send(NodeId(99), "x"), Err(Error::UnknownPeer(NodeId(99)))));
-    assert!(matches!(a.send(NodeId(0), "x"), Err(Error::Itself(NodeId(0)))));
+    assert!(matches!(
+        a.send(NodeId(99), "x"),
+        Err(Error::UnknownPeer(NodeId(99)))
+    ));
+    assert!(matches!(
+        a.send(NodeId(0), "x"),
+        Err(Error::Itself(NodeId(0)))
+    ));
     let said = a.send(NodeId(99), "x").unwrap_err().to_string();
-    assert!(said.contains("node 99") && said.contains("address book"), "{said}");
-    assert!(matches!(a.add_peer(NodeId(0), "127.0.0.1:9".parse().unwrap()), Err(Error::Peer(_))));
+    assert!(
+        said.contains("node 99") && said.contains("address book"),
+        "{said}"
+    );
+    assert!(matches!(
+        a.add_peer(NodeId(0), "127.0.0.1:9".parse().unwrap()),
+        Err(Error::Peer(_))
+    ));
 }
 
 #[test]
 fn a_long_user_header_is_refused() {
     let (mut a, b) = pair();
     let sent = a.send(b.id(), Draft::new("x").user_header(vec![0; 256]));
-    assert!(matches!(sent, Err(Error::HeaderTooLong { length: 256 })), "{sent:?}");
+    assert!(
+        matches!(sent, Err(Error::HeaderTooLong { length: 256 })),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -37,9 +52,13 @@ fn a_full_queue_gives_the_message_back() {
     a.send(NodeId(1), payload.clone()).unwrap();
     let refused = a.send(NodeId(1), payload.clone()).unwrap_err();
     assert!(refused.is_would_block(), "{refused}");
-    let Error::WouldBlock { to, message } = refused else { panic!("{refused}") };
+    let Error::WouldBlock { to, message } = refused else {
+        panic!("{refused}")
+    };
     assert_eq!((to, message.into_payload()), (NodeId(1), payload.clone()));
-    let late = a.send_timeout(NodeId(1), payload, Duration::from_millis(5)).unwrap_err();
+    let late = a
+        .send_timeout(NodeId(1), payload, Duration::from_millis(5))
+        .unwrap_err();
     assert!(late.is_would_block(), "{late}");
 }
 
@@ -68,7 +87,11 @@ fn an_address_in_use_is_named() {
 #[test]
 fn foreign_addresses_cannot_be_listened_at() {
     let address = "192.0.2.1:4000".parse().unwrap();
-    let error = builder(1).listen(address).plain_on_network().open().unwrap_err();
+    let error = builder(1)
+        .listen(address)
+        .plain_on_network()
+        .open()
+        .unwrap_err();
     assert!(matches!(error, Error::Bind { .. }), "{error:?}");
     assert!(error.to_string().contains("192.0.2.1:4000"), "{error}");
 }
@@ -82,10 +105,22 @@ fn plain_mode_stays_on_loopback_unless_named() {
     let far = "192.0.2.1:4000".parse().unwrap();
     let mut book = AddressBook::new();
     book.add(NodeId(7), far).unwrap();
-    assert!(matches!(builder(0).book(book.clone()).open(), Err(Error::PlainOnNetwork { address }) if address == far));
-    assert!(matches!(builder(0).open().unwrap().add_peer(NodeId(7), far), Err(Error::PlainOnNetwork { .. })));
-    let mut named = builder(0).listen(everywhere).plain_on_network().book(book).open().unwrap();
-    named.add_peer(NodeId(8), "192.0.2.2:4000".parse().unwrap()).unwrap();
+    assert!(
+        matches!(builder(0).book(book.clone()).open(), Err(Error::PlainOnNetwork { address }) if address == far)
+    );
+    assert!(matches!(
+        builder(0).open().unwrap().add_peer(NodeId(7), far),
+        Err(Error::PlainOnNetwork { .. })
+    ));
+    let mut named = builder(0)
+        .listen(everywhere)
+        .plain_on_network()
+        .book(book)
+        .open()
+        .unwrap();
+    named
+        .add_peer(NodeId(8), "192.0.2.2:4000".parse().unwrap())
+        .unwrap();
 }
 
 #[test]
@@ -93,12 +128,26 @@ fn a_bad_book_is_refused_with_file_and_line() {
     let path = std::env::temp_dir().join(format!("suci-book-{}", std::process::id()));
     let mut file = std::fs::File::create(&path).unwrap();
     writeln!(file, "# comment\n0 127.0.0.1:4000\n1 nowhere").unwrap();
-    let error = Node::builder().id(NodeId(0)).book_file(&path).open().unwrap_err();
+    let error = Node::builder()
+        .id(NodeId(0))
+        .book_file(&path)
+        .open()
+        .unwrap_err();
     std::fs::remove_file(&path).unwrap();
     let said = error.to_string();
-    assert!(said.starts_with(&format!("{}:3: ", path.display())), "{said}");
-    let error = Node::builder().id(NodeId(0)).book_file(&path).open().unwrap_err();
-    assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    assert!(
+        said.starts_with(&format!("{}:3: ", path.display())),
+        "{said}"
+    );
+    let error = Node::builder()
+        .id(NodeId(0))
+        .book_file(&path)
+        .open()
+        .unwrap_err();
+    assert!(
+        error.to_string().contains(&path.display().to_string()),
+        "{error}"
+    );
 }
 
 #[test]
@@ -107,7 +156,10 @@ fn settings_out_of_range_are_named() {
     assert!(error.to_string().contains("memory = 5"), "{error}");
     assert!(matches!(builder(0).open_threads(2), Err(Error::Threads(2))));
     let error = Node::builder().open().unwrap_err();
-    assert!(matches!(error, Error::Missing { .. }) && error.to_string().contains("SUCI_ID"), "{error}");
+    assert!(
+        matches!(error, Error::Missing { .. }) && error.to_string().contains("SUCI_ID"),
+        "{error}"
+    );
 }
 
 /// Sends `bytes` to the node from a stranger's socket and polls until they arrived.
@@ -129,7 +181,11 @@ fn f08_garbage_is_counted_and_harms_nobody() {
     let mut noise = vec![0xA5; 200];
     noise[0] = 0x10;
     let counters = hit(&mut b, &noise);
-    assert_eq!(counters.malformed + counters.bad_checksum, 1, "{counters:?}");
+    assert_eq!(
+        counters.malformed + counters.bad_checksum,
+        1,
+        "{counters:?}"
+    );
     // F09: an empty datagram, too.
     assert_eq!(hit(&mut b, &[]).datagrams_in, 2);
     a.send(b.id(), "still works").unwrap();

@@ -60,29 +60,54 @@ fn f24_a_fork_leaves_the_parent_alone() {
     let (c, d) = shared_pair();
     c.send(d.id(), "before").unwrap();
     d.recv().unwrap();
-    let nodes: Vec<RawFd> = ours().into_iter().filter(|fd| !before.contains(fd)).collect();
+    let nodes: Vec<RawFd> = ours()
+        .into_iter()
+        .filter(|fd| !before.contains(fd))
+        .collect();
     // Socket, epoll, timer and two bells; socket and bell.
     assert_eq!(nodes.len(), 2 * 5 + 2 * 2);
     for &fd in &nodes {
         // SAFETY: asks for the flags of an open descriptor.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
-        assert_ne!(flags & libc::FD_CLOEXEC, 0, "descriptor {fd} would survive exec");
+        assert_ne!(
+            flags & libc::FD_CLOEXEC,
+            0,
+            "descriptor {fd} would survive exec"
+        );
     }
     let (to, other) = (b.id(), d.id());
     let status = in_child(|| {
         let fd = a.as_raw_fd();
-        if !matches!(a.send(to, "x"), Err(Error::Forked)) { return 1 }
-        if !matches!(a.recv(), Err(Error::Forked)) { return 2 }
-        if !matches!(a.close(LONG), Err(Error::Forked)) { return 3 }
-        if !matches!(b.counters(), Err(Error::Forked)) { return 4 }
-        if !matches!(c.send(other, "x"), Err(Error::Forked)) { return 5 }
-        if !matches!(c.recv(), Err(Error::Forked)) { return 6 }
-        if !matches!(d.flush(LONG), Err(Error::Forked)) { return 7 }
-        if nodes.iter().any(|&fd| is_open(fd)) || is_open(fd) { return 8 }
+        if !matches!(a.send(to, "x"), Err(Error::Forked)) {
+            return 1;
+        }
+        if !matches!(a.recv(), Err(Error::Forked)) {
+            return 2;
+        }
+        if !matches!(a.close(LONG), Err(Error::Forked)) {
+            return 3;
+        }
+        if !matches!(b.counters(), Err(Error::Forked)) {
+            return 4;
+        }
+        if !matches!(c.send(other, "x"), Err(Error::Forked)) {
+            return 5;
+        }
+        if !matches!(c.recv(), Err(Error::Forked)) {
+            return 6;
+        }
+        if !matches!(d.flush(LONG), Err(Error::Forked)) {
+            return 7;
+        }
+        if nodes.iter().any(|&fd| is_open(fd)) || is_open(fd) {
+            return 8;
+        }
         // A descriptor number is used anew: dropping the handles must not close it.
         // SAFETY: makes a descriptor; no pointers are involved.
         let fresh = unsafe { libc::eventfd(0, 0) };
-        if !nodes.contains(&fresh) { return 9 }
+        if !nodes.contains(&fresh) {
+            return 9;
+        }
         // SAFETY: the parent keeps the originals; these are the child's copies, dropped once.
         unsafe {
             drop(std::ptr::read(&raw const a));
@@ -97,7 +122,13 @@ fn f24_a_fork_leaves_the_parent_alone() {
     assert_eq!(&d.recv().unwrap().payload[..], b"after");
     // A child may have nodes of its own.
     let status = in_child(|| match common::builder(9).unattended().open() {
-        Ok(mut node) => if node.try_recv().is_ok() { FINE } else { 1 },
+        Ok(mut node) => {
+            if node.try_recv().is_ok() {
+                FINE
+            } else {
+                1
+            }
+        }
         Err(_) => 2,
     });
     assert_eq!(status, FINE, "the child's own node");

@@ -11,7 +11,13 @@ const LONGEST: u64 = 1 << 20;
 
 /// Two nodes that ask their programs above 1 MiB and hold at most 4 MiB.
 fn small_pair() -> (Node, Node) {
-    let small = |id| builder(id).memory(4 << 20).max_message(LONGEST).open().unwrap();
+    let small = |id| {
+        builder(id)
+            .memory(4 << 20)
+            .max_message(LONGEST)
+            .open()
+            .unwrap()
+    };
     let (mut a, mut b) = (small(0), small(1));
     introduce(&mut a, &mut b);
     (a, b)
@@ -37,25 +43,49 @@ fn polling(mut node: Node) -> (std::sync::mpsc::Sender<()>, std::thread::JoinHan
 fn a_supplied_buffer_takes_what_memory_could_not() {
     let (mut a, mut b) = small_pair();
     let payload = Bytes::from(vec![5; 8 << 20]);
-    a.send(b.id(), Draft::new(payload.clone()).channel(ChannelId(2)).tag(4).user_header("h")).unwrap();
+    a.send(
+        b.id(),
+        Draft::new(payload.clone())
+            .channel(ChannelId(2))
+            .tag(4)
+            .user_header("h"),
+    )
+    .unwrap();
     let (stop, sender) = polling(a);
-    let Event::Incoming { node, channel, number, total, tag, user_header, .. } =
-        await_event(&mut b, is_incoming)
+    let Event::Incoming {
+        node,
+        channel,
+        number,
+        total,
+        tag,
+        user_header,
+        ..
+    } = await_event(&mut b, is_incoming)
     else {
         panic!("filtered");
     };
-    assert_eq!((node, channel, number, total), (NodeId(0), ChannelId(2), 0, 8 << 20));
+    assert_eq!(
+        (node, channel, number, total),
+        (NodeId(0), ChannelId(2), 0, 8 << 20)
+    );
     assert_eq!((tag, &user_header[..]), (4, &b"h"[..]));
     let refused = b.accept(node, channel, number).unwrap_err().to_string();
     assert!(refused.contains("needs a buffer"), "{refused}");
-    let short = b.accept_into(node, channel, number, vec![0; 10]).unwrap_err().to_string();
+    let short = b
+        .accept_into(node, channel, number, vec![0; 10])
+        .unwrap_err()
+        .to_string();
     assert!(short.contains("10 bytes"), "{short}");
     let buffer = vec![0; 8 << 20];
     let place = buffer.as_ptr();
     b.accept_into(node, channel, number, buffer).unwrap();
     let message = take(&mut b);
     assert!(message.payload == payload, "the bytes differ");
-    assert_eq!(message.payload.as_ptr(), place, "it is the buffer, not a copy");
+    assert_eq!(
+        message.payload.as_ptr(),
+        place,
+        "it is the buffer, not a copy"
+    );
     stop.send(()).unwrap();
     sender.join().unwrap();
 }
@@ -76,21 +106,43 @@ fn recv_into_accepts_what_fits() {
 #[test]
 fn a_refusal_comes_with_its_reason_and_blocks_nothing() {
     let (mut a, mut b) = small_pair();
-    a.send(b.id(), Draft::new(vec![1; 2 << 20]).token(8)).unwrap();
+    a.send(b.id(), Draft::new(vec![1; 2 << 20]).token(8))
+        .unwrap();
     a.send(b.id(), "next").unwrap();
-    let (to, refuser) = (b.id(), std::thread::spawn(move || {
-        let Event::Incoming { node, channel, number, .. } = await_event(&mut b, is_incoming) else {
-            panic!("filtered");
-        };
-        b.refuse(node, channel, number, 99).unwrap();
-        let message = take(&mut b);
-        assert_eq!((&message.payload[..], message.number), (&b"next"[..], 1));
-        assert!(b.refuse(node, channel, number, 99).is_err(), "it was decided before");
-        b
-    }));
+    let (to, refuser) = (
+        b.id(),
+        std::thread::spawn(move || {
+            let Event::Incoming {
+                node,
+                channel,
+                number,
+                ..
+            } = await_event(&mut b, is_incoming)
+            else {
+                panic!("filtered");
+            };
+            b.refuse(node, channel, number, 99).unwrap();
+            let message = take(&mut b);
+            assert_eq!((&message.payload[..], message.number), (&b"next"[..], 1));
+            assert!(
+                b.refuse(node, channel, number, 99).is_err(),
+                "it was decided before"
+            );
+            b
+        }),
+    );
     let event = await_event(&mut a, |e| matches!(e, Event::NotDelivered { .. }));
     let channel = ChannelId(0);
-    assert_eq!(event, Event::NotDelivered { node: to, channel, number: 0, token: 8, reason: 99 });
+    assert_eq!(
+        event,
+        Event::NotDelivered {
+            node: to,
+            channel,
+            number: 0,
+            token: 8,
+            reason: 99
+        }
+    );
     a.flush(LONG).unwrap();
     refuser.join().unwrap();
 }

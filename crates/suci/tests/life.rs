@@ -34,7 +34,11 @@ fn f25_a_peer_that_is_not_there_harms_no_other_and_may_come_later() {
 
 #[test]
 fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
-    let mut a = builder(0).silence_timeout(SILENCE).give_up_after(2 * SILENCE).open().unwrap();
+    let mut a = builder(0)
+        .silence_timeout(SILENCE)
+        .give_up_after(2 * SILENCE)
+        .open()
+        .unwrap();
     let mut b = builder(1).unattended().open().unwrap();
     introduce(&mut a, &mut b);
     a.send(b.id(), "heard").unwrap();
@@ -46,9 +50,16 @@ fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
     a.send(b.id(), Draft::new("unheard").token(5)).unwrap();
     assert_eq!(await_event(&mut a, |_| true), Event::Lost { node: b.id() });
     let ended = await_event(&mut a, |_| true);
-    let Event::Ended { reason, outcomes, .. } = ended else { panic!("{ended:?}") };
+    let Event::Ended {
+        reason, outcomes, ..
+    } = ended
+    else {
+        panic!("{ended:?}")
+    };
     assert_eq!(reason, EndReason::Silent);
-    let [outcome] = outcomes[..] else { panic!("{outcomes:?}") };
+    let [outcome] = outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
     assert_eq!((outcome.token, outcome.outcome), (5, Outcome::Unknown));
 }
 
@@ -59,9 +70,13 @@ fn a_program_that_computes_is_served_and_not_lost() {
     introduce(&mut a, &mut b);
     // b's program never calls it again: its helper answers for it.
     for round in 0..3 {
-        a.send(b.id(), Draft::new("for later").notify(round)).unwrap();
+        a.send(b.id(), Draft::new("for later").notify(round))
+            .unwrap();
         let event = await_event(&mut a, |e| !matches!(e, Event::Up { .. }));
-        assert!(matches!(event, Event::Delivered { token, .. } if token == round), "{event:?}");
+        assert!(
+            matches!(event, Event::Delivered { token, .. } if token == round),
+            "{event:?}"
+        );
         a.recv_timeout(SILENCE).unwrap();
     }
     for _ in 0..3 {
@@ -94,7 +109,16 @@ fn f14_a_restarted_peer_is_a_new_session() {
     b.send(a.id(), "second life").unwrap();
     let thread = std::thread::spawn(move || {
         let ended = await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
-        assert!(matches!(ended, Event::Ended { reason: EndReason::Restarted, .. }), "{ended:?}");
+        assert!(
+            matches!(
+                ended,
+                Event::Ended {
+                    reason: EndReason::Restarted,
+                    ..
+                }
+            ),
+            "{ended:?}"
+        );
         assert_eq!(&take(&mut a).payload[..], b"second life");
         a.send(NodeId(1), "welcome back").unwrap();
         a.flush(LONG).unwrap();
@@ -106,8 +130,10 @@ fn f14_a_restarted_peer_is_a_new_session() {
 
 #[test]
 fn f31_everything_arrives_through_a_bad_network() {
-    let spec: FaultSpec = "loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,seed=7".parse().unwrap();
-    let mut a = builder(0).faults(spec.clone()).open().unwrap();
+    let spec: FaultSpec = "loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,seed=7"
+        .parse()
+        .unwrap();
+    let mut a = builder(0).faults(spec).open().unwrap();
     let mut b = builder(1).faults(spec).open().unwrap();
     introduce(&mut a, &mut b);
     let to = b.id();

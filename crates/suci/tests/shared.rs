@@ -38,15 +38,18 @@ fn handles_go_everywhere() {
     let (a, b) = shared_pair();
     is_handle(&a);
     let id = b.id();
-    let senders: Vec<_> = (0..4_u32).map(|channel| {
-        let a = a.clone();
-        std::thread::spawn(move || {
-            for number in 0..500_u32 {
-                let draft = Draft::new(number.to_le_bytes().to_vec()).channel(ChannelId(channel));
-                a.send_timeout(id, draft, LONG).unwrap();
-            }
+    let senders: Vec<_> = (0..4_u32)
+        .map(|channel| {
+            let a = a.clone();
+            std::thread::spawn(move || {
+                for number in 0..500_u32 {
+                    let draft =
+                        Draft::new(number.to_le_bytes().to_vec()).channel(ChannelId(channel));
+                    a.send_timeout(id, draft, LONG).unwrap();
+                }
+            })
         })
-    }).collect();
+        .collect();
     let mut next = [0_u32; 4];
     for _ in 0..2_000 {
         let message = b.recv_timeout(LONG).unwrap().expect("a message");
@@ -54,7 +57,9 @@ fn handles_go_everywhere() {
         assert_eq!(&message.payload[..], count.to_le_bytes());
         *count += 1;
     }
-    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    senders
+        .into_iter()
+        .for_each(|sender| sender.join().unwrap());
     a.flush(LONG).unwrap();
     assert_eq!(a.queue_len(id).unwrap(), (0, 0));
     assert!(b.try_recv().unwrap().is_none());
@@ -82,7 +87,10 @@ fn a_request_and_its_reply_cost_two_packets_here_too() {
     let packets = a.counters().unwrap().packets_out - before;
     echo.join().unwrap();
     // An acknowledgement waits 2 ms for a reply to ride on: a loaded machine is late now and then.
-    assert!(packets >= ROUNDS && packets < ROUNDS + ROUNDS / 20, "{packets} packets");
+    assert!(
+        packets >= ROUNDS && packets < ROUNDS + ROUNDS / 20,
+        "{packets} packets"
+    );
 }
 
 #[test]
@@ -102,15 +110,29 @@ fn one_full_peer_blocks_no_other() {
     assert!(refused.is_would_block(), "{refused}");
     assert_eq!(a.queue_len(NodeId(1)).unwrap(), (accepted, accepted << 10));
     a.send(b.id(), "through").unwrap();
-    assert_eq!(&b.recv_timeout(LONG).unwrap().expect("a message").payload[..], b"through");
-    let late = a.send_timeout(NodeId(1), vec![1; 1 << 10], Duration::from_millis(5)).unwrap_err();
+    assert_eq!(
+        &b.recv_timeout(LONG).unwrap().expect("a message").payload[..],
+        b"through"
+    );
+    let late = a
+        .send_timeout(NodeId(1), vec![1; 1 << 10], Duration::from_millis(5))
+        .unwrap_err();
     assert!(late.is_would_block(), "{late}");
-    let Err(Error::NotFlushed { peers }) = a.flush(Duration::from_millis(5)) else { panic!("flushed") };
+    let Err(Error::NotFlushed { peers }) = a.flush(Duration::from_millis(5)) else {
+        panic!("flushed")
+    };
     assert_eq!(peers, [(NodeId(1), accepted)]);
     // Giving the peer up makes room again, and tells what became of everything.
     a.abandon(NodeId(1)).unwrap();
     let ended = await_event(&a, |e| matches!(e, Event::Ended { .. }));
-    let Event::Ended { reason: EndReason::Abandoned, outcomes, .. } = ended else { panic!("{ended:?}") };
+    let Event::Ended {
+        reason: EndReason::Abandoned,
+        outcomes,
+        ..
+    } = ended
+    else {
+        panic!("{ended:?}")
+    };
     assert_eq!(outcomes.len() as u64, accepted);
     a.send_timeout(NodeId(1), vec![1; 1 << 10], LONG).unwrap();
 }
@@ -119,7 +141,11 @@ fn one_full_peer_blocks_no_other() {
 fn f18_a_program_that_takes_nothing_slows_its_sender_and_loses_nothing() {
     const MESSAGES: u32 = 4_000;
     let a = builder(0).send_queue(1 << 20).open_threads(1).unwrap();
-    let b = builder(1).memory(2 << 20).max_message(1 << 20).open_threads(1).unwrap();
+    let b = builder(1)
+        .memory(2 << 20)
+        .max_message(1 << 20)
+        .open_threads(1)
+        .unwrap();
     a.add_peer(b.id(), b.local_addr()).unwrap();
     b.add_peer(a.id(), a.local_addr()).unwrap();
     let id = b.id();
@@ -130,7 +156,10 @@ fn f18_a_program_that_takes_nothing_slows_its_sender_and_loses_nothing() {
     };
     // 32 MB meet 2 MiB of memory, 4 MiB of ring and 1 MiB of queue: the sender is held up.
     let mut sent = 0;
-    while a.send_timeout(id, message(sent), Duration::from_millis(200)).is_ok() {
+    while a
+        .send_timeout(id, message(sent), Duration::from_millis(200))
+        .is_ok()
+    {
         sent += 1;
         assert!(sent < MESSAGES, "nothing holds the sender up");
     }
@@ -152,18 +181,35 @@ fn f18_a_program_that_takes_nothing_slows_its_sender_and_loses_nothing() {
 #[test]
 fn announced_messages_are_decided_by_any_handle() {
     let (a, b) = (builder(0).open_threads(1).unwrap(), {
-        builder(1).memory(4 << 20).max_message(1 << 20).open_threads(1).unwrap()
+        builder(1)
+            .memory(4 << 20)
+            .max_message(1 << 20)
+            .open_threads(1)
+            .unwrap()
     });
     a.add_peer(b.id(), b.local_addr()).unwrap();
     b.add_peer(a.id(), a.local_addr()).unwrap();
     let payload = Bytes::from(vec![5; 6 << 20]);
     a.send(b.id(), payload.clone()).unwrap();
     let incoming = await_event(&b, |e| matches!(e, Event::Incoming { .. }));
-    let Event::Incoming { node, channel, number, total, .. } = incoming else { panic!("filtered") };
+    let Event::Incoming {
+        node,
+        channel,
+        number,
+        total,
+        ..
+    } = incoming
+    else {
+        panic!("filtered")
+    };
     assert_eq!(total, 6 << 20);
-    b.accept(node, channel, number, Some(vec![0; 6 << 20])).unwrap();
+    b.accept(node, channel, number, Some(vec![0; 6 << 20]))
+        .unwrap();
     assert!(b.recv_timeout(LONG).unwrap().expect("the message").payload == payload);
-    assert!(matches!(b.refuse(node, channel, number, 1), Err(Error::Incoming(_))));
+    assert!(matches!(
+        b.refuse(node, channel, number, 1),
+        Err(Error::Incoming(_))
+    ));
 }
 
 #[test]
@@ -187,11 +233,17 @@ fn closing_wakes_everybody_and_leaves_what_had_arrived() {
     assert!(matches!(a.counters(), Err(Error::Closed)));
     assert!(matches!(a.close(LONG), Err(Error::Closed)));
     let mut kept = std::iter::from_fn(|| a.next_event().ok().flatten());
-    assert!(kept.any(|e| matches!(e, Event::Delivered { token: 1, .. })), "events stay");
+    assert!(
+        kept.any(|e| matches!(e, Event::Delivered { token: 1, .. })),
+        "events stay"
+    );
     // The other side: what had arrived comes before the end, even when it closes, too.
     b.close(LONG).unwrap();
     assert_eq!(&b.recv().unwrap().payload[..], b"one");
-    assert_eq!(&b.try_recv().unwrap().expect("a message").payload[..], b"two");
+    assert_eq!(
+        &b.try_recv().unwrap().expect("a message").payload[..],
+        b"two"
+    );
     assert!(matches!(b.try_recv(), Err(Error::Closed)));
 }
 
@@ -200,7 +252,10 @@ fn closing_names_those_who_did_not_get_everything() {
     let (a, _nobody) = lonely(1 << 20);
     a.send(NodeId(1), "to nobody").unwrap();
     let error = a.close(Duration::from_millis(20)).unwrap_err();
-    assert!(matches!(&error, Error::NotFlushed { peers } if peers[..] == [(NodeId(1), 1)]), "{error:?}");
+    assert!(
+        matches!(&error, Error::NotFlushed { peers } if peers[..] == [(NodeId(1), 1)]),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -212,7 +267,10 @@ fn a_port_is_free_when_its_node_is_closed() {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -229,8 +287,13 @@ fn futures_run_under_tokio() {
             b.flush_async().await.unwrap();
         });
         for round in 0..ROUNDS {
-            a.send_async(id, round.to_le_bytes().to_vec()).await.unwrap();
-            assert_eq!(a.recv_async().await.unwrap().payload[..], round.to_le_bytes());
+            a.send_async(id, round.to_le_bytes().to_vec())
+                .await
+                .unwrap();
+            assert_eq!(
+                a.recv_async().await.unwrap().payload[..],
+                round.to_le_bytes()
+            );
         }
         a.flush_async().await.unwrap();
         echo.await.unwrap();
@@ -251,7 +314,10 @@ fn dropped_futures_lose_nothing() {
             assert!(nothing.is_err());
         }
         a.send_async(id, "after all").await.unwrap();
-        let message = tokio::time::timeout(LONG, b.recv_async()).await.expect("in time").unwrap();
+        let message = tokio::time::timeout(LONG, b.recv_async())
+            .await
+            .expect("in time")
+            .unwrap();
         assert_eq!(&message.payload[..], b"after all");
     });
 }
@@ -261,7 +327,8 @@ fn sending_waits_for_room_under_tokio() {
     let (a, _nobody) = lonely(1 << 16);
     runtime().block_on(async {
         a.send_async(NodeId(1), vec![1; 1 << 16]).await.unwrap();
-        let full = tokio::time::timeout(Duration::from_millis(5), a.send_async(NodeId(1), "x")).await;
+        let full =
+            tokio::time::timeout(Duration::from_millis(5), a.send_async(NodeId(1), "x")).await;
         assert!(full.is_err(), "it waits");
         let waiting = {
             let a = a.clone();
@@ -269,6 +336,10 @@ fn sending_waits_for_room_under_tokio() {
         };
         tokio::task::yield_now().await;
         a.abandon(NodeId(1)).unwrap();
-        tokio::time::timeout(LONG, waiting).await.expect("in time").unwrap().unwrap();
+        tokio::time::timeout(LONG, waiting)
+            .await
+            .expect("in time")
+            .unwrap()
+            .unwrap();
     });
 }

@@ -14,7 +14,9 @@ pub(crate) struct Doze {
 
 impl Doze {
     pub(crate) fn new() -> Self {
-        Self { asleep: AtomicBool::new(false) }
+        Self {
+            asleep: AtomicBool::new(false),
+        }
     }
 
     /// Sleeps, if `idle` finds no work. Returns what `sleep` does, if it slept.

@@ -33,7 +33,12 @@ pub(crate) fn charge_of(length: usize) -> u64 {
 impl Gate {
     pub(crate) fn new(limit: u64) -> Self {
         let (held, messages) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { held, messages, limit, room: Sleepers::new() }
+        Self {
+            held,
+            messages,
+            limit,
+            room: Sleepers::new(),
+        }
     }
 
     /// Takes a message in; anything fits an empty queue.
@@ -44,7 +49,10 @@ impl Gate {
         };
         // First the count, so that whoever finds a sum finds a count too.
         self.messages.fetch_add(1, Ordering::AcqRel);
-        let fits = self.held.fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum).is_ok();
+        let fits = self
+            .held
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum)
+            .is_ok();
         if !fits {
             self.messages.fetch_sub(1, Ordering::AcqRel);
         }
@@ -67,7 +75,10 @@ impl Gate {
     pub(crate) fn queued(&self) -> (u64, u64) {
         let held = self.held.load(Ordering::Acquire);
         let messages = self.messages.load(Ordering::Acquire);
-        (messages, held.saturating_sub(messages.saturating_mul(PER_MESSAGE)))
+        (
+            messages,
+            held.saturating_sub(messages.saturating_mul(PER_MESSAGE)),
+        )
     }
 }
 

@@ -106,7 +106,14 @@ pub(super) struct Origin {
 
 impl Inner {
     pub(super) fn new(origin: Origin) -> Result<Self, Error> {
-        let Origin { id, local, plain_on_network, birth, socket, send_queue } = origin;
+        let Origin {
+            id,
+            local,
+            plain_on_network,
+            birth,
+            socket,
+            send_queue,
+        } = origin;
         Ok(Self {
             id,
             local,
@@ -125,7 +132,12 @@ impl Inner {
             starved: AtomicBool::new(false),
             events: Mutex::new(VecDeque::new()),
             event_ready: Sleepers::new(),
-            life: Mutex::new(Life { phase: Phase::Open, result: None, failure: None, thread: None }),
+            life: Mutex::new(Life {
+                phase: Phase::Open,
+                result: None,
+                failure: None,
+                thread: None,
+            }),
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
             done_ready: Sleepers::new(),
@@ -138,7 +150,11 @@ impl Inner {
 
     /// The gate of a peer, if it is known.
     pub(super) fn gate(&self, node: NodeId) -> Option<Arc<Gate>> {
-        self.gates.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+        self.gates
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&node)
+            .cloned()
     }
 
     /// The gate of a peer, made if need be.
@@ -147,7 +163,11 @@ impl Inner {
             return gate;
         }
         let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(gates.entry(node).or_insert_with(|| Arc::new(Gate::new(self.send_queue))))
+        Arc::clone(
+            gates
+                .entry(node)
+                .or_insert_with(|| Arc::new(Gate::new(self.send_queue))),
+        )
     }
 
     /// Wakes the thread if it sleeps. Call it after the change.
@@ -176,7 +196,11 @@ impl Inner {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        if self.closing.load(Ordering::Acquire) { Err(self.end()) } else { Ok(()) }
+        if self.closing.load(Ordering::Acquire) {
+            Err(self.end())
+        } else {
+            Ok(())
+        }
     }
 
     /// What to say when the node is closed.

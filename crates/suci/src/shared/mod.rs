@@ -7,6 +7,7 @@
 //! | `doze` | the same for the I/O thread, which sleeps on descriptors |
 //! | `gate` | how much is queued for one peer |
 //! | `inner` | what handles and thread share |
+//! | `verbs` | what handles do with it |
 //! | `thread` | the driver |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
@@ -19,24 +20,23 @@ mod reply;
 mod ring;
 mod sleepers;
 mod thread;
+mod verbs;
 
 use crate::builder::{Opened, check_plain};
 use crate::clock::Deadline;
-use crate::driver::{Driver, failed_in};
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::node::DROP_PATIENCE;
 use blocking::block_on;
 use bytes::Bytes;
-use inner::{Command, Inner, Origin, Phase, lock};
+use inner::{Command, Inner, Origin, lock};
 use reply::Reply;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, Event, PeerStats};
 
@@ -66,17 +66,34 @@ impl std::fmt::Debug for SharedNode {
 
 impl SharedNode {
     pub(crate) fn start(opened: Opened) -> Result<Self, Error> {
-        let Opened { id, local, driver, birth, config, wait, plain_on_network } = opened;
+        let Opened {
+            id,
+            local,
+            driver,
+            birth,
+            config,
+            wait,
+            plain_on_network,
+        } = opened;
         let (socket, _) = driver.interest();
         let send_queue = config.send_queue;
-        let origin = Origin { id, local, plain_on_network, birth, socket, send_queue };
+        let origin = Origin {
+            id,
+            local,
+            plain_on_network,
+            birth,
+            socket,
+            send_queue,
+        };
         let inner = Arc::new(Inner::new(origin)?);
         for node in driver.engine.peers() {
             inner.gate_or_new(node);
         }
         let worker = thread::Worker::new(Arc::clone(&inner), driver, wait);
         let thread = std::thread::Builder::new().name("suci-io".into());
-        let thread = thread.spawn(move || worker.run()).map_err(Error::io("starting the I/O thread"))?;
+        let thread = thread
+            .spawn(move || worker.run())
+            .map_err(Error::io("starting the I/O thread"))?;
         *lock(&inner.thread) = Some(thread.thread().id());
         lock(&inner.life).thread = Some(thread);
         Ok(Self { inner })
@@ -116,7 +133,9 @@ impl SharedNode {
                 }
             }
         }
-        reply.poll(cx).map(|answer| answer.ok_or_else(|| self.inner.end()))
+        reply
+            .poll(cx)
+            .map(|answer| answer.ok_or_else(|| self.inner.end()))
     }
 
     /// Runs `question` on the thread and waits for its answer: for about one turn of the thread.
@@ -252,10 +271,15 @@ impl SharedNode {
         limit: Duration,
     ) -> Result<(), Error> {
         let mut message = Some(message.into());
-        let sent = block_on(Deadline::after(limit), |cx| self.inner.poll_send(cx, to, &mut message));
+        let sent = block_on(Deadline::after(limit), |cx| {
+            self.inner.poll_send(cx, to, &mut message)
+        });
         match (sent, message) {
             (Some(result), _) => result,
-            (None, Some(message)) => Err(Error::WouldBlock { to, message: Box::new(message) }),
+            (None, Some(message)) => Err(Error::WouldBlock {
+                to,
+                message: Box::new(message),
+            }),
             // The message is kept until it is sent.
             (None, None) => Ok(()),
         }
@@ -272,7 +296,9 @@ impl SharedNode {
         message: impl Into<Draft>,
     ) -> Vec<(NodeId, Result<(), Error>)> {
         let message = message.into();
-        to.iter().map(|&node| (node, self.send(node, message.clone()))).collect()
+        to.iter()
+            .map(|&node| (node, self.send(node, message.clone())))
+            .collect()
     }
 
     /// Blocks until every accepted message is acknowledged, for at most `limit`.
@@ -290,7 +316,10 @@ impl SharedNode {
     /// [`Error::UnknownPeer`].
     pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
         self.inner.check_open()?;
-        self.inner.gate(node).map(|gate| gate.queued()).ok_or(Error::UnknownPeer(node))
+        self.inner
+            .gate(node)
+            .map(|gate| gate.queued())
+            .ok_or(Error::UnknownPeer(node))
     }
 
     // ---- receiving
@@ -357,198 +386,12 @@ impl SharedNode {
     }
 }
 
-impl Inner {
-    /// Sets the closing mark when no call is between its check and the ring.
-    fn close_gates(&self) {
-        let gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
-        self.closing.store(true, Ordering::SeqCst);
-        drop(gates);
-    }
-
-    /// Puts a command into the ring, if the node is open and the ring has room.
-    fn push(&self, command: Command) -> Result<(), Command> {
-        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-        if self.closing.load(Ordering::Acquire) {
-            return Err(command);
-        }
-        let pushed = self.commands.push(command);
-        drop(gates);
-        if pushed.is_ok() {
-            self.nudge();
-        }
-        pushed
-    }
-
-    fn send(&self, to: NodeId, message: Draft) -> Result<(), Error> {
-        self.check_open()?;
-        if to == self.id {
-            return Err(Error::Itself(to));
-        }
-        let outgoing = message.into_outgoing();
-        let length = u64::try_from(outgoing.payload.len()).unwrap_or(u64::MAX);
-        if length > MAX_MESSAGE {
-            return Err(Error::TooLong { length });
-        }
-        if outgoing.user_header.len() > MAX_USER_HEADER {
-            return Err(Error::HeaderTooLong { length: outgoing.user_header.len() });
-        }
-        let gate = self.gate(to).ok_or(Error::UnknownPeer(to))?;
-        let charge = gate::charge_of(outgoing.payload.len());
-        if !gate.debit(charge) {
-            return Err(Error::would_block(to, outgoing));
-        }
-        match self.push(Command::Send(to, outgoing)) {
-            Ok(()) => Ok(()),
-            Err(command) => {
-                gate.credit(1, charge);
-                self.check_open()?;
-                match command {
-                    Command::Send(_, outgoing) => Err(Error::would_block(to, outgoing)),
-                    Command::Call(_) => Err(Error::Closed),
-                }
-            }
-        }
-    }
-
-    /// Sends `message` as soon as there is room; it is taken when sent.
-    fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        to: NodeId,
-        message: &mut Option<Draft>,
-    ) -> Poll<Result<(), Error>> {
-        for entered in [false, true] {
-            let Some(draft) = message.take() else { return Poll::Ready(Ok(())) };
-            match self.send(to, draft) {
-                Err(Error::WouldBlock { message: back, .. }) => *message = Some(*back),
-                done => return Poll::Ready(done),
-            }
-            if !entered {
-                if let Some(gate) = self.gate(to) {
-                    gate.room.enter(cx.waker());
-                }
-                self.command_room.enter(cx.waker());
-            }
-        }
-        Poll::Pending
-    }
-
-    /// The next message: ready with an error when there will be none.
-    fn take_message(&self) -> Poll<Result<Message, Error>> {
-        if self.is_forked() {
-            return Poll::Ready(Err(Error::Forked));
-        }
-        // Asked before looking: what the thread left is complete when it is done.
-        let done = self.done.load(Ordering::Acquire);
-        if let Some(message) = self.messages.pop() {
-            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
-            self.message_bytes.fetch_sub(length, Ordering::AcqRel);
-            fence(Ordering::SeqCst);
-            if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
-                self.nudge();
-            }
-            return Poll::Ready(Ok(message));
-        }
-        if !done {
-            return Poll::Pending;
-        }
-        let rest = lock(&self.rest).pop_front();
-        Poll::Ready(rest.ok_or_else(|| self.end()))
-    }
-
-    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Error>> {
-        self.message_ready.poll(cx, || self.take_message())
-    }
-
-    fn take_event(&self) -> Poll<Result<Event, Error>> {
-        if self.is_forked() {
-            return Poll::Ready(Err(Error::Forked));
-        }
-        let done = self.done.load(Ordering::Acquire);
-        match lock(&self.events).pop_front() {
-            Some(event) => Poll::Ready(Ok(event)),
-            None if done => Poll::Ready(Err(self.end())),
-            None => Poll::Pending,
-        }
-    }
-
-    fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Result<Event, Error>> {
-        self.event_ready.poll(cx, || self.take_event())
-    }
-
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.check_open()?;
-        let gates: Vec<_> = {
-            let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-            gates.values().map(Arc::clone).collect()
-        };
-        for gate in gates {
-            let empty = || if gate.is_empty() { Poll::Ready(()) } else { Poll::Pending };
-            if gate.room.poll(cx, empty).is_pending() {
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(self.flushed())
-    }
-
-    /// Nothing if every peer has everything, as far as the program was not told otherwise.
-    fn flushed(&self) -> Result<(), Error> {
-        self.check_open()?;
-        let mut counts = BTreeMap::<NodeId, u64>::new();
-        {
-            let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-            for (&node, gate) in gates.iter().filter(|(_, gate)| !gate.is_empty()) {
-                counts.insert(node, gate.queued().0.max(1));
-            }
-        }
-        for (node, failed) in lock(&self.events).iter().filter_map(failed_in) {
-            *counts.entry(node).or_default() += failed;
-        }
-        let peers: Vec<_> = counts.into_iter().collect();
-        if peers.is_empty() { Ok(()) } else { Err(Error::NotFlushed { peers }) }
-    }
-
-    /// Asks the thread to close the node.
-    fn begin_close(&self, patience: Duration) -> Result<(), Error> {
-        self.check_open()?;
-        {
-            let mut life = lock(&self.life);
-            if life.phase != Phase::Open {
-                return Err(Error::Closed);
-            }
-            life.phase = Phase::Closing(patience);
-        }
-        self.close_gates();
-        self.wake_all();
-        self.nudge();
-        Ok(())
-    }
-
-    fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.done_ready.poll(cx, || match self.done.load(Ordering::Acquire) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-    }
-
-    /// What closing found out. The thread is done; it takes no time to end.
-    fn take_result(&self) -> Result<(), Error> {
-        let (result, thread) = {
-            let mut life = lock(&self.life);
-            (life.result.take(), life.thread.take())
-        };
-        if let Some(thread) = thread {
-            // One that panicked has said so on stderr.
-            let _ = thread.join();
-        }
-        result.unwrap_or_else(|| Err(self.end()))
-    }
-}
-
 impl Clone for SharedNode {
     fn clone(&self) -> Self {
         self.inner.handles.fetch_add(1, Ordering::Relaxed);
-        Self { inner: Arc::clone(&self.inner) }
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
     }
 }
 
@@ -562,7 +405,11 @@ impl Drop for SharedNode {
         if self.inner.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let patience = if std::thread::panicking() { Duration::ZERO } else { DROP_PATIENCE };
+        let patience = if std::thread::panicking() {
+            Duration::ZERO
+        } else {
+            DROP_PATIENCE
+        };
         let on_thread = *lock(&self.inner.thread) == Some(std::thread::current().id());
         if on_thread {
             // A waker that the thread called dropped the last handle: it cannot wait for itself.

@@ -20,7 +20,11 @@ pub(super) struct Reply<T>(Arc<Slot<T>>);
 
 pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
     let (value, settled) = (Mutex::new(None), AtomicBool::new(false));
-    let slot = Arc::new(Slot { value, settled, ready: Sleepers::new() });
+    let slot = Arc::new(Slot {
+        value,
+        settled,
+        ready: Sleepers::new(),
+    });
     (Answer(Arc::clone(&slot)), Reply(slot))
 }
 
@@ -40,9 +44,11 @@ impl<T> Drop for Answer<T> {
 impl<T> Reply<T> {
     /// The answer; nothing if the thread went away.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.0.ready.poll(cx, || match self.0.settled.load(Ordering::Acquire) {
-            true => Poll::Ready(lock(&self.0.value).take()),
-            false => Poll::Pending,
-        })
+        self.0
+            .ready
+            .poll(cx, || match self.0.settled.load(Ordering::Acquire) {
+                true => Poll::Ready(lock(&self.0.value).take()),
+                false => Poll::Pending,
+            })
     }
 }

@@ -4,8 +4,8 @@
 //! claims a place by one compare-and-swap and hands its slot over by one store. Ours and small, because the
 //! crates that offer it cannot be checked by loom; `tests/loom_ring.rs` does.
 
-use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{UnsafeCell, hint};
 use std::mem::MaybeUninit;
 
 /// Keeps what different threads write on different cache lines (pairs of 64 B are fetched together).
@@ -70,6 +70,7 @@ impl<T> Ring<T> {
             }
             if ahead > 0 {
                 // Somebody else was faster.
+                hint::spin_loop();
                 place = counter.load(Ordering::Relaxed);
                 continue;
             }
@@ -83,7 +84,9 @@ impl<T> Ring<T> {
 
     /// Appends a value; gives it back if the queue is full.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        let Some(place) = self.claim(&self.head.0, 0) else { return Err(value) };
+        let Some(place) = self.claim(&self.head.0, 0) else {
+            return Err(value);
+        };
         let slot = self.slot(place);
         // SAFETY: `claim` gave this place to this thread alone, and the slot is empty: its turn was `place`,
         // which is its first value or was stored by the thread that emptied it.
@@ -99,8 +102,11 @@ impl<T> Ring<T> {
         // SAFETY: `claim` gave this place to this thread alone, and the slot is full: its turn was
         // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves the
         // value out; the slot counts as empty from the next store on.
-        let value = slot.value.with(|cell| unsafe { (*cell).assume_init_read() });
-        slot.turn.store(place.wrapping_add(self.slots.len()), Ordering::Release);
+        let value = slot
+            .value
+            .with(|cell| unsafe { (*cell).assume_init_read() });
+        slot.turn
+            .store(place.wrapping_add(self.slots.len()), Ordering::Release);
         Some(value)
     }
 

@@ -18,7 +18,10 @@ pub(crate) struct Sleepers {
 
 impl Sleepers {
     pub(crate) fn new() -> Self {
-        Self { any: AtomicBool::new(false), list: Mutex::new(Vec::new()) }
+        Self {
+            any: AtomicBool::new(false),
+            list: Mutex::new(Vec::new()),
+        }
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Waker>> {

@@ -63,7 +63,14 @@ impl Drop for Ending {
 impl Worker {
     pub(super) fn new(inner: Arc<Inner>, driver: Driver, wait: Wait) -> Self {
         let spin_until = driver.now();
-        Self { inner, driver, wait, accounts: BTreeMap::new(), left_over: false, spin_until }
+        Self {
+            inner,
+            driver,
+            wait,
+            accounts: BTreeMap::new(),
+            left_over: false,
+            spin_until,
+        }
     }
 
     /// The thread's body.
@@ -92,7 +99,11 @@ impl Worker {
                 return Ok(self.close());
             }
             let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
-            look = if self.may_spin(active) { true } else { self.sleep()? };
+            look = if self.may_spin(active) {
+                true
+            } else {
+                self.sleep()?
+            };
         }
     }
 
@@ -194,7 +205,9 @@ impl Worker {
     }
 
     fn deliver_events(&mut self) {
-        let Some(first) = self.driver.take_event() else { return };
+        let Some(first) = self.driver.take_event() else {
+            return;
+        };
         {
             let mut events = lock(&self.inner.events);
             let mut next = Some(first);
@@ -217,11 +230,22 @@ impl Worker {
                 continue;
             }
             let (messages, bytes) = self.driver.engine.queue_len(node);
-            let waiting: u64 = account.stash.iter().map(|m| gate::charge_of(m.payload.len())).sum();
+            let waiting: u64 = account
+                .stash
+                .iter()
+                .map(|m| gate::charge_of(m.payload.len()))
+                .sum();
             let stashed = u64::try_from(account.stash.len()).unwrap_or(u64::MAX);
             let used = gate::charge(messages, bytes).saturating_add(waiting);
-            let charge = account.taken.0.saturating_sub(used).saturating_sub(account.credited.0);
-            let count = account.taken.1.saturating_sub(messages.saturating_add(stashed));
+            let charge = account
+                .taken
+                .0
+                .saturating_sub(used)
+                .saturating_sub(account.credited.0);
+            let count = account
+                .taken
+                .1
+                .saturating_sub(messages.saturating_add(stashed));
             let count = count.saturating_sub(account.credited.1);
             if charge > 0 {
                 account.credited.0 += charge;
@@ -233,7 +257,9 @@ impl Worker {
 
     /// Whether to look again at once instead of sleeping.
     fn may_spin(&mut self, active: bool) -> bool {
-        let Wait::Spin(bound) = self.wait else { return false };
+        let Wait::Spin(bound) = self.wait else {
+            return false;
+        };
         let now = self.driver.now();
         if active {
             self.spin_until = now + bound;
@@ -244,13 +270,20 @@ impl Worker {
 
     /// Sleeps until something may have happened. Returns whether the socket should be looked at.
     fn sleep(&mut self) -> Result<bool, Error> {
-        let Self { inner, driver, left_over, .. } = self;
+        let Self {
+            inner,
+            driver,
+            left_over,
+            ..
+        } = self;
         let idle = || {
             let refill = *left_over && !inner.starved.load(Ordering::Relaxed);
             !refill && inner.commands.is_empty() && !inner.closing.load(Ordering::Relaxed)
         };
         let sleep = || driver.sleep(Some(inner.bell.as_raw_fd()), Deadline::NEVER);
-        let Some(ready) = inner.doze.doze(idle, sleep).transpose()? else { return Ok(true) };
+        let Some(ready) = inner.doze.doze(idle, sleep).transpose()? else {
+            return Ok(true);
+        };
         if ready.rung {
             inner.bell.hush();
         }

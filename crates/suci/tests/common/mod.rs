@@ -10,7 +10,10 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// Node `id` on a port of its own.
 pub(crate) fn builder(id: u32) -> NodeBuilder {
-    Node::builder().id(NodeId(id)).book(AddressBook::new()).listen("127.0.0.1:0".parse().unwrap())
+    Node::builder()
+        .id(NodeId(id))
+        .book(AddressBook::new())
+        .listen("127.0.0.1:0".parse().unwrap())
 }
 
 /// Makes two nodes known to each other.
@@ -28,7 +31,10 @@ pub(crate) fn pair() -> (Node, Node) {
 
 /// Nodes 0 and 1, served by threads and known to each other.
 pub(crate) fn shared_pair() -> (SharedNode, SharedNode) {
-    let (a, b) = (builder(0).open_threads(1).unwrap(), builder(1).open_threads(1).unwrap());
+    let (a, b) = (
+        builder(0).open_threads(1).unwrap(),
+        builder(1).open_threads(1).unwrap(),
+    );
     a.add_peer(b.id(), b.local_addr()).unwrap();
     b.add_peer(a.id(), a.local_addr()).unwrap();
     (a, b)
