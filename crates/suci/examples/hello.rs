@@ -2,25 +2,23 @@
 use std::time::Duration;
 use suci::{Accept, Error, Node, NodeId};
 
+const SOON: Duration = Duration::from_secs(5);
+
 fn main() -> Result<(), Error> {
-    let mut server = Node::builder()
-        .id(NodeId(0))
-        .accept(Accept::Anyone)
-        .open()?;
-    let address = server.local_addr();
-    let client = std::thread::spawn(move || -> Result<(), Error> {
-        let mut node = Node::builder().id(NodeId(1)).open()?;
-        node.add_peer(NodeId(0), address)?;
-        node.send(NodeId(0), "hello from node 1")?;
-        println!("{}", String::from_utf8_lossy(&node.recv()?.payload));
-        node.close(Duration::from_secs(5))
+    let (zero, one) = (NodeId(0), NodeId(1));
+    let mut server = Node::builder().id(zero).accept(Accept::Anyone).open()?;
+    let mut client = Node::builder().id(one).open()?;
+    client.add_peer(zero, server.local_addr())?;
+    let serving = std::thread::spawn(move || {
+        let message = server.recv()?;
+        server.send(message.from, [&message.payload[..], b" yourself"].concat())?;
+        server.close(SOON)
     });
-    let message = server.recv()?;
-    println!("{}", String::from_utf8_lossy(&message.payload));
-    server.send(
-        message.from,
-        format!("hello from node 0 to node {}", message.from),
-    )?;
-    server.close(Duration::from_secs(5))?;
-    client.join().expect("the client thread runs to its end")
+    client.send(zero, "hello")?;
+    let answer = client.recv()?;
+    println!("{}", String::from_utf8_lossy(&answer.payload));
+    client.close(SOON)?;
+    serving
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
