@@ -210,9 +210,9 @@ impl Process {
                 invariants::repeated(&self.engine, before, packet.order)?;
             } else if data && invariants::refused(&self.engine) == before {
                 self.handed.insert(packet.order);
-            }
-            if self.insider && data && !again {
-                self.contradict(cx, &arrival, &packet);
+                if self.insider {
+                    self.contradict(cx, &arrival, &packet);
+                }
             }
         }
         Ok(count)

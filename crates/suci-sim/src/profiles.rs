@@ -143,7 +143,9 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Flow => flow(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
-    if run.faults.flip > 0 {
+    let attacked = |(_, step): &(Duration, Step)| matches!(step, Step::Attack(_));
+    if run.faults.flip > 0 || run.script.iter().any(attacked) {
+        // Without it the UDP checksum would have to notice, which flipped bits got past.
         run.configs
             .iter_mut()
             .for_each(|config| config.payload_checksum = true);

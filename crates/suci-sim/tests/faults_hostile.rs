@@ -34,6 +34,7 @@ fn with_bytes(packet: &Packet, bytes: Vec<u8>) -> Packet {
     packet.bytes = Bytes::from(bytes);
     packet.carries = Rc::new([]);
     packet.fate.hostile = true;
+    packet.fate.damaged = true;
     packet
 }
 
