@@ -21,8 +21,9 @@ use crate::wire::{
     Blocked, Close, Credit, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal,
 };
 
-/// Payloads up to this many bytes are copied into the packet; longer ones are gathered by reference. A
-/// slice of a gather list costs the kernel about as much as copying so many bytes.
+/// Messages up to this many bytes are copied into the packet; of longer ones every piece is gathered by
+/// reference, the short ones at their ends too. A slice of a gather list costs the kernel about as much as
+/// copying so many bytes.
 const COPY_LIMIT: usize = 256;
 
 /// A packet that falls short of its train's segment size by at most so many bytes is padded, so
@@ -495,7 +496,7 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
                 }
             }
             head.put(train.head(), len, *last);
-            if len <= COPY_LIMIT {
+            if payload.len() <= COPY_LIMIT {
                 train.copy(payload.get(range.clone()).unwrap_or_default());
             } else {
                 train.reference(payload, range.start, len);
