@@ -1,9 +1,10 @@
 //! Memory for received messages, shared by all sessions.
 //!
-//! Half of it is for *windows*: what a session's peer may have sent and the program not yet taken. The n-th
-//! session is given pool / 10n at first, so that the sum stays below the pool for thousands of
-//! sessions (harmonic series), and grows towards an even share as it reads. The other half is for *large* messages, which
-//! ask first: it is given to whoever asked first, message by message.
+//! Half of it is for *windows*: what a session's peer may have sent and the program not yet taken. What was promised
+//! cannot be taken back from a peer that is idle. So the n-th session is given pool / 16n at first: the
+//! sum stays below three quarters of the pool for thousands of sessions (harmonic series). From the last
+//! quarter those that read grow towards an even share. The other half is for *large* messages, which ask first: it is given to
+//! whoever asked first, message by message.
 
 use crate::message::MIN_WINDOW;
 use std::collections::VecDeque;
@@ -11,13 +12,28 @@ use std::collections::VecDeque;
 /// Largest window of one session, in bytes.
 const LARGEST: u64 = 8 << 20;
 /// The n-th session begins with one part in this many times n.
-const PARTS: u64 = 10;
+const PARTS: u64 = 16;
+/// The part of the pool from which windows grow: one in this many.
+const GROWTH: u64 = 4;
+
+/// What one session is promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promise {
+    /// Bytes ahead of the program, 0 before the handshake.
+    pub(crate) window: u64,
+    /// The part of the window that it grew by.
+    grown: u64,
+    /// Bytes of large messages.
+    pub(crate) large: u64,
+}
 
 /// How much is promised to whom, in sum.
 #[derive(Debug)]
 pub(crate) struct MemoryShares {
     pool: u64,
     windows: u64,
+    /// The part of them beyond what sessions began with.
+    grown: u64,
     sessions: u64,
     large: u64,
     /// Peers whose large messages wait for memory.
@@ -29,11 +45,11 @@ pub(crate) struct MemoryShares {
 impl MemoryShares {
     pub(crate) fn new(memory: u64) -> Self {
         let pool = memory / 2;
-        Self { pool, windows: 0, sessions: 0, large: 0, waiting: VecDeque::new(), freed: false }
+        Self { pool, windows: 0, grown: 0, sessions: 0, large: 0, waiting: VecDeque::new(), freed: false }
     }
 
     /// A window for one more session, if there is one.
-    pub(crate) fn take(&mut self) -> Option<u64> {
+    pub(crate) fn take(&mut self) -> Option<Promise> {
         let free = self.pool.saturating_sub(self.windows);
         if free < MIN_WINDOW {
             return None;
@@ -41,39 +57,45 @@ impl MemoryShares {
         self.sessions += 1;
         let window = (self.pool / (PARTS * self.sessions)).clamp(MIN_WINDOW, LARGEST).min(free);
         self.windows += window;
-        Some(window)
+        Some(Promise { window, ..Promise::default() })
     }
 
-    /// The window that a session with `window` may have now; never less.
-    pub(crate) fn grow(&mut self, window: u64) -> u64 {
+    /// Widens a session's window towards the even share. True if it did.
+    pub(crate) fn grow(&mut self, promise: &mut Promise) -> bool {
         let even = (self.pool / (self.sessions + 1)).clamp(MIN_WINDOW, LARGEST);
-        // One share stays free for newcomers; of the rest a quarter at a time, so that all may grow.
-        let spare = self.pool.saturating_sub(self.windows).saturating_sub(even);
-        let grown = window.max(even.min(window + spare / 4));
-        self.windows += grown - window;
-        grown
+        let spare = (self.pool / GROWTH)
+            .saturating_sub(self.grown)
+            .min(self.pool.saturating_sub(self.windows));
+        // A quarter at a time, so that all may grow.
+        let more = even.saturating_sub(promise.window).min(spare / 4);
+        promise.window += more;
+        promise.grown += more;
+        self.grown += more;
+        self.windows += more;
+        more > 0
     }
 
-    /// A session ended and its messages were taken: its window and large memory are free.
-    pub(crate) fn release(&mut self, window: u64, large: u64) {
-        if window > 0 {
+    /// A session ended and its messages were taken: what it was promised is free.
+    pub(crate) fn release(&mut self, promise: Promise) {
+        if promise.window > 0 {
             self.sessions = self.sessions.saturating_sub(1);
-            self.windows = self.windows.saturating_sub(window);
         }
-        self.freed |= large > 0;
-        self.large = self.large.saturating_sub(large);
+        self.windows = self.windows.saturating_sub(promise.window);
+        self.grown = self.grown.saturating_sub(promise.grown);
+        self.large = self.large.saturating_sub(promise.large);
+        self.freed |= promise.large > 0;
     }
 
-    /// What a session with `promised` bytes for large messages may have, if it holds `held` and asks for
-    /// `wanted` more; `peer` is looked at again when some is free.
+    /// Settles what a session is promised for large messages, if it holds `held` and asks for `wanted` more; `peer`
+    /// is looked at again when some is free.
     pub(crate) fn large(
         &mut self,
-        promised: u64,
+        promise: &mut Promise,
         held: u64,
         wanted: Option<u64>,
         peer: usize,
-    ) -> u64 {
-        let others = self.large.saturating_sub(promised);
+    ) {
+        let others = self.large.saturating_sub(promise.large);
         let mut budget = held;
         if let Some(wanted) = wanted {
             if others.saturating_add(held).saturating_add(wanted) <= self.pool {
@@ -82,9 +104,9 @@ impl MemoryShares {
                 self.waiting.push_back(peer);
             }
         }
-        self.freed |= budget < promised;
+        self.freed |= budget < promise.large;
         self.large = others.saturating_add(budget);
-        budget
+        promise.large = budget;
     }
 
     /// A peer to be looked at because memory for large messages was given back.
@@ -110,48 +132,42 @@ mod tests {
     #[test]
     fn f32_however_many_sessions_come_the_pool_is_not_exceeded() {
         let mut shares = MemoryShares::new(256 << 20);
-        let windows: Vec<u64> = core::iter::from_fn(|| shares.take()).take(100_000).collect();
+        let promises: Vec<_> = core::iter::from_fn(|| shares.take()).take(100_000).collect();
         assert!(shares.is_sound());
-        assert!(windows.len() > 1_260, "at least the peer limit of one socket: {}", windows.len());
-        windows.iter().for_each(|w| shares.release(*w, 0));
-        assert_eq!(shares.windows, 0);
-    }
-
-    #[test]
-    fn windows_grow_towards_an_even_share_and_never_beyond_the_pool() {
-        let mut shares = MemoryShares::new(32 << 20);
-        let mut windows: Vec<u64> = (0..3).filter_map(|_| shares.take()).collect();
-        for _ in 0..100 {
-            for window in &mut windows {
-                *window = shares.grow(*window);
-                assert!(shares.is_sound());
-            }
-        }
-        assert!(windows.iter().all(|w| *w >= 2 << 20), "{windows:?}");
+        let count = promises.len();
+        assert!(count > 1_260, "at least the peer limit of one socket: {count}");
+        promises.into_iter().for_each(|p| shares.release(p));
+        assert_eq!((shares.windows, shares.sessions), (0, 0));
     }
 
     #[test]
     fn sessions_that_grow_leave_room_for_newcomers() {
-        let mut shares = MemoryShares::new(1 << 20);
-        let mut windows = Vec::new();
-        for _ in 0..8 {
-            windows.push(shares.take().expect("a newcomer is served"));
-            for _ in 0..100 {
-                windows.iter_mut().for_each(|w| *w = shares.grow(*w));
-            }
+        let mut shares = MemoryShares::new(256 << 20);
+        let mut promises = Vec::new();
+        for _ in 0..1_260 {
+            promises.push(shares.take().expect("a newcomer is served"));
+            promises.iter_mut().for_each(|p| {
+                shares.grow(p);
+            });
         }
         assert!(shares.is_sound());
+        promises.into_iter().for_each(|p| shares.release(p));
+        assert_eq!((shares.windows, shares.grown), (0, 0));
     }
 
     #[test]
     fn large_messages_wait_their_turn_for_memory() {
         let mut shares = MemoryShares::new(20);
-        assert_eq!(shares.large(0, 0, Some(8), 1), 8);
-        assert_eq!(shares.large(0, 0, Some(8), 2), 0, "waits");
+        let (mut one, mut two) = (Promise::default(), Promise::default());
+        shares.large(&mut one, 0, Some(8), 1);
+        assert_eq!(one.large, 8);
+        shares.large(&mut two, 0, Some(8), 2);
+        assert_eq!(two.large, 0, "waits");
         assert_eq!(shares.next_waiting(), None, "nothing was freed yet");
-        assert_eq!(shares.large(8, 0, None, 1), 0, "the program took it");
-        assert_eq!(shares.next_waiting(), Some(2));
-        assert_eq!(shares.large(0, 0, Some(8), 2), 8);
+        shares.large(&mut one, 0, None, 1);
+        assert_eq!(shares.next_waiting(), Some(2), "the program took the first");
+        shares.large(&mut two, 0, Some(8), 2);
+        assert_eq!(two.large, 8);
         assert!(shares.is_sound());
     }
 }

@@ -16,6 +16,7 @@ pub use shared::Identity;
 pub use verbs::{IncomingError, PeerError, SendError};
 
 pub(crate) use handshake::init as init_packet;
+pub(crate) use memory::Promise;
 pub(crate) use shared::Shared;
 
 use crate::arrival::Arrival;

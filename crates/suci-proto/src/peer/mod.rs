@@ -18,7 +18,7 @@ pub(crate) use open::{Accepted, Attempt};
 pub(crate) use session::{Farewell, History, Session};
 
 use crate::counters::{Link, PeerStats};
-use crate::engine::Shared;
+use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
 use crate::limits;
 use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
@@ -218,10 +218,10 @@ impl Peer {
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
             let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
-            let (window, large) = (old.window, old.large);
-            self.farewells.push_back(Farewell { messages, window, large, reason, outcomes });
+            let promise = old.promise;
+            self.farewells.push_back(Farewell { messages, promise, reason, outcomes });
         } else {
-            shared.memory.release(old.window, old.large);
+            shared.memory.release(old.promise);
         }
         self.say_farewell(shared);
     }
@@ -246,7 +246,7 @@ impl Peer {
             && first.messages.is_empty()
             && let Some(farewell) = self.farewells.pop_front()
         {
-            shared.memory.release(farewell.window, farewell.large);
+            shared.memory.release(farewell.promise);
             shared.events.push_back(farewell.into_event(self.node));
         }
         if self.farewells.is_empty() && core::mem::take(&mut self.up_to_tell) {
@@ -316,13 +316,12 @@ impl Peer {
 
     /// The program took messages: the session's window may grow towards its share.
     pub(crate) fn renew_memory(&mut self, shared: &mut Shared) {
-        let window = self.session.window;
-        if window > 0 && self.session.is_established() {
-            let grown = shared.memory.grow(window);
-            if grown > window {
-                self.session.window = grown;
-                self.session.inbox.set_windows(grown / 2, grown);
-            }
+        if self.session.promise.window > 0
+            && self.session.is_established()
+            && shared.memory.grow(&mut self.session.promise)
+        {
+            let window = self.session.promise.window;
+            self.session.inbox.set_windows(window / 2, window);
         }
         self.renew_large(shared);
     }
@@ -332,12 +331,11 @@ impl Peer {
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
         let wanted = inbox.large_wanted();
-        if wanted.is_none() && held == self.session.large {
+        if wanted.is_none() && held == self.session.promise.large {
             return;
         }
-        let large = shared.memory.large(self.session.large, held, wanted, self.key);
-        self.session.large = large;
-        inbox.set_large_budget(large);
+        shared.memory.large(&mut self.session.promise, held, wanted, self.key);
+        inbox.set_large_budget(self.session.promise.large);
     }
 
     /// Bytes held for the program.
@@ -420,7 +418,6 @@ fn new_session(shared: &Shared) -> Session {
         epoch: Epoch(0),
         outbox,
         inbox,
-        window: 0,
-        large: 0,
+        promise: Promise::default(),
     }
 }

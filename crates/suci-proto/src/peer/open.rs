@@ -3,7 +3,7 @@
 use super::connection::{Agreement, Beginning, Connection, End, Numbers};
 use super::Peer;
 use crate::counters::Link;
-use crate::engine::{Shared, init_packet};
+use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
 use crate::handshake::{Opening, Phase};
 use crate::recovery::{Recovery, Sink};
@@ -34,7 +34,7 @@ struct Offer {
     incarnation: Incarnation,
     epoch: Epoch,
     /// Memory promised to the session that begins if the peer accepts; none if the present one goes on.
-    window: Option<u64>,
+    promise: Option<Promise>,
     sent_at: Instant,
 }
 
@@ -88,7 +88,7 @@ impl Peer {
         offer.beginning.recovery.drop_all(&mut ride);
         shared.free_index(offer.local.index);
         shared.shares.release(&mut offer.beginning.grant);
-        shared.memory.release(offer.window.unwrap_or(0), 0);
+        shared.memory.release(offer.promise.unwrap_or_default());
     }
 
     /// Our side of a connection, if the socket's budget has room for it.
@@ -118,16 +118,16 @@ impl Peer {
 
     /// Promises the session memory, unless it was before. False if there is none.
     pub(crate) fn furnish(&mut self, shared: &mut Shared) -> bool {
-        if self.session.window == 0 {
-            let Some(window) = shared.memory.take() else { return false };
-            self.set_window(window);
+        if self.session.promise.window == 0 {
+            let Some(promise) = shared.memory.take() else { return false };
+            self.furnish_with(promise);
         }
         true
     }
 
-    fn set_window(&mut self, window: u64) {
-        self.session.window = window;
-        self.session.inbox.set_windows(window / 2, window);
+    fn furnish_with(&mut self, promise: Promise) {
+        self.session.promise = promise;
+        self.session.inbox.set_windows(promise.window / 2, promise.window);
     }
 
     /// An index and tag for packets to us.
@@ -166,22 +166,22 @@ impl Peer {
         cookie: &wire::Cookie,
         shared: &mut Shared,
     ) {
-        let window = if self.is_other_incarnation(cookie.incarnation) {
-            let Some(window) = shared.memory.take() else { return };
-            Some(window)
+        let promise = if self.is_other_incarnation(cookie.incarnation) {
+            let Some(promise) = shared.memory.take() else { return };
+            Some(promise)
         } else if self.furnish(shared) {
             None
         } else {
             return;
         };
         let Some(mut beginning) = self.begin(now, None, false, shared) else {
-            shared.memory.release(window.unwrap_or(0), 0);
+            shared.memory.release(promise.unwrap_or_default());
             return;
         };
         let local = self.new_end(shared);
         let epoch = self.epoch_for(cookie.incarnation);
         let mut params = self.params(shared);
-        if let Some(window) = window {
+        if let Some(Promise { window, .. }) = promise {
             beginning.memory_told = window;
             params.channel_memory = window / 2;
         }
@@ -218,7 +218,7 @@ impl Peer {
         // The first number belongs to INIT whether frames ride on it or not.
         beginning.numbers.advance(shared.random());
         let incarnation = cookie.incarnation;
-        attempt.offer = Some(Offer { local, beginning, incarnation, epoch, window, sent_at: now });
+        attempt.offer = Some(Offer { local, beginning, incarnation, epoch, promise, sent_at: now });
     }
 
     /// The epoch that a session with `incarnation` has or would have.
@@ -331,7 +331,7 @@ impl Peer {
         let Some(Attempt { opening, offer: Some(offer), .. }) = self.attempt.take() else {
             return false;
         };
-        let Offer { local, mut beginning, epoch, window, sent_at, .. } = offer;
+        let Offer { local, mut beginning, epoch, promise, sent_at, .. } = offer;
         if opening.tries() > 1 || accept.epoch != epoch {
             // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
             // discarded with it: what rode along is sent again.
@@ -341,8 +341,8 @@ impl Peer {
             self.end(now, EndReason::Restarted, shared);
         }
         self.agree_epoch(now, accept.incarnation, accept.epoch, shared);
-        if let Some(window) = window {
-            self.set_window(window);
+        if let Some(promise) = promise {
+            self.furnish_with(promise);
         }
         let agreement = Agreement {
             local,

@@ -1,5 +1,6 @@
 //! A session: what the promises are about. It outlives connections.
 
+use crate::engine::Promise;
 use crate::event::{EndReason, Event, MessageOutcome};
 use crate::limits::MAX_RETIRED;
 use crate::message::{Inbox, Message, Outbox};
@@ -14,10 +15,8 @@ pub(crate) struct Session {
     pub(crate) epoch: Epoch,
     pub(crate) outbox: Outbox,
     pub(crate) inbox: Inbox,
-    /// Memory promised to the peer, 0 before the handshake.
-    pub(crate) window: u64,
-    /// Memory promised to its large messages.
-    pub(crate) large: u64,
+    /// Memory promised to the peer, none before the handshake.
+    pub(crate) promise: Promise,
 }
 
 impl Session {
@@ -32,8 +31,7 @@ impl Session {
 pub(crate) struct Farewell {
     pub(crate) messages: VecDeque<Message>,
     /// Memory that they and the session were promised; free when they are taken.
-    pub(crate) window: u64,
-    pub(crate) large: u64,
+    pub(crate) promise: Promise,
     pub(crate) reason: EndReason,
     pub(crate) outcomes: Vec<MessageOutcome>,
 }
