@@ -23,11 +23,28 @@ fn packet(
     token: u64,
     body: impl FnOnce(&mut Vec<u8>),
 ) -> Vec<u8> {
+    packet_from(shared.identity.node, kind, number, token, body)
+}
+
+/// As [`packet`], under another name.
+fn packet_from(
+    node: NodeId,
+    kind: PacketType,
+    number: u64,
+    token: u64,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HELLO_LEN);
-    let index = shared.identity.node.0;
     put_header(
         &mut bytes,
-        &Header { kind, key_phase: 0, scope: CrcScope::Datagram, index, number, tag: token },
+        &Header {
+            kind,
+            key_phase: 0,
+            scope: CrcScope::Datagram,
+            index: node.0,
+            number,
+            tag: token,
+        },
     );
     body(&mut bytes);
     seal(&mut bytes);
@@ -51,14 +68,16 @@ pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
 }
 
 impl Engine {
-    fn turn_away(&mut self, arrival: &Arrival, header: &Header, code: RefusedCode) {
+    /// Refuses under the name by which we were called, `asked`: that is how the caller finds its attempt
+    /// when the name is wrong.
+    fn turn_away(&mut self, arrival: &Arrival, header: &Header, asked: NodeId, code: RefusedCode) {
         let refused = Refused {
             target: NodeId(header.index),
             incarnation: self.shared.identity.incarnation,
             code,
         };
         let bytes =
-            packet(&self.shared, PacketType::Refused, 0, header.tag, |b| refused.put(b));
+            packet_from(asked, PacketType::Refused, 0, header.tag, |b| refused.put(b));
         self.shared.reply(arrival.from, bytes);
     }
 
@@ -70,7 +89,7 @@ impl Engine {
         };
         let node = NodeId(header.index);
         if let Some(code) = self.entry_refusal(node, hello.target) {
-            self.turn_away(arrival, header, code);
+            self.turn_away(arrival, header, hello.target, code);
             return;
         }
         let outstanding = self.jar.outstanding(now);
@@ -143,14 +162,14 @@ impl Engine {
             return;
         };
         if let Some(code) = self.entry_refusal(node, init.target) {
-            self.turn_away(arrival, header, code);
+            self.turn_away(arrival, header, init.target, code);
             return;
         }
         let key = self.peer_or_insert(node, now);
         match self.admit(now, key, arrival, header, &init, baked) {
             Ok(()) => {}
             Err(None) => self.shared.counters.handshake_rejected += 1,
-            Err(Some(code)) => self.turn_away(arrival, header, code),
+            Err(Some(code)) => self.turn_away(arrival, header, init.target, code),
         }
         self.touch(key);
     }

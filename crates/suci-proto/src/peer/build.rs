@@ -30,6 +30,9 @@ const COPY_LIMIT: usize = 256;
 /// that the train goes on; beyond it the train ends.
 const PADDING_LIMIT: usize = 192;
 
+/// Bytes of a PING frame, which any packet of messages may have to carry beside them.
+const PING: usize = 1;
+
 /// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
 const RIDE: usize = 900;
 
@@ -170,6 +173,7 @@ impl Peer {
         train.begin_packet();
         self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
+        let asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
         self.write_ack_and_credit(now, permit, train, &mut frames);
         self.write_control(now, permit, train, &mut frames, &mut contents);
         let control_only = train.packet_len();
@@ -179,7 +183,10 @@ impl Peer {
             contents.data = train.packet_len() > control_only;
             contents.eliciting |= contents.data;
         }
-        let empty = train.packet_len() <= PLAIN_OVERHEAD;
+        // A PING that was to go with messages does not go without them.
+        let lone_ping = permit.data && !contents.data && !asked;
+        let least = PLAIN_OVERHEAD + if lone_ping { PING } else { 0 };
+        let empty = train.packet_len() <= least;
         let len = if empty {
             train.abort_packet();
             None
@@ -328,7 +335,7 @@ impl Peer {
     fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
         loop {
             let room = size.saturating_sub(train.packet_len());
-            let Some(piece) = self.session.outbox.next(room, size - PLAIN_OVERHEAD) else {
+            let Some(piece) = self.session.outbox.next(room, size.saturating_sub(PLAIN_OVERHEAD + PING)) else {
                 return false;
             };
             let (sent, closed) = write_piece(&piece, room, train);

@@ -7,6 +7,7 @@ use crate::event::{EndReason, Event};
 use crate::limits;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant};
+use crate::wire::CLOSE_FINISHED;
 use super::life::Verdict;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
@@ -116,6 +117,9 @@ impl Peer {
 
     fn on_closing_deadline(&mut self, now: Instant, shared: &mut Shared) {
         if self.closing_deadline().is_some_and(|deadline| deadline <= now) {
+            if let Some((to, bytes)) = self.last_words(CLOSE_FINISHED) {
+                shared.reply(to, bytes);
+            }
             self.end(now, EndReason::ClosedHere, shared);
         }
     }
