@@ -1,0 +1,330 @@
+//! `suci cat`: bytes, ends, faults and a relay.
+
+#![allow(clippy::unwrap_used)] // A test may panic.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use support::{PATIENCE, Running, errors, free_address, noise, output, suci};
+
+/// Starts both ends with further arguments.
+fn ends(at: SocketAddr, via: SocketAddr, receiver: &[&str], sender: &[&str]) -> (Running, Running) {
+    let (at, via) = (at.to_string(), via.to_string());
+    let receive = Running::start(&mut suci(&[&["cat", "--listen", &at], receiver].concat()));
+    let send = Running::start(&mut suci(&[&["cat", &via], sender].concat()));
+    (receive, send)
+}
+
+/// Carries `content` and compares.
+fn carries(content: &[u8], receiver: &[&str], sender: &[&str]) {
+    let at = free_address();
+    let (receive, mut send) = ends(at, at, receiver, sender);
+    send.feed(content.to_vec());
+    let received = std::thread::spawn(move || receive.finish());
+    let sent = send.finish();
+    let received = received.join().unwrap();
+    assert!(sent.status.success(), "{}", errors(&sent));
+    assert!(received.status.success(), "{}", errors(&received));
+    assert!(received.stdout == content, "what arrived differs");
+}
+
+#[test]
+fn nothing_is_carried_as_nothing() {
+    carries(b"", &[], &[]);
+}
+
+#[test]
+fn one_byte_is_carried() {
+    carries(b"\n", &[], &[]);
+}
+
+#[test]
+fn any_bytes_are_carried() {
+    carries(&noise(20_000_001), &[], &[]);
+}
+
+#[test]
+fn f31_faults_both_ways_change_nothing() {
+    let faults = |seed| format!("loss=0.05,dup=0.05,reorder=0.1,corrupt=0.01,seed={seed}");
+    let (one, two) = (faults(1), faults(2));
+    carries(&noise(2_000_000), &["--faults", &one], &["--faults", &two]);
+}
+
+#[test]
+fn ipv6_works_too() {
+    let at: SocketAddr = format!("[::1]:{}", free_address().port()).parse().unwrap();
+    let (receive, mut send) = ends(at, at, &[], &[]);
+    send.feed(b"six".to_vec());
+    let (received, sent) = (receive.finish(), send.finish());
+    assert!(sent.status.success(), "{}", errors(&sent));
+    assert_eq!(received.stdout, b"six");
+}
+
+#[test]
+fn what_was_typed_arrives_before_the_input_ends() {
+    let at = free_address();
+    let (mut receive, mut send) = ends(at, at, &[], &[]);
+    let mut input = send.0.stdin.take().unwrap();
+    input.write_all(b"now\n").unwrap();
+    let mut arrived = [0; 4];
+    receive
+        .0
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut arrived)
+        .unwrap();
+    assert_eq!(&arrived, b"now\n");
+    drop(input);
+    assert!(send.finish().status.success() && receive.finish().status.success());
+}
+
+/// A relay: packets of the client leave from another socket than the one it knows, and halfway that
+/// socket is replaced by one with another port.
+struct Relay {
+    address: SocketAddr,
+    moved: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Relay {
+    fn start(to: SocketAddr, change_after: u64) -> Self {
+        let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = front.local_addr().unwrap();
+        let (moved, stop) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let relay = Self {
+            address,
+            moved: Arc::clone(&moved),
+            stop: Arc::clone(&stop),
+        };
+        std::thread::spawn(move || relay_packets(&front, to, change_after, &moved, &stop));
+        relay
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn back_socket(to: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(to).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+fn relay_packets(
+    front: &UdpSocket,
+    to: SocketAddr,
+    change_after: u64,
+    moved: &AtomicU64,
+    stop: &AtomicBool,
+) {
+    front.set_nonblocking(true).unwrap();
+    let mut back = back_socket(to);
+    let mut client = None;
+    let mut bytes = vec![0; 65_536];
+    let mut there = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut idle = true;
+        if let Ok((length, from)) = front.recv_from(&mut bytes) {
+            idle = false;
+            client = Some(from);
+            there += 1;
+            if there == change_after {
+                back = back_socket(to);
+                moved.fetch_add(1, Ordering::Relaxed);
+            }
+            // A full buffer or a listener not there yet: lost, as in any network.
+            let _ = back.send(&bytes[..length]);
+        }
+        if let (Ok(length), Some(client)) = (back.recv(&mut bytes), client) {
+            idle = false;
+            let _ = front.send_to(&bytes[..length], client);
+        }
+        if idle {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+#[test]
+fn f13_a_relay_that_changes_its_port_midway_changes_nothing() {
+    let at = free_address();
+    let relay = Relay::start(at, 1000);
+    let content = noise(8_000_000);
+    let (receive, mut send) = ends(at, relay.address, &[], &[]);
+    send.feed(content.clone());
+    let received = std::thread::spawn(move || receive.finish());
+    let sent = send.finish();
+    let received = received.join().unwrap();
+    assert!(sent.status.success(), "{}", errors(&sent));
+    assert!(received.status.success(), "{}", errors(&received));
+    assert!(received.stdout == content, "what arrived differs");
+    assert_eq!(
+        relay.moved.load(Ordering::Relaxed),
+        1,
+        "too few packets to have changed the port"
+    );
+}
+
+#[test]
+fn f23_the_sender_may_come_first() {
+    let at = free_address();
+    let to = at.to_string();
+    let mut send = Running::start(&mut suci(&["cat", &to]));
+    send.feed(b"early".to_vec());
+    std::thread::sleep(Duration::from_millis(300));
+    let receive = Running::start(&mut suci(&["cat", "--listen", &to]));
+    assert_eq!(receive.finish().stdout, b"early");
+    assert!(send.finish().status.success());
+}
+
+#[test]
+fn nobody_there_is_an_error_that_says_so() {
+    let to = free_address().to_string();
+    let output = output(&mut suci(&["cat", "--connect-timeout", "0.5", &to]));
+    assert_eq!(output.status.code(), Some(1));
+    let said = errors(&output);
+    assert!(
+        said.contains(&format!("nobody answered at {to}")) && said.contains("--listen"),
+        "{said}"
+    );
+}
+
+#[test]
+fn another_command_there_is_an_error_that_says_so() {
+    let at = free_address().to_string();
+    let mut ping = Running::start(&mut suci(&["ping", "--listen", &at]));
+    assert!(ping.first_error_line().contains("answering"));
+    let output = output(&mut suci(&["cat", "--connect-timeout", "5", &at]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        errors(&output).contains("another node answers there"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn a_reader_that_went_away_fails_both_ends() {
+    let at = free_address();
+    let (mut receive, mut send) = ends(at, at, &[], &[]);
+    drop(receive.0.stdout.take());
+    send.feed(noise(1_000_000));
+    let (sent, received) = (send.finish(), receive.finish());
+    assert_eq!(sent.status.code(), Some(1), "{}", errors(&sent));
+    assert!(
+        errors(&sent).contains("could not write"),
+        "{}",
+        errors(&sent)
+    );
+    assert_eq!(received.status.code(), Some(1));
+    assert!(
+        errors(&received).contains("standard output"),
+        "{}",
+        errors(&received)
+    );
+}
+
+#[test]
+fn a_sender_that_died_fails_the_receiver() {
+    let at = free_address();
+    let patience = ["--give-up-after", "1"];
+    let (mut receive, mut send) = ends(at, at, &patience, &[]);
+    let mut input = send.0.stdin.take().unwrap();
+    input.write_all(b"begin").unwrap();
+    let mut arrived = [0; 5];
+    receive
+        .0
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut arrived)
+        .unwrap();
+    send.0.kill().unwrap();
+    let begun = Instant::now();
+    let received = receive.finish();
+    assert!(begun.elapsed() < PATIENCE);
+    assert_eq!(received.status.code(), Some(1));
+    let said = errors(&received);
+    assert!(
+        said.contains("after 5 bytes") && said.contains("incomplete"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_receiver_that_died_fails_the_sender_even_while_it_waits_for_input() {
+    let at = free_address();
+    let (mut receive, mut send) = ends(at, at, &[], &["--give-up-after", "1"]);
+    let mut input = send.0.stdin.take().unwrap();
+    input.write_all(b"begin").unwrap();
+    let mut arrived = [0; 5];
+    receive
+        .0
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut arrived)
+        .unwrap();
+    receive.0.kill().unwrap();
+    let status = send.wait();
+    assert_eq!(status.code(), Some(1));
+    let said = errors(&send.finish());
+    assert!(said.contains("has gone before it had everything"), "{said}");
+    drop(input);
+}
+
+#[test]
+fn a_second_sender_is_told_that_the_receiver_is_busy() {
+    let at = free_address();
+    let (mut receive, mut first) = ends(at, at, &[], &[]);
+    let mut input = first.0.stdin.take().unwrap();
+    input.write_all(b"first").unwrap();
+    let mut arrived = [0; 5];
+    receive
+        .0
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut arrived)
+        .unwrap();
+    let mut second = Running::start(&mut suci(&["cat", &at.to_string()]));
+    second.feed(b"second".to_vec());
+    let second = second.finish();
+    assert_eq!(second.status.code(), Some(1));
+    assert!(
+        errors(&second).contains("serves another sender"),
+        "{}",
+        errors(&second)
+    );
+    drop(input);
+    assert!(first.finish().status.success());
+    let received = receive.finish();
+    assert!(received.status.success() && received.stdout.is_empty());
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let output = output(suci(&["cat", "--listen", &at]).stdin(Stdio::null()));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        errors(&output).contains(&format!("address {at} is in use")),
+        "{}",
+        errors(&output)
+    );
+}

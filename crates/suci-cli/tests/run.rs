@@ -1,0 +1,265 @@
+//! `suci run`: environment, output, exit statuses, signals.
+
+#![allow(clippy::unwrap_used)] // A test may panic.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use support::{Running, errors, output, path, printed, suci};
+
+/// A process of one's own that a test may name: the pid that a child printed.
+fn pid(line: &str) -> Pid {
+    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+}
+
+/// Waits until no such process runs. Its parent may have left it to init to reap.
+fn gone(pid: Pid) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        let zombie = stat.is_ok_and(|stat| {
+            stat.rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('Z'))
+        });
+        if zombie || test_kill_process(pid).is_err() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+#[test]
+fn every_process_learns_who_it_is_and_where_the_others_are() {
+    let script = "echo $SUCI_ID of $SUCI_SIZE; cat $SUCI_BOOK";
+    let output = output(&mut suci(&[
+        "run",
+        "-n",
+        "3",
+        "--tag-output",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]));
+    assert!(output.status.success());
+    let printed = printed(&output);
+    let line = |id: u32, start: &str| {
+        let start = format!("[{id}] {start}");
+        printed
+            .lines()
+            .filter(|line| line.starts_with(&start))
+            .count()
+    };
+    for id in 0..3 {
+        assert_eq!(line(id, &format!("{id} of 3")), 1, "{printed}");
+        for other in 0..3 {
+            assert_eq!(line(id, &format!("{other} 127.0.0.1:")), 1, "{printed}");
+        }
+    }
+}
+
+#[test]
+fn the_socket_is_inherited_bound_to_the_address_of_the_book() {
+    // The kernel lists a bound socket by its inode and hexadecimal port.
+    let script = r#"
+        inode=$(readlink /proc/self/fd/$SUCI_FD | tr -dc 0-9)
+        port=$(awk -v id=$SUCI_ID '$1 == id { sub(/.*:/, "", $2); printf "%04X", $2 }' $SUCI_BOOK)
+        grep -q "0100007F:$port .* $inode " /proc/net/udp && echo bound
+        echo sockets $(ls -l /proc/self/fd | grep -c socket:)"#;
+    let output = output(&mut suci(&["run", "-n", "2", "sh", "-c", script]));
+    let printed = printed(&output);
+    assert_eq!(
+        printed.lines().filter(|line| *line == "bound").count(),
+        2,
+        "{printed}"
+    );
+    // Its own, and no other's.
+    assert_eq!(
+        printed.lines().filter(|line| *line == "sockets 1").count(),
+        2,
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_first_failure_gives_the_exit_status_and_is_reported() {
+    let script = "if [ $SUCI_ID = 1 ]; then exit 3; fi; sleep 0.3; exit 5";
+    let output = output(&mut suci(&["run", "-n", "2", "sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(3));
+    let said = errors(&output);
+    assert!(
+        said.contains("suci run: process 1 (pid ") && said.contains(") exited with 3\n"),
+        "{said}"
+    );
+    assert!(said.contains("exited with 5\n"), "{said}");
+}
+
+#[test]
+fn a_killed_process_is_reported_at_once_while_others_go_on() {
+    let script = "if [ $SUCI_ID = 1 ]; then kill -9 $$; fi; cat; echo over";
+    let mut running = Running::start(&mut suci(&["run", "-n", "2", "sh", "-c", script]));
+    // Process 0 still reads its input, so this line comes while it lives.
+    let said = running.first_error_line();
+    assert!(
+        said.contains("process 1 (pid ") && said.ends_with("was killed by signal 9"),
+        "{said}"
+    );
+    let output = running.finish();
+    assert_eq!(
+        (output.status.code(), printed(&output).as_str()),
+        (Some(137), "over\n")
+    );
+}
+
+#[test]
+fn one_failure_kills_all_if_asked_to() {
+    let script = "if [ $SUCI_ID = 1 ]; then exit 4; fi; exec sleep 60";
+    let begun = Instant::now();
+    let output = output(&mut suci(&[
+        "run",
+        "-n",
+        "3",
+        "--kill-on-failure",
+        "sh",
+        "-c",
+        script,
+    ]));
+    assert_eq!(output.status.code(), Some(4), "{}", errors(&output));
+    assert!(begun.elapsed() < Duration::from_secs(50));
+}
+
+#[test]
+fn only_process_0_reads_the_input() {
+    let mut running = Running::start(&mut suci(&[
+        "run",
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "echo $SUCI_ID $(cat)",
+    ]));
+    running.feed(b"hello".to_vec());
+    let output = running.finish();
+    let printed = printed(&output);
+    assert!(
+        printed.contains("0 hello\n") && printed.contains("1\n"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let script = "trap 'echo hup; exit 7' HUP; echo ready; while :; do sleep 0.05; done";
+    let mut running = Running::start(&mut suci(&["run", "-n", "1", "sh", "-c", script]));
+    assert_eq!(running.first_line(), "ready\n");
+    kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
+    let output = running.finish();
+    assert_eq!(
+        (output.status.code(), printed(&output).as_str()),
+        (Some(7), "hup\n")
+    );
+}
+
+#[test]
+fn a_second_interrupt_kills() {
+    let script = "trap 'echo once' INT; echo ready; while :; do sleep 0.05; done";
+    let mut running = Running::start(&mut suci(&["run", "-n", "1", "sh", "-c", script]));
+    assert_eq!(running.first_line(), "ready\n");
+    let launcher = Pid::from_child(&running.0);
+    kill_process(launcher, Signal::INT).unwrap();
+    assert_eq!(running.first_line(), "once\n");
+    kill_process(launcher, Signal::INT).unwrap();
+    assert_eq!(running.finish().status.code(), Some(137));
+}
+
+#[test]
+fn no_process_outlives_its_launcher() {
+    let mut running = Running::start(&mut suci(&[
+        "run",
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        "echo $$; exec sleep 60",
+    ]));
+    let child = pid(&running.first_line());
+    running.0.kill().unwrap();
+    assert!(gone(child), "{child:?} outlived the launcher");
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_named() {
+    let missing = output(&mut suci(&["run", "-n", "2", "./no-such-program"]));
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(
+        errors(&missing).contains("./no-such-program: No such file"),
+        "{}",
+        errors(&missing)
+    );
+    let directory = output(&mut suci(&["run", "-n", "1", "/"]));
+    assert_eq!(directory.status.code(), Some(126), "{}", errors(&directory));
+}
+
+#[test]
+fn options_of_the_program_are_not_ours() {
+    let output = output(&mut suci(&["run", "-n", "1", "echo", "--help", "-n"]));
+    assert_eq!(printed(&output), "--help -n\n");
+}
+
+#[test]
+fn nodes_of_a_launch_reach_each_other() {
+    let args = [
+        "run",
+        "-n",
+        "3",
+        path(),
+        "ping",
+        "--count",
+        "3",
+        "--interval",
+        "0",
+        "--json",
+    ];
+    let output = output(&mut suci(&args));
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(printed(&output).matches(r#""count":3"#).count(), 2);
+}
+
+#[test]
+fn everybody_talks_to_everybody_and_a_file_reaches_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("file"), dir.path().to_str().unwrap());
+    let content = support::noise(3_000_000);
+    std::fs::write(&file, &content).unwrap();
+    let demo = [
+        "demo",
+        "--messages",
+        "40",
+        "--file",
+        file.to_str().unwrap(),
+        "--into",
+        into,
+    ];
+    let args = [&["run", "-n", "3", "--kill-on-failure", path()], &demo[..]].concat();
+    let output = output(&mut suci(&args));
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(
+        printed(&output).matches("80 messages").count(),
+        3,
+        "{}",
+        printed(&output)
+    );
+    assert!(
+        printed(&output).contains("node 0: 0 payload bytes copied"),
+        "{}",
+        printed(&output)
+    );
+    for node in 1..3 {
+        let copy = std::fs::read(dir.path().join(format!("copy-{node}"))).unwrap();
+        assert!(copy == content, "copy {node} differs");
+    }
+}

@@ -1,0 +1,161 @@
+//! Running the built command.
+
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before the test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The command, without what an outer launch may have set.
+pub(crate) fn suci(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_suci"));
+    command.args(args);
+    for name in ["SUCI_ID", "SUCI_SIZE", "SUCI_BOOK", "SUCI_FD"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The path of the command, to be run by `suci run`.
+pub(crate) fn path() -> &'static str {
+    env!("CARGO_BIN_EXE_suci")
+}
+
+/// A child that is killed, by its own pid, when the test is over.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// Starts with pipes at all ends.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let pipes = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self(pipes.spawn().unwrap())
+    }
+
+    /// The first line that it writes to its error output.
+    pub(crate) fn first_error_line(&mut self) -> String {
+        let mut line = String::new();
+        let err = self.0.stderr.as_mut().unwrap();
+        // Byte by byte: what is read too far would be missing from the output later.
+        let mut byte = [0];
+        while err.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+            line.push(char::from(byte[0]));
+        }
+        line
+    }
+
+    /// The first line of its output.
+    pub(crate) fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        line
+    }
+
+    /// Closes its input.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.0.stdin.take());
+    }
+
+    /// Feeds it from a thread, then closes its input.
+    pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
+        let mut input = self.0.stdin.take().unwrap();
+        std::thread::spawn(move || {
+            // It may end before it has read everything; the test looks at its exit status.
+            let _ = input.write_all(&bytes);
+        });
+    }
+
+    /// Waits for its end and takes what is left of its output.
+    pub(crate) fn finish(mut self) -> Output {
+        drop(self.0.stdin.take());
+        let out = self.0.stdout.take().map(collect);
+        let err = self.0.stderr.take().map(collect);
+        let status = self.wait();
+        let gather = |thread: Option<std::thread::JoinHandle<Vec<u8>>>| {
+            thread
+                .map(|thread| thread.join().unwrap())
+                .unwrap_or_default()
+        };
+        Output {
+            status,
+            stdout: gather(out),
+            stderr: gather(err),
+        }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(
+                Instant::now() < end,
+                "the process did not end within {PATIENCE:?}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// Runs to the end with nothing to read.
+pub(crate) fn output(command: &mut Command) -> Output {
+    Running::start(command).finish()
+}
+
+/// What it wrote to its error output.
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What it printed.
+pub(crate) fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// An address on loopback whose port, of UDP and TCP, was free a moment ago.
+pub(crate) fn free_address() -> SocketAddr {
+    loop {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = udp.local_addr().unwrap();
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Bytes that repeat only after a long time.
+pub(crate) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..length).map(|_| next()).collect()
+}

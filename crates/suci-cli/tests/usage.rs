@@ -1,0 +1,265 @@
+//! Bad arguments, and what `ping` and `perf` print.
+
+#![allow(clippy::unwrap_used)] // A test may panic.
+
+mod support;
+
+use support::{Running, errors, free_address, output, path, printed, suci};
+
+/// What is said of a command line that is refused with this status.
+fn refusal(args: &[&str], status: i32) -> String {
+    let output = output(&mut suci(args));
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{args:?}: {}",
+        errors(&output)
+    );
+    errors(&output)
+}
+
+#[test]
+fn bad_arguments_are_named_with_value_and_remedy() {
+    for (args, parts) in [
+        (&["cat"][..], &["ADDR"][..]),
+        (&["cat", "127.0.0.1"], &["127.0.0.1", "address:port"]),
+        (
+            &["cat", "127.0.0.1:1", "--listen", "127.0.0.1:2"],
+            &["cannot be used with"],
+        ),
+        (
+            &["cat", "127.0.0.1:1", "--faults", "loss=2"],
+            &["loss=2", "probability"],
+        ),
+        (
+            &["cat", "127.0.0.1:1", "--faults", "lose=0.1"],
+            &["`lose` is unknown", "loss, dup"],
+        ),
+        (
+            &["ping", "127.0.0.1:1", "--size", "0"],
+            &["0", "bytes from 1"],
+        ),
+        (&["run", "-n", "0", "true"], &["0", "1..=4096"]),
+        (&["run", "-n", "2"], &["PROGRAM"]),
+        (
+            &["perf", "--workload", "pingpong"],
+            &["pingpong", "ping-pong"],
+        ),
+        (&["perf", "--pin", "1"], &["two processor numbers"]),
+        (&["pong"], &["pong"]),
+    ] {
+        let said = refusal(args, 2);
+        for part in parts {
+            assert!(said.contains(part), "{args:?} said {said:?}, not {part:?}");
+        }
+    }
+}
+
+#[test]
+fn the_network_needs_plain() {
+    for args in [
+        &["cat", "192.0.2.7:7000"][..],
+        &["cat", "--listen", "0.0.0.0:0"],
+        &["ping", "192.0.2.7:7000"],
+    ] {
+        let said = refusal(args, 1);
+        assert!(
+            said.contains("not a loopback address") && said.contains("--plain"),
+            "{said}"
+        );
+    }
+    let said = refusal(&["perf", "192.0.2.7:7000"], 1);
+    assert!(
+        said.contains("192.0.2.7:7000") && said.contains("--plain"),
+        "{said}"
+    );
+}
+
+#[test]
+fn whom_to_ping_must_be_said() {
+    assert!(refusal(&["ping"], 1).contains("suci run"));
+    assert!(refusal(&["ping", "7"], 1).contains("--book"));
+    assert!(refusal(&["ping", "7", "--book", "x"], 2).contains("--id"));
+    let said = refusal(&["ping", "7", "--book", "/no/such/book", "--id", "0"], 1);
+    assert!(said.contains("/no/such/book"), "{said}");
+}
+
+#[test]
+fn a_book_says_who_is_where() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = dir.path().join("book");
+    let (zero, three) = (free_address(), free_address());
+    std::fs::write(&book, format!("0 {zero}\n3 {three} # the other one\n")).unwrap();
+    let book = book.to_str().unwrap();
+    let mut answering = Running::start(&mut suci(&["ping", "--book", book, "--id", "3"]));
+    assert!(
+        answering
+            .first_error_line()
+            .contains(&format!("node 3 answering at {three}"))
+    );
+    let args = [
+        "ping",
+        "--book",
+        book,
+        "--id",
+        "0",
+        "3",
+        "--count",
+        "2",
+        "--interval",
+        "0.01",
+    ];
+    let output = output(&mut suci(&args));
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(
+        printed(&output).contains("64 B from node 3: number 1, "),
+        "{}",
+        printed(&output)
+    );
+    assert!(
+        refusal(&["ping", "--book", book, "--id", "0", "4"], 1)
+            .contains("\"4\" is no node of the book")
+    );
+}
+
+#[test]
+fn ping_counts_round_trips_and_survives_faults() {
+    let at = free_address().to_string();
+    let mut answering = Running::start(&mut suci(&["ping", "--listen", &at]));
+    assert!(answering.first_error_line().contains("answering"));
+    let faults = ["--faults", "loss=0.2,dup=0.2,seed=3"];
+    let args = [
+        "ping",
+        &at,
+        "--count",
+        "30",
+        "--interval",
+        "0",
+        "--size",
+        "5000",
+        "--json",
+    ];
+    let output = output(&mut suci(&[&args[..], &faults].concat()));
+    assert!(output.status.success(), "{}", errors(&output));
+    let said = printed(&output);
+    for part in [
+        r#""count":30"#,
+        r#""size":5000"#,
+        r#""unit":"us""#,
+        r#""median":"#,
+        r#""p99":"#,
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn an_unanswered_ping_says_so() {
+    let at = free_address().to_string();
+    let said = refusal(&["ping", &at, "--timeout", "0.4"], 1);
+    assert!(
+        said.contains(&format!("no answer from {at}")) && said.contains("--listen"),
+        "{said}"
+    );
+}
+
+/// The rows of a measurement, one JSON object per line.
+fn rows(args: &[&str]) -> Vec<serde_json::Value> {
+    let output = output(&mut suci(args));
+    assert!(output.status.success(), "{}", errors(&output));
+    printed(&output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+const QUICK: [&str; 5] = ["--rounds", "2", "--seconds", "0.05", "--json"];
+
+#[test]
+fn perf_measures_every_workload_beside_tcp_and_udp() {
+    let rows = rows(&[&["perf", "--vs", "tcp,udp", "--receivers", "2"], &QUICK[..]].concat());
+    for workload in ["ping-pong", "stream", "rate", "rate-lone", "broadcast"] {
+        for contender in ["suci", "tcp", "udp"] {
+            let mut found = rows
+                .iter()
+                .filter(|row| row["workload"] == workload && row["contender"] == contender);
+            let row = found.next().unwrap();
+            assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(row["min"].as_f64() <= row["median"].as_f64(), "{row}");
+            assert!(row["packets"].as_u64().unwrap() > 0, "{row}");
+            assert_eq!(row["rounds"], 2);
+            assert!(found.next().is_none());
+        }
+    }
+}
+
+#[test]
+fn perf_measures_against_a_server_that_listens() {
+    let at = free_address().to_string();
+    let mut server = Running::start(&mut suci(&["perf", "--listen", &at]));
+    assert!(server.first_error_line().contains("serving at"));
+    let args = [
+        "perf",
+        &at,
+        "--workload",
+        "ping-pong,rate",
+        "--size",
+        "64,200",
+        "--wait",
+        "spin",
+        "--vs",
+        "tcp",
+    ];
+    // Twice: a server outlives its clients.
+    for _ in 0..2 {
+        let rows = rows(&[&args[..], &QUICK].concat());
+        assert_eq!(rows.len(), 8);
+        assert!(
+            rows.iter()
+                .all(|row| row["size"] == 64 || row["size"] == 200)
+        );
+    }
+}
+
+#[test]
+fn perf_takes_faults_and_processors() {
+    let faults = ["--faults", "loss=0.01,seed=1", "--pin", "0,0"];
+    let args = [
+        &["perf", "--workload", "stream", "--size", "100000"],
+        &faults[..],
+        &QUICK,
+    ]
+    .concat();
+    assert_eq!(rows(&args).len(), 1);
+    let said = refusal(
+        &[
+            "perf",
+            "--workload",
+            "stream",
+            "--pin",
+            "99999,0",
+            "--seconds",
+            "0.1",
+        ],
+        1,
+    );
+    assert!(said.contains("--pin 99999"), "{said}");
+}
+
+#[test]
+fn perf_under_a_launch_broadcasts_to_all() {
+    let args = [
+        "run",
+        "-n",
+        "4",
+        path(),
+        "perf",
+        "--workload",
+        "broadcast",
+        "--size",
+        "50000",
+    ];
+    let rows = rows(&[&args[..], &QUICK].concat());
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows.first().unwrap()["receivers"], 3);
+}
