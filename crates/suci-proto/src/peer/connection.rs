@@ -215,6 +215,13 @@ impl Connection {
         self.mtu_changed();
     }
 
+    /// This connection goes where `old` went: what packets the path carries need not be learnt again.
+    pub(crate) fn inherit_path(&mut self, old: &Self) {
+        self.mtu = old.mtu.clone();
+        self.mtu.set_limit(self.params.max_datagram);
+        self.mtu_changed();
+    }
+
     /// The packet size fell or rose: whoever counts in packets learns it.
     pub(crate) fn mtu_changed(&mut self) {
         let size = self.mtu.current();

@@ -290,7 +290,12 @@ impl Peer {
         beginning.grant.start_at(first);
         let delay = shared.config.max_ack_delay;
         let mut connection = Connection::new(agreement, beginning, delay, now);
+        let mut known_path = false;
         if let Some(mut old) = self.connection.take() {
+            known_path = old.path.address() == address;
+            if known_path {
+                connection.inherit_path(&old);
+            }
             self.requeue(&mut old);
             shared.free_index(old.local.index);
             if let Some(mut older) = old.previous.take() {
@@ -303,7 +308,9 @@ impl Peer {
         self.session.outbox.set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
         self.connection = Some(connection);
-        shared.wanted_routes.push_back((self.node, address));
+        if !known_path {
+            shared.wanted_routes.push_back((self.node, address));
+        }
         self.hear(now, shared);
     }
 
