@@ -185,6 +185,7 @@ impl World {
                     Ok(())
                 }
             };
+            let done = done.and_then(|()| self.check_effort());
             done.map_err(|violation| Failure {
                 at: self.now,
                 violation,
@@ -192,6 +193,23 @@ impl World {
         }
         self.now = self.now.max(end);
         Ok(())
+    }
+
+    /// A run that takes far more packets or turns than its messages need goes round in circles.
+    fn check_effort(&self) -> Result<(), Violation> {
+        let (accepted, bytes) = (self.oracle.accepted_count(), self.oracle.bytes());
+        let enough = 400_000 + accepted * 50 + bytes / 100;
+        if self.tally.packets <= enough && self.turns <= enough * 10 {
+            return Ok(());
+        }
+        let text = format!(
+            "{} packets and {} turns for {accepted} messages",
+            self.tally.packets, self.turns
+        );
+        Err(Violation {
+            kind: Kind::Chatter,
+            text,
+        })
     }
 
     /// Like [`World::run_until`], for that long.
