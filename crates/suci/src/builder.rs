@@ -2,13 +2,14 @@
 
 use crate::book::AddressBook;
 use crate::clock::Clock;
-use crate::driver::{Driver, Wait, no_descriptor};
+use crate::driver::{Driver, no_descriptor};
 use crate::env;
 use crate::error::Error;
 use crate::fork::Birth;
 use crate::node::Node;
 use crate::shared::SharedNode;
 use crate::sys;
+use crate::wait::Wait;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -189,7 +190,8 @@ impl NodeBuilder {
         self
     }
 
-    /// The engine's settings as plain data, for those that have no method here.
+    /// The engine's settings as plain data, for those that have no method here. When acknowledgements go
+    /// is `open`'s decision.
     #[must_use]
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);

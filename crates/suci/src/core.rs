@@ -130,8 +130,8 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A blocking call came back from its sleep: whoever watches for signs of life sees one.
-    pub(crate) fn woke(&self) {
+    /// A call lasts: a helper that watches for signs of life sees one, and does not nap on after it.
+    pub(crate) fn show_life(&self) {
         self.work.show_life(|| self.core.helper_bell.ring());
     }
 

@@ -4,6 +4,7 @@ use crate::clock::{Clock, Deadline};
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::sys;
+use crate::wait::{Spinner, Wait};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -30,22 +31,6 @@ const STALE: Duration = Duration::from_micros(200);
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How a blocking call waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
-    /// Sleeps until something happens. Costs no processor time.
-    #[default]
-    Block,
-    /// Looks again and again for so long, then sleeps. Saves the price of waking up (microseconds) at the
-    /// price of one processor.
-    Spin(Duration),
-}
-
-impl Wait {
-    /// Spinning for up to 5 ms: longer than any round trip of a local network.
-    pub const SPIN: Self = Self::Spin(Duration::from_millis(5));
-}
-
 /// An engine, its socket and its clock.
 pub(crate) struct Driver {
     pub(crate) engine: Engine,
@@ -53,6 +38,8 @@ pub(crate) struct Driver {
     socket: RawFd,
     clock: Clock,
     segments: usize,
+    /// Where a train is copied that has too many pieces.
+    spill: Vec<u8>,
     /// The socket did not take everything.
     want_write: bool,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
@@ -80,6 +67,7 @@ impl Driver {
             backend,
             socket,
             clock,
+            spill: Vec::new(),
             want_write: false,
             bulk: false,
             drained: false,
@@ -104,7 +92,8 @@ impl Driver {
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         let now = self.clock.now();
         self.engine.begin_turn(now);
-        if look {
+        // Whoever is due is looked after in any case, and input comes before time.
+        if look || self.is_due(now) {
             self.drain(now)?;
             self.expire()?;
         }
@@ -163,11 +152,15 @@ impl Driver {
             .map_err(Error::io("receiving from the socket"))
     }
 
+    fn is_due(&self, now: Instant) -> bool {
+        self.engine.next_timeout().is_some_and(|at| at <= now)
+    }
+
     /// Does what is due, after everything that arrived: an acknowledgement still in the socket must not
     /// be taken for one that never came.
     fn expire(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
-        if self.engine.next_timeout().is_none_or(|at| at > now) {
+        if !self.is_due(now) {
             return Ok(());
         }
         if !self.drained {
@@ -209,39 +202,44 @@ impl Driver {
     }
 
     fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
-        let mut segments = self.segments;
-        let result = loop {
-            let Some(transmit) = self.engine.poll_transmit(now, segments) else {
-                return Ok(None);
-            };
-            let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
-            let mut rest = transmit.slices();
-            slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
-            if rest.next().is_some() && segments > 1 {
-                // More pieces than one system call takes: fewer packets at once.
-                segments = (transmit.segments / 2).max(1);
-                continue;
-            }
-            let train = Train {
-                dest: transmit.dest,
-                ecn: ecn_out(transmit.ecn),
-                segment: transmit.segment,
-                slices: &slices,
-                len: transmit.len,
-            };
-            let sent = self
-                .backend
-                .send(&train)
-                .map_err(Error::io("sending to the socket"))?;
-            break match sent {
-                SendOutcome::Sent(segments) => TransmitResult::Sent(segments),
-                SendOutcome::Again => TransmitResult::Again,
-                SendOutcome::TooBig => TransmitResult::TooBig,
-                SendOutcome::NoGso => TransmitResult::NoGso,
-                SendOutcome::Unreachable(_) => TransmitResult::Unreachable,
-            };
+        let Self {
+            engine,
+            backend,
+            spill,
+            segments,
+            ..
+        } = self;
+        let Some(transmit) = engine.poll_transmit(now, *segments) else {
+            return Ok(None);
         };
-        self.engine.transmit_done(now, result);
+        let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
+        let mut rest = transmit.slices();
+        slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
+        if rest.next().is_some() {
+            // More pieces than one system call takes: all of them tiny, so copying costs little.
+            spill.clear();
+            transmit.copy_to(spill);
+            slices.clear();
+            slices.push(IoSlice::new(spill));
+        }
+        let train = Train {
+            dest: transmit.dest,
+            ecn: ecn_out(transmit.ecn),
+            segment: transmit.segment,
+            slices: &slices,
+            len: transmit.len,
+        };
+        let sent = backend
+            .send(&train)
+            .map_err(Error::io("sending to the socket"))?;
+        let result = match sent {
+            SendOutcome::Sent(segments) => TransmitResult::Sent(segments),
+            SendOutcome::Again => TransmitResult::Again,
+            SendOutcome::TooBig => TransmitResult::TooBig,
+            SendOutcome::NoGso => TransmitResult::NoGso,
+            SendOutcome::Unreachable(_) => TransmitResult::Unreachable,
+        };
+        engine.transmit_done(now, result);
         Ok(Some(result))
     }
 
@@ -261,21 +259,12 @@ impl Driver {
         (self.socket, self.want_write)
     }
 
-    /// Waits until something may have happened, at most until `deadline`, then makes a turn. `spin_until`
-    /// says until when to spin. Returns whether it slept.
-    pub(crate) fn wait(
-        &mut self,
-        deadline: Deadline,
-        spin_until: Option<Instant>,
-    ) -> Result<bool, Error> {
-        if spin_until.is_some_and(|until| self.clock.now() < until) {
-            std::hint::spin_loop();
-            self.step(true)?;
-            return Ok(false);
+    /// Waits until something may have happened, at most until `deadline`, then makes a turn.
+    pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
+        if !spinner.pauses(self.clock.now()) {
+            self.sleep(None, deadline)?;
         }
-        self.sleep(None, deadline)?;
-        self.step(true)?;
-        Ok(true)
+        self.step(true)
     }
 
     /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.
@@ -419,10 +408,11 @@ impl Driver {
     /// Blocks until every peer has everything and knows of the end, for at most `patience`.
     pub(crate) fn close(&mut self, patience: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(patience);
+        let mut sleeper = Spinner::new(Wait::Block);
         self.engine.close(self.clock.now(), patience);
         self.turn()?;
         while !self.engine.is_closed() && !deadline.is_over() {
-            self.wait(deadline, None)?;
+            self.wait(deadline, &mut sleeper)?;
         }
         // The engine's own deadline is over now too: what is left gets its outcome.
         self.turn()?;
@@ -430,7 +420,7 @@ impl Driver {
         // Peers that closed first may not have heard that we know: they ask again.
         let linger = deadline.earlier(Deadline::after(LINGER));
         while self.engine.next_timeout().is_some() && !linger.is_over() {
-            self.wait(linger, None)?;
+            self.wait(linger, &mut sleeper)?;
         }
         result
     }
@@ -482,3 +472,6 @@ pub(crate) fn no_descriptor() -> Error {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,12 +52,12 @@ mod node;
 mod shared;
 mod sync;
 mod sys;
+mod wait;
 
 pub use batch::Batch;
 pub use book::AddressBook;
 pub use builder::NodeBuilder;
 pub use bytes::Bytes;
-pub use driver::Wait;
 pub use error::{BookError, Error};
 pub use message::{Draft, Message};
 pub use node::{Accepted, Node};
@@ -70,3 +70,4 @@ pub use suci_proto::{
     Accept, Config, ConfigError, Counters, EndReason, Event, IncomingError, Link, MessageOutcome,
     Outcome, PeerError, PeerStats, RefusedReason,
 };
+pub use wait::Wait;

@@ -4,17 +4,17 @@ use crate::batch::Batch;
 use crate::builder::{NodeBuilder, Opened, check_plain};
 use crate::clock::Deadline;
 use crate::core::{Core, Turn};
-use crate::driver::{Driver, Wait};
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::helper;
 use crate::message::{Draft, Message};
+use crate::wait::{Spinner, Wait};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, Event, PeerStats};
 
@@ -195,7 +195,7 @@ impl Node {
     ) -> Result<MessageNumber, Error> {
         let deadline = Deadline::after(limit);
         let mut message = message.into();
-        let mut spin = None;
+        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
         loop {
             match turn.push(to, message) {
@@ -209,18 +209,20 @@ impl Node {
                     return Ok(number);
                 }
             }
-            pause(&mut turn, deadline, self.wait, &mut spin)?;
+            pause(&mut turn, deadline, &mut spinner)?;
         }
     }
 
     /// Sends several messages as one batch: small ones share packets, and nothing leaves before `fill`
-    /// returned.
+    /// returned (unless it fills a queue).
     ///
     /// # Errors
     /// [`Error::Io`]; those of single messages are `fill`'s business.
     pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
         let mut turn = self.enter_open()?;
         let result = fill(&mut Batch::new(&mut turn));
+        // It may have computed for long.
+        turn.show_life();
         turn.output()?;
         turn.refresh()?;
         Ok(result)
@@ -251,11 +253,11 @@ impl Node {
     /// before (in an event that the program has not taken yet).
     pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
-        let mut spin = None;
+        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
         turn.turn()?;
         while !turn.is_flushed() && !deadline.is_over() {
-            pause(&mut turn, deadline, self.wait, &mut spin)?;
+            pause(&mut turn, deadline, &mut spinner)?;
         }
         turn.flushed()
     }
@@ -328,9 +330,9 @@ impl Node {
             return Err(Error::Closed);
         }
         turn.settle()?;
-        let mut spin = None;
+        let mut spinner = Spinner::new(self.wait);
         loop {
-            pause(&mut turn, deadline, self.wait, &mut spin)?;
+            pause(&mut turn, deadline, &mut spinner)?;
             if let Some(message) = turn.take_message() {
                 return Ok(Some(message));
             }
@@ -353,6 +355,7 @@ impl Node {
     ) -> Result<(usize, Message), Error> {
         let deadline = Deadline::after(limit);
         let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
+        let mut spinner = Spinner::new(self.wait);
         loop {
             if let Some(mut message) = self.try_recv()? {
                 let length = message.payload.len();
@@ -381,7 +384,7 @@ impl Node {
                     limit,
                 });
             }
-            pause(&mut turn, deadline, Wait::Block, &mut None)?;
+            pause(&mut turn, deadline, &mut spinner)?;
         }
     }
 
@@ -443,11 +446,11 @@ impl Node {
     /// [`Error::Io`].
     pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
         let deadline = Deadline::after(limit);
-        let mut spin = None;
+        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
         turn.turn()?;
         while !turn.has_news() && !deadline.is_over() {
-            pause(&mut turn, deadline, self.wait, &mut spin)?;
+            pause(&mut turn, deadline, &mut spinner)?;
         }
         Ok(turn.has_news())
     }
@@ -538,20 +541,10 @@ impl Node {
     }
 }
 
-/// Waits a little: sleeps, or looks once more while it may spin.
-fn pause(
-    turn: &mut Turn<'_>,
-    deadline: Deadline,
-    wait: Wait,
-    spin_until: &mut Option<Instant>,
-) -> Result<(), Error> {
-    if let Wait::Spin(bound) = wait {
-        let now = turn.now();
-        spin_until.get_or_insert(now + bound);
-    }
-    if turn.wait(deadline, *spin_until)? {
-        turn.woke();
-    }
+/// Waits a little: sleeps, or looks once more while it may spin. The helper sees that somebody does.
+fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
+    turn.wait(deadline, spinner)?;
+    turn.show_life();
     Ok(())
 }
 

@@ -3,13 +3,13 @@
 use super::gate::{self, Gate};
 use super::inner::{Command, Inner, MESSAGE_BYTES, Phase, lock};
 use crate::clock::Deadline;
-use crate::driver::{Driver, Wait};
+use crate::driver::Driver;
 use crate::error::Error;
+use crate::wait::{Spinner, Wait};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Event, Outgoing};
 
@@ -31,11 +31,10 @@ struct Account {
 pub(super) struct Worker {
     inner: Arc<Inner>,
     driver: Driver,
-    wait: Wait,
+    spinner: Spinner,
     accounts: BTreeMap<NodeId, Account>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
-    spin_until: Instant,
 }
 
 /// Whatever ends the thread, everybody hears of it.
@@ -62,14 +61,12 @@ impl Drop for Ending {
 
 impl Worker {
     pub(super) fn new(inner: Arc<Inner>, driver: Driver, wait: Wait) -> Self {
-        let spin_until = driver.now();
         Self {
             inner,
             driver,
-            wait,
+            spinner: Spinner::new(wait),
             accounts: BTreeMap::new(),
             left_over: false,
-            spin_until,
         }
     }
 
@@ -99,11 +96,10 @@ impl Worker {
                 return Ok(self.close());
             }
             let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
-            look = if self.may_spin(active) {
-                true
-            } else {
-                self.sleep()?
-            };
+            if active {
+                self.spinner.restart();
+            }
+            look = self.spinner.pauses(self.driver.now()) || self.sleep()?;
         }
     }
 
@@ -253,19 +249,6 @@ impl Worker {
                 account.gate.credit(count, charge);
             }
         }
-    }
-
-    /// Whether to look again at once instead of sleeping.
-    fn may_spin(&mut self, active: bool) -> bool {
-        let Wait::Spin(bound) = self.wait else {
-            return false;
-        };
-        let now = self.driver.now();
-        if active {
-            self.spin_until = now + bound;
-        }
-        std::hint::spin_loop();
-        now < self.spin_until
     }
 
     /// Sleeps until something may have happened. Returns whether the socket should be looked at.

@@ -1,0 +1,208 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
+
+use super::*;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use suci_net::memory::{Hub, Memory};
+use suci_net::{Capabilities, Counters, Ready};
+use suci_proto::types::Incarnation;
+use suci_proto::{Accept, Config, Identity};
+
+/// What a socket will answer instead of sending; and how many segments each attempt had.
+#[derive(Default)]
+struct Script {
+    answers: VecDeque<SendOutcome>,
+    attempts: Vec<(usize, usize)>,
+    segments: usize,
+}
+
+/// An in-memory backend that answers as it is told.
+struct Moody {
+    inner: Memory,
+    script: Arc<Mutex<Script>>,
+}
+
+impl Backend for Moody {
+    fn capabilities(&self) -> Capabilities {
+        let max_segments = self.script.lock().unwrap().segments;
+        Capabilities {
+            max_segments,
+            ..self.inner.capabilities()
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.inner.local_addr()
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome> {
+        let mut script = self.script.lock().unwrap();
+        let total: usize = train.slices.iter().map(|slice| slice.len()).sum();
+        assert_eq!(total, train.len);
+        script
+            .attempts
+            .push((train.len.div_ceil(train.segment.max(1)), train.slices.len()));
+        match script.answers.pop_front() {
+            Some(SendOutcome::NoGso) => {
+                script.segments = 1;
+                Ok(SendOutcome::NoGso)
+            }
+            Some(answer) => Ok(answer),
+            None => self.inner.send(train),
+        }
+    }
+
+    fn recv(
+        &mut self,
+        max: usize,
+        sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
+    ) -> io::Result<usize> {
+        self.inner.recv(max, sink)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
+        self.inner.wait(timeout, want_write)
+    }
+
+    fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {
+        self.inner.path_mtu(dest)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn raw_fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// A driver at `address`, and its socket's mood.
+fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Script>>) {
+    let script = Arc::new(Mutex::new(Script {
+        segments: 64,
+        ..Script::default()
+    }));
+    let backend = Moody {
+        inner: hub.endpoint(address).unwrap(),
+        script: Arc::clone(&script),
+    };
+    let clock = Clock::new();
+    let identity = Identity {
+        node: NodeId(node),
+        incarnation: Incarnation(u128::from(node) + 1),
+    };
+    let config = Config {
+        accept: Accept::Anyone,
+        ack_on_poll: true,
+        max_datagram: 1_472,
+        ..Config::default()
+    };
+    let seed = [u8::try_from(node).unwrap(); 32];
+    let engine = Engine::new(config, identity, seed, 8 << 20, clock.now()).unwrap();
+    (Driver::new(engine, Box::new(backend), -1, clock), script)
+}
+
+/// Two drivers with a connection; the mood is that of the first one's socket.
+fn connected() -> (Driver, Arc<Mutex<Script>>, Driver) {
+    let hub = Hub::new(8 << 20).with_mtu(1_472);
+    let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let (mut a, script) = driver(&hub, 0, address(1));
+    let (mut b, _) = driver(&hub, 1, address(2));
+    a.engine.add_peer(a.now(), NodeId(1), address(2)).unwrap();
+    a.push(NodeId(1), "first".into()).unwrap();
+    a.output().unwrap();
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
+    until(&mut a, &mut b, |a, _| a.is_flushed());
+    script.lock().unwrap().attempts.clear();
+    (a, script, b)
+}
+
+/// Drives both until `done`. Probes and repetitions need real time, a little.
+fn until(a: &mut Driver, b: &mut Driver, mut done: impl FnMut(&mut Driver, &mut Driver) -> bool) {
+    let end = Deadline::after(Duration::from_secs(30));
+    while !done(a, b) {
+        assert!(!end.is_over(), "nothing came of it");
+        a.turn().unwrap();
+        b.turn().unwrap();
+    }
+}
+
+#[test]
+fn f26_a_full_socket_is_not_loss() {
+    let (mut a, script, mut b) = connected();
+    script
+        .lock()
+        .unwrap()
+        .answers
+        .extend([SendOutcome::Again; 3]);
+    a.push(NodeId(1), "patience".into()).unwrap();
+    a.output().unwrap();
+    assert_eq!(
+        script.lock().unwrap().attempts.len(),
+        1,
+        "a full socket is not tried twice"
+    );
+    assert!(a.interest().1, "it waits until the socket can be written");
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
+    until(&mut a, &mut b, |a, _| a.is_flushed());
+    let counters = a.engine.counters();
+    assert_eq!((counters.socket_full, counters.packets_lost), (3, 0));
+    assert!(!a.interest().1);
+}
+
+#[test]
+fn f28_refused_segmentation_sends_single_packets() {
+    let (mut a, script, mut b) = connected();
+    script.lock().unwrap().answers.push_back(SendOutcome::NoGso);
+    let payload = vec![7; 20_000];
+    a.push(NodeId(1), payload.clone().into()).unwrap();
+    a.output().unwrap();
+    until(&mut a, &mut b, |_, b| {
+        b.take_message().is_some_and(|m| m.payload == payload)
+    });
+    let attempts = script.lock().unwrap().attempts.clone();
+    assert!(attempts[0].0 > 1, "the first was a train");
+    assert!(
+        attempts[1..].iter().all(|&(segments, _)| segments == 1),
+        "{attempts:?}"
+    );
+    assert_eq!(
+        a.engine.counters().packets_lost,
+        0,
+        "nothing of it counts as lost"
+    );
+}
+
+#[test]
+fn f25_an_unreachable_hint_is_counted_and_repeated() {
+    let (mut a, script, mut b) = connected();
+    script
+        .lock()
+        .unwrap()
+        .answers
+        .push_back(SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused));
+    a.push(NodeId(1), "again".into()).unwrap();
+    a.output().unwrap();
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
+    assert_eq!(a.engine.counters().unreachable, 1);
+}
+
+#[test]
+fn f27_a_smaller_route_gets_smaller_packets() {
+    let (mut a, script, mut b) = connected();
+    script
+        .lock()
+        .unwrap()
+        .answers
+        .push_back(SendOutcome::TooBig);
+    let payload = vec![7; 20_000];
+    a.push(NodeId(1), payload.clone().into()).unwrap();
+    a.output().unwrap();
+    until(&mut a, &mut b, |_, b| {
+        b.take_message().is_some_and(|m| m.payload == payload)
+    });
+    assert_eq!(a.engine.counters().too_big, 1);
+    assert!(a.engine.peer_stats(NodeId(1)).unwrap().mtu < 1_472);
+}
