@@ -13,7 +13,7 @@ use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Ecn, MessageNumber, NodeId};
-use suci_proto::{Arrival, Engine, Event, Outcome, Outgoing, TransmitResult};
+use suci_proto::{Arrival, Engine, Event, Outcome, Outgoing, Transmit, TransmitResult};
 
 /// Datagrams taken in one turn before output has its turn too.
 const PER_TURN: usize = 1_024;
@@ -202,35 +202,10 @@ impl Driver {
     }
 
     fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
-        let Self {
-            engine,
-            backend,
-            spill,
-            segments,
-            ..
-        } = self;
-        let Some(transmit) = engine.poll_transmit(now, *segments) else {
+        let Some(transmit) = self.engine.poll_transmit(now, self.segments) else {
             return Ok(None);
         };
-        let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
-        let mut rest = transmit.slices();
-        slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
-        if rest.next().is_some() {
-            // More pieces than one system call takes: all of them tiny, so copying costs little.
-            spill.clear();
-            transmit.copy_to(spill);
-            slices.clear();
-            slices.push(IoSlice::new(spill));
-        }
-        let train = Train {
-            dest: transmit.dest,
-            ecn: ecn_out(transmit.ecn),
-            segment: transmit.segment,
-            slices: &slices,
-            len: transmit.len,
-        };
-        let sent = backend
-            .send(&train)
+        let sent = send(&mut *self.backend, &mut self.spill, &transmit)
             .map_err(Error::io("sending to the socket"))?;
         let result = match sent {
             SendOutcome::Sent(segments) => TransmitResult::Sent(segments),
@@ -239,7 +214,7 @@ impl Driver {
             SendOutcome::NoGso => TransmitResult::NoGso,
             SendOutcome::Unreachable(_) => TransmitResult::Unreachable,
         };
-        engine.transmit_done(now, result);
+        self.engine.transmit_done(now, result);
         Ok(Some(result))
     }
 
@@ -428,6 +403,31 @@ impl Driver {
     pub(crate) fn backend_counters(&self) -> suci_net::Counters {
         self.backend.counters()
     }
+}
+
+/// Hands a gather list over as it is. One of more pieces than a system call takes is copied into `spill`:
+/// they are all tiny then, so that copying costs little.
+fn send(
+    backend: &mut dyn Backend,
+    spill: &mut Vec<u8>,
+    transmit: &Transmit<'_>,
+) -> io::Result<SendOutcome> {
+    let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
+    let mut rest = transmit.slices();
+    slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
+    if rest.next().is_some() {
+        spill.clear();
+        transmit.copy_to(spill);
+        slices.clear();
+        slices.push(IoSlice::new(spill));
+    }
+    backend.send(&Train {
+        dest: transmit.dest,
+        ecn: ecn_out(transmit.ecn),
+        segment: transmit.segment,
+        slices: &slices,
+        len: transmit.len,
+    })
 }
 
 /// Whose messages an event reports as not (or not certainly) delivered, and how many.
