@@ -1,0 +1,288 @@
+//! What tests across processes share: starting the `subject` program in a namespace, driving it by
+//! lines, and reading what it tells.
+//!
+//! Everything panics on failure: this crate is part of tests and of nothing else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may panic, and this is part of tests only"
+)]
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use xtask::exec::{self, Process};
+use xtask::netns::Netns;
+
+/// Longer than anything here takes: a test that waits so long has failed.
+pub const LONG: Duration = Duration::from_secs(45);
+
+/// Set when figures are to be judged by what the project promises (`cargo xtask show`), on a machine
+/// that does nothing else. Without it timings are only bounded generously.
+pub const STRICT: &str = "SUCI_TEST_STRICT";
+
+/// Whether figures are judged by what the project promises.
+#[must_use]
+pub fn strict() -> bool {
+    std::env::var_os(STRICT).is_some()
+}
+
+/// Tests that keep all cores busy run alone; the others together.
+static CORES: RwLock<()> = RwLock::new(());
+
+/// Held by a test that needs little of the machine.
+pub fn light() -> RwLockReadGuard<'static, ()> {
+    // A test that panicked while holding it left nothing half done.
+    CORES
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Held by a test that loads the machine, or whose figures suffer when others do.
+pub fn heavy() -> RwLockWriteGuard<'static, ()> {
+    CORES
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Who is where: an address book on disk.
+#[derive(Debug)]
+pub struct Cast {
+    dir: TempDir,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Cast {
+    /// Node `i` is at `addresses[i]`.
+    #[must_use]
+    pub fn new(addresses: &[SocketAddr]) -> Self {
+        let dir = TempDir::with_prefix("suci-tests-").unwrap();
+        let lines: String = (addresses.iter().enumerate())
+            .map(|(id, address)| format!("{id} {address}\n"))
+            .collect();
+        std::fs::write(dir.path().join("book"), lines).unwrap();
+        let addresses = addresses.to_vec();
+        Self { dir, addresses }
+    }
+
+    /// `count` nodes on the loopback of one namespace, whose ports are nobody else's.
+    #[must_use]
+    pub fn local(count: u16) -> Self {
+        let address = |id| SocketAddr::from(([127, 0, 0, 1], 7000 + id));
+        Self::new(&(0..count).map(address).collect::<Vec<_>>())
+    }
+
+    /// Where node `id` is.
+    #[must_use]
+    pub fn address(&self, id: usize) -> SocketAddr {
+        self.addresses[id]
+    }
+
+    fn book(&self) -> PathBuf {
+        self.dir.path().join("book")
+    }
+
+    /// Starts node `id` in `netns`, with the environment that `suci run` gives its processes. `settings`
+    /// are the subject's own: see there.
+    #[must_use]
+    pub fn start(&self, netns: &Netns, id: u32, settings: &[&str]) -> Subject {
+        Subject::start(id, &mut self.command(netns, id, settings))
+    }
+
+    /// As [`Cast::start`], with a socket bound beforehand, as `suci run` does it.
+    #[must_use]
+    pub fn start_with(&self, netns: &Netns, id: u32, socket: UdpSocket) -> Subject {
+        let mut command = self.command(netns, id, &[]);
+        let fd = socket.as_raw_fd();
+        command.env("SUCI_FD", fd.to_string());
+        // SAFETY: fcntl may be called between fork and exec; the descriptor is open until after spawning.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        Subject::start(id, &mut command)
+    }
+
+    fn command(&self, netns: &Netns, id: u32, settings: &[&str]) -> Command {
+        let program = exec::built("subject").unwrap();
+        let mut command = netns.command(program);
+        command
+            .args(settings)
+            .env("SUCI_ID", id.to_string())
+            .env("SUCI_SIZE", self.addresses.len().to_string())
+            .env("SUCI_BOOK", self.book())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        command
+    }
+}
+
+/// What a subject told of itself, and when that was heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// When.
+    pub at: Instant,
+    /// Such as `lost 2`, or `ended 2 Silent delivered=0 not_delivered=3 unknown=5`.
+    pub what: String,
+}
+
+/// A process with a node. Killed when dropped.
+#[derive(Debug)]
+pub struct Subject {
+    /// Its node ID.
+    pub id: u32,
+    process: Process,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<(Instant, String)>,
+    /// Every event so far, in order.
+    events: Vec<Told>,
+    stats: VecDeque<Value>,
+    ready: bool,
+}
+
+impl Subject {
+    fn start(id: u32, command: &mut Command) -> Self {
+        let mut process = Process::spawn(command).unwrap();
+        let stdin = process.child().stdin.take().unwrap();
+        let stdout = process.child().stdout.take().unwrap();
+        let (told, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if told.send((Instant::now(), line)).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut subject = Self {
+            id,
+            process,
+            stdin: Some(stdin),
+            lines,
+            events: Vec::new(),
+            stats: VecDeque::new(),
+            ready: false,
+        };
+        subject.until("ready", |subject| subject.ready.then_some(()));
+        subject
+    }
+
+    /// Gives a command.
+    pub fn say(&mut self, command: &str) {
+        let stdin = self.stdin.as_mut().expect("not closed yet");
+        writeln!(stdin, "{command}").expect("the subject reads its commands");
+    }
+
+    /// Sends `signal` to it.
+    pub fn signal(&self, signal: i32) {
+        let pid = i32::try_from(self.process.pid()).unwrap();
+        // SAFETY: kill takes any numbers; the process is our child and not reaped, so the pid is its own.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signal {signal}");
+    }
+
+    /// kill -9, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.process.kill();
+    }
+
+    /// What it counts now.
+    pub fn stat(&mut self) -> Value {
+        self.say("stat");
+        self.until("stat", |subject| subject.stats.pop_front())
+    }
+
+    /// A number of [`Subject::stat`], by its path.
+    pub fn number(&mut self, path: &str) -> u64 {
+        let stat = self.stat();
+        let number = stat.pointer(path).and_then(Value::as_u64);
+        number.unwrap_or_else(|| panic!("no number {path} in {stat}"))
+    }
+
+    /// Waits until the number at `path` is at least `least`.
+    pub fn reaches(&mut self, path: &str, least: u64) {
+        let deadline = Instant::now() + LONG;
+        loop {
+            let number = self.number(path);
+            if number >= least {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{path} is {number}, not {least}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for an event that begins with `prefix`; earlier ones count.
+    pub fn event(&mut self, prefix: &str) -> Told {
+        self.until(prefix, |subject| {
+            let found = subject
+                .events
+                .iter()
+                .find(|told| told.what.starts_with(prefix));
+            found.cloned()
+        })
+    }
+
+    /// All events so far that begin with `prefix`.
+    pub fn events(&mut self, prefix: &str) -> Vec<Told> {
+        while let Ok(line) = self.lines.try_recv() {
+            self.note(line);
+        }
+        let told = self
+            .events
+            .iter()
+            .filter(|told| told.what.starts_with(prefix));
+        told.cloned().collect()
+    }
+
+    /// Tells it to close its node, which must succeed, and to end.
+    pub fn finish(mut self) {
+        self.say("close");
+        self.stdin = None;
+        if let Err(failure) = self.process.finish_by(Instant::now() + LONG) {
+            panic!("node {}: {failure}, events {:?}", self.id, self.events);
+        }
+    }
+
+    fn until<T>(&mut self, what: &str, found: impl Fn(&mut Self) -> Option<T>) -> T {
+        let deadline = Instant::now() + LONG;
+        loop {
+            if let Some(value) = found(self) {
+                return value;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.note(line),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("node {} never told `{what}`: {:?}", self.id, self.events)
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("node {} ended before `{what}`: {:?}", self.id, self.events)
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, (at, line): (Instant, String)) {
+        if let Some(what) = line.strip_prefix("event ") {
+            let what = what.to_owned();
+            self.events.push(Told { at, what });
+        } else if let Some(json) = line.strip_prefix("stat ") {
+            self.stats.push_back(serde_json::from_str(json).unwrap());
+        } else if line == "ready" {
+            self.ready = true;
+        } else {
+            panic!("node {}: {line}", self.id);
+        }
+    }
+}

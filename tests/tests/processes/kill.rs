@@ -1,0 +1,135 @@
+//! Processes that are killed, and those that come after them.
+
+use std::time::{Duration, Instant};
+
+use suci_tests::{Cast, Subject, heavy, light, strict};
+use xtask::netns::Netns;
+
+const SILENCE: Duration = Duration::from_secs(1);
+const GIVE_UP: Duration = Duration::from_secs(3);
+const SETTINGS: [&str; 2] = ["silence=1000", "give_up=3000"];
+
+/// How long rates are measured, before the kill and after it.
+const MEASURED: Duration = Duration::from_millis(1_500);
+
+/// Messages that each of `subjects` has delivered to each other one but `victim`.
+fn delivered(subjects: &mut [Subject], victim: u32) -> Vec<u64> {
+    let ids: Vec<u32> = subjects
+        .iter()
+        .map(|s| s.id)
+        .filter(|id| *id != victim)
+        .collect();
+    let mut counts = Vec::new();
+    for subject in subjects.iter_mut().filter(|subject| subject.id != victim) {
+        let stat = subject.stat();
+        let others = ids.iter().filter(|id| **id != subject.id);
+        counts.extend(others.map(|id| stat["delivered"][id.to_string()].as_u64().unwrap()));
+    }
+    counts
+}
+
+/// Messages per second of every flow, over [`MEASURED`].
+fn rates(subjects: &mut [Subject], victim: u32) -> Vec<f64> {
+    let (begun, before) = (Instant::now(), delivered(subjects, victim));
+    std::thread::sleep(MEASURED);
+    let after = delivered(subjects, victim);
+    let seconds = begun.elapsed().as_secs_f64();
+    let counts = before.iter().zip(after);
+    counts
+        .map(|(before, after)| (after - before) as f64 / seconds)
+        .collect()
+}
+
+/// Four processes, all to all, one killed: each other one gets Lost once within 1.25 silence timeouts and
+/// Ended once when it gives up, with one outcome per message, and keeps its rate towards the rest.
+#[test]
+fn f17_kill_of_one_of_four_processes_under_load() {
+    let _alone = heavy();
+    let (netns, cast) = (Netns::new().unwrap(), Cast::local(4));
+    let mut subjects: Vec<_> = (0..4).map(|id| cast.start(&netns, id, &SETTINGS)).collect();
+    for subject in &mut subjects {
+        let id = subject.id;
+        for other in (0..4).filter(|other| *other != id) {
+            subject.say(&format!("load {other} 64 1000"));
+        }
+    }
+    let victim = 2;
+    for subject in subjects.iter_mut().filter(|subject| subject.id != victim) {
+        subject.reaches(&format!("/delivered/{victim}"), 1_000);
+    }
+    let before = rates(&mut subjects, victim);
+    subjects.remove(victim as usize).kill();
+    let killed = Instant::now();
+    let after = rates(&mut subjects, victim);
+
+    let mut slowest: f64 = 0.0;
+    for subject in &mut subjects {
+        let lost = subject.event(&format!("lost {victim}")).at - killed;
+        let ended = subject.event(&format!("ended {victim} Silent")).at - killed;
+        slowest = slowest.max(lost.as_secs_f64() / SILENCE.as_secs_f64());
+        let late = if strict() { SILENCE / 4 } else { SILENCE * 3 };
+        assert!(lost <= SILENCE + late, "lost after {lost:?}");
+        assert!(
+            lost < ended && ended <= GIVE_UP + late,
+            "ended after {ended:?}"
+        );
+    }
+    // Later events of the same kind would have come meanwhile; nobody else is affected.
+    std::thread::sleep(SILENCE / 2);
+    for subject in &mut subjects {
+        assert_eq!(subject.events("lost").len(), 1);
+        assert_eq!(subject.events("ended").len(), 1);
+        assert_eq!(subject.events("up").len(), 3);
+    }
+    let kept = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| after / before);
+    let kept = kept.fold(f64::INFINITY, f64::min);
+    println!(
+        "figure: lost after {slowest:.2} silence timeouts, slowest flow keeps {kept:.2} of its rate"
+    );
+    assert!(
+        kept >= if strict() { 0.9 } else { 0.5 },
+        "{before:?} then {after:?}"
+    );
+    for subject in &mut subjects {
+        (0..4).for_each(|other| subject.say(&format!("rest {other}")));
+    }
+    finish_together(subjects);
+}
+
+/// Closes all at once: whoever waits for another's acknowledgement must not wait for its end.
+fn finish_together(subjects: Vec<Subject>) {
+    std::thread::scope(|scope| {
+        for subject in subjects {
+            scope.spawn(|| subject.finish());
+        }
+    });
+}
+
+/// A process is killed and started again with the same ID: one event, and a session that works at once.
+#[test]
+fn f14_a_killed_process_starts_again() {
+    let _together = light();
+    let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
+    let mut stays = cast.start(&netns, 0, &["silence=1000"]);
+    let mut first = cast.start(&netns, 1, &["silence=1000"]);
+    stays.say("load 1 16 500");
+    first.say("load 0 16 500");
+    stays.reaches("/delivered/1", 100);
+    stays.reaches("/received/1", 100);
+    first.kill();
+
+    let mut second = cast.start(&netns, 1, &["silence=1000"]);
+    second.say("send 0 10 500");
+    second.reaches("/delivered/0", 10);
+    let ended = stays.event("ended 1");
+    assert!(ended.what.starts_with("ended 1 Restarted"), "{ended:?}");
+    stays.say("send 1 10 500");
+    second.reaches("/received/0", 10);
+    assert_eq!(stays.events("ended").len(), 1);
+    assert_eq!(stays.events("up").len(), 2);
+    assert_eq!(second.events("ended").len(), 0);
+    finish_together(vec![stays, second]);
+}

@@ -1,0 +1,7 @@
+//! Real processes, in namespaces that each test makes for itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod hostile;
+mod kill;
+mod network;
+mod pause;

@@ -1,0 +1,221 @@
+//! Networks that lose, shrink, damage and refuse.
+
+use std::fs::File;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use suci_tests::{Cast, LONG, Subject, heavy, light};
+use xtask::exec::{self, Process};
+use xtask::netns::{INTERFACE, Netns, Pair};
+
+/// One node at each end.
+fn at_both_ends(pair: &Pair, settings: [&[&str]; 2]) -> (Subject, Subject) {
+    let cast = Cast::new(&[(pair.a_addr(), 7000).into(), (pair.b_addr(), 7000).into()]);
+    let a = cast.start(&pair.a, 0, settings[0]);
+    (a, cast.start(&pair.b, 1, settings[1]))
+}
+
+/// Sends `count` messages of `size` bytes from `a` to `b`, and waits until they are there and known to be.
+fn transfer(a: &mut Subject, b: &mut Subject, count: u64, size: u64) {
+    let (before, known) = (b.number("/received/0"), a.number("/delivered/1"));
+    a.say(&format!("send 1 {count} {size}"));
+    b.reaches("/received/0", before + count);
+    a.reaches("/delivered/1", known + count);
+}
+
+/// Bytes that no repetition can hide behind.
+fn noise(path: &Path, length: usize) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    let bytes: Vec<u8> = words.flatten().take(length).collect();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// `suci cat` of `length` bytes by the two commands, to `address`; whatever was sent arrives.
+fn cat([mut receiver, mut sender]: [Command; 2], address: &str, length: usize) {
+    let dir = tempfile::TempDir::with_prefix("suci-tests-").unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    noise(&from, length);
+    receiver.args(["--listen", address]).stdin(Stdio::null());
+    receiver.stdout(File::create(&to).unwrap());
+    sender.arg(address).stdin(File::open(&from).unwrap());
+    sender.stdout(Stdio::null());
+    let mut receiver = Process::spawn(&mut receiver).unwrap();
+    let mut sender = Process::spawn(&mut sender).unwrap();
+    let deadline = Instant::now() + LONG;
+    sender.finish_by(deadline).unwrap();
+    receiver.finish_by(deadline).unwrap();
+    let same = std::fs::read(&from).unwrap() == std::fs::read(&to).unwrap();
+    assert!(same, "what arrived is not what was sent");
+}
+
+/// A file through a cable that drops one packet in fifty, each way.
+#[test]
+fn f31_cat_through_random_drops_between_namespaces() {
+    let _alone = heavy();
+    let pair = Pair::new().unwrap();
+    pair.offloads_off().unwrap();
+    pair.drop_randomly(0.02).unwrap();
+    let command = |end: &Netns| {
+        let mut command = end.command(exec::built("suci").unwrap());
+        command.args(["cat", "--plain"]);
+        command
+    };
+    let ends = [command(&pair.b), command(&pair.a)];
+    cat(ends, &format!("{}:7000", pair.b_addr()), 16 << 20);
+}
+
+/// Flipped bits that the UDP checksum did not see, by the command's own fault layer.
+#[test]
+fn f30_cat_through_corruption_arrives_unchanged() {
+    let _together = light();
+    let netns = Netns::new().unwrap();
+    let command = |seed: u32| {
+        let mut command = netns.command(exec::built("suci").unwrap());
+        command.args([
+            "cat",
+            "--faults",
+            &format!("corrupt=0.02,dup=0.01,seed={seed}"),
+        ]);
+        command
+    };
+    cat([command(1), command(2)], "127.0.0.1:7000", 4 << 20);
+}
+
+/// The same between two nodes, where the counters show that packets were damaged and refused.
+#[test]
+fn f30_damaged_packets_are_counted_and_repaired() {
+    let _together = light();
+    let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
+    let mut a = cast.start(&netns, 0, &["faults=corrupt=0.02,seed=3"]);
+    let mut b = cast.start(&netns, 1, &["faults=corrupt=0.02,seed=4"]);
+    transfer(&mut a, &mut b, 1_000, 5_000);
+    assert!(b.number("/bad_checksum") > 0);
+    assert_eq!(b.number("/protocol_errors"), 0);
+    a.finish();
+    b.finish();
+}
+
+/// A send buffer far smaller than what is sent: the socket is full again and again, and nothing is lost.
+#[test]
+fn f26_a_tiny_send_buffer_is_back_pressure() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    pair.a.limit_rate(50, 200).unwrap();
+    let (mut a, mut b) = at_both_ends(&pair, [&["send_buffer=4608"], &[]]);
+    transfer(&mut a, &mut b, 40, 100_000);
+    let stat = a.stat();
+    assert!(stat["socket_full"].as_u64().unwrap() > 0, "{stat}");
+    a.finish();
+    b.finish();
+}
+
+/// The far end of the cable begins to drop large packets in the middle of a transfer, without a word.
+#[test]
+fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    pair.offloads_off().unwrap();
+    let (mut a, mut b) = at_both_ends(&pair, [&[], &[]]);
+    transfer(&mut a, &mut b, 20, 100_000);
+    assert_eq!(a.number("/mtu/1"), 1_472);
+    pair.b
+        .run(&["ip", "link", "set", INTERFACE, "mtu", "1300"])
+        .unwrap();
+    transfer(&mut a, &mut b, 20, 100_000);
+    let mtu = a.number("/mtu/1");
+    assert!((1_200..=1_272).contains(&mtu), "{mtu}");
+    assert_eq!(a.events("ended"), []);
+    a.finish();
+    b.finish();
+}
+
+/// The near end shrinks: the kernel says EMSGSIZE.
+#[test]
+fn f27_emsgsize_midway_lowers_the_size() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    let (mut a, mut b) = at_both_ends(&pair, [&[], &[]]);
+    transfer(&mut a, &mut b, 20, 100_000);
+    pair.mtu(1_350).unwrap();
+    transfer(&mut a, &mut b, 20, 100_000);
+    let mtu = a.number("/mtu/1");
+    assert!((1_200..=1_322).contains(&mtu), "{mtu}");
+    a.finish();
+    b.finish();
+}
+
+/// A socket that sends without UDP checksums makes the kernel refuse segmentation offload (EINVAL): it is
+/// switched off for that socket, and what was refused is sent without.
+#[test]
+fn f28_refused_segmentation_offload_is_switched_off_and_nothing_is_lost() {
+    let _together = light();
+    let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
+    let bound = netns.inside(|| UdpSocket::bind(cast.address(0)));
+    let socket = bound.unwrap().unwrap();
+    without_checksums(&socket);
+    let mut a = cast.start_with(&netns, 0, socket);
+    let mut b = cast.start(&netns, 1, &[]);
+    transfer(&mut a, &mut b, 20, 100_000);
+    let stat = a.stat();
+    assert_eq!(stat["gso_refused"], 1, "{stat}");
+    assert_eq!(stat["trains_sent"], 0, "{stat}");
+    b.say("send 0 20 100000");
+    a.reaches("/received/1", 20);
+    assert!(b.number("/trains_sent") > 0, "it goes on where it works");
+    a.finish();
+    b.finish();
+}
+
+/// Sets SO_NO_CHECK.
+fn without_checksums(socket: &UdpSocket) {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap();
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
+    // SAFETY: the descriptor is open; the value outlives the call and has the given length.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    assert_eq!(set, 0, "SO_NO_CHECK");
+}
+
+/// Offloads switched off by configuration, at either end: the other one need not know.
+#[test]
+fn f28_offloads_can_be_switched_off_by_configuration() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    let (mut a, mut b) = at_both_ends(&pair, [&["gso=off"], &["gro=off"]]);
+    transfer(&mut a, &mut b, 20, 100_000);
+    assert_eq!(a.number("/trains_sent"), 0);
+    a.finish();
+    b.finish();
+}
+
+/// Delayed beyond every timer at the beginning, then slow: a long path is not a broken one.
+#[test]
+fn a_long_path_is_not_a_broken_one() {
+    let _together = light();
+    let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
+    let mut a = cast.start(&netns, 0, &["faults=delay=150ms..200ms,seed=5"]);
+    let mut b = cast.start(&netns, 1, &["faults=delay=150ms..200ms,seed=6"]);
+    let begun = Instant::now();
+    transfer(&mut a, &mut b, 50, 2_000);
+    assert!(begun.elapsed() > Duration::from_millis(300));
+    assert_eq!(a.events("lost"), []);
+    a.finish();
+    b.finish();
+}
