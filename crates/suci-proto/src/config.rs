@@ -98,17 +98,35 @@ impl Config {
     /// The first setting that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let check = |ok: bool, setting, value: &dyn core::fmt::Debug, allowed| {
-            if ok { Ok(()) } else { Err(ConfigError { setting, value: format!("{value:?}"), allowed }) }
+            if ok {
+                Ok(())
+            } else {
+                Err(ConfigError {
+                    setting,
+                    value: format!("{value:?}"),
+                    allowed,
+                })
+            }
         };
         let second = Duration::from_secs(1);
-        check(self.memory >= 1 << 20, "memory", &self.memory, "at least 1 MiB")?;
+        check(
+            self.memory >= 1 << 20,
+            "memory",
+            &self.memory,
+            "at least 1 MiB",
+        )?;
         check(
             self.max_message <= self.memory / 2,
             "max_message",
             &self.max_message,
             "at most half of memory",
         )?;
-        check(self.send_queue >= 1 << 16, "send_queue", &self.send_queue, "at least 64 KiB")?;
+        check(
+            self.send_queue >= 1 << 16,
+            "send_queue",
+            &self.send_queue,
+            "at least 64 KiB",
+        )?;
         check(
             (1 << 10..=1 << 20).contains(&self.rts_threshold),
             "rts_threshold",
@@ -127,7 +145,12 @@ impl Config {
             &self.give_up_after,
             "at least silence_timeout",
         )?;
-        check(self.max_ack_delay <= second, "max_ack_delay", &self.max_ack_delay, "at most 1 s")?;
+        check(
+            self.max_ack_delay <= second,
+            "max_ack_delay",
+            &self.max_ack_delay,
+            "at most 1 s",
+        )?;
         check(
             (1..=1 << 20).contains(&self.max_peers),
             "max_peers",

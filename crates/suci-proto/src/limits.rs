@@ -71,7 +71,10 @@ pub const MAX_RETIRED: usize = 8;
 
 const _: () = {
     assert!(MIN_MTU <= ETHERNET_MTU && ETHERNET_MTU <= MAX_DATAGRAM);
-    assert!(MAX_SEGMENTS * 1_000 <= MAX_DATAGRAM, "a train of usual packets fits one send");
+    assert!(
+        MAX_SEGMENTS * 1_000 <= MAX_DATAGRAM,
+        "a train of usual packets fits one send"
+    );
     assert!(DEDUP_WINDOW >= 8_192, "the published window");
     assert!(MAX_ACK_RANGES <= MAX_TRACKED_RANGES);
     assert!(CONTROL_PACKET < MIN_MTU);

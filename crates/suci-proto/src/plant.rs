@@ -28,5 +28,7 @@ pub fn select(name: &str) -> bool {
 
 /// Whether the fault `name` is planted.
 pub fn active(name: &str) -> bool {
-    NAMES.get(SELECTED.load(Ordering::Relaxed)).is_some_and(|n| *n == name)
+    NAMES
+        .get(SELECTED.load(Ordering::Relaxed))
+        .is_some_and(|n| *n == name)
 }

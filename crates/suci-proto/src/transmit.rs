@@ -70,7 +70,11 @@ impl Train {
     /// Begins a packet; what follows is written with [`Train::head`] and [`Train::reference`].
     pub(crate) fn begin_packet(&mut self) {
         let head_start = self.head.len();
-        self.open = Some(Open { head_start, first_piece: self.pieces.len(), len: 0 });
+        self.open = Some(Open {
+            head_start,
+            first_piece: self.pieces.len(),
+            len: 0,
+        });
     }
 
     /// The block that headers, frames and small payloads are appended to.
@@ -80,7 +84,8 @@ impl Train {
 
     /// Bytes of the open packet so far.
     pub(crate) fn packet_len(&self) -> usize {
-        self.open.map_or(0, |open| open.len + self.head.len() - self.flushed(open))
+        self.open
+            .map_or(0, |open| open.len + self.head.len() - self.flushed(open))
     }
 
     /// End of the part of the head block that pieces already cover.
@@ -100,7 +105,11 @@ impl Train {
         let from = self.flushed(open);
         let len = self.head.len() - from;
         if len > 0 {
-            self.pieces.push(Piece { source: 0, start: from as u32, len: len as u32 });
+            self.pieces.push(Piece {
+                source: 0,
+                start: from as u32,
+                len: len as u32,
+            });
             open.len += len;
             self.open = Some(open);
         }
@@ -150,7 +159,9 @@ impl Train {
     /// `header_only` leaves the rest of the packet to the UDP checksum.
     pub(crate) fn finish_packet(&mut self, header_only: bool) -> usize {
         self.flush_head();
-        let Some(open) = self.open.take() else { return 0 };
+        let Some(open) = self.open.take() else {
+            return 0;
+        };
         let mut crc = Crc::new();
         let field = open.head_start + CHECKSUM;
         crc.update(self.head.get(open.head_start..field).unwrap_or_default());
@@ -161,7 +172,10 @@ impl Train {
         if let Some(place) = self.head.get_mut(field..field + 4) {
             place.copy_from_slice(&value.to_le_bytes());
         }
-        self.segments.push(Segment { piece: open.first_piece as u32, len: open.len as u32 });
+        self.segments.push(Segment {
+            piece: open.first_piece as u32,
+            len: open.len as u32,
+        });
         open.len
     }
 
@@ -199,7 +213,10 @@ impl Train {
         self.head.extend_from_slice(packet);
         self.flush_head();
         if let Some(open) = self.open.take() {
-            self.segments.push(Segment { piece: open.first_piece as u32, len: open.len as u32 });
+            self.segments.push(Segment {
+                piece: open.first_piece as u32,
+                len: open.len as u32,
+            });
         }
     }
 
@@ -224,7 +241,10 @@ impl Train {
         let end = (self.sent + max_segments.max(1)).min(self.segments.len());
         let segments = self.segments.get(self.sent..end)?;
         let first = segments.first()?;
-        let stop = self.segments.get(end).map_or(self.pieces.len(), |s| s.piece as usize);
+        let stop = self
+            .segments
+            .get(end)
+            .map_or(self.pieces.len(), |s| s.piece as usize);
         Some(Transmit {
             dest,
             ecn: self.ecn,
@@ -258,8 +278,13 @@ impl<'a> Transmit<'a> {
     /// The bytes in order, as few slices as possible. A segment's end need not fall on a slice's end.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let train = self.train;
-        let mut pieces =
-            train.pieces.get(self.pieces.clone()).unwrap_or_default().iter().copied().peekable();
+        let mut pieces = train
+            .pieces
+            .get(self.pieces.clone())
+            .unwrap_or_default()
+            .iter()
+            .copied()
+            .peekable();
         core::iter::from_fn(move || {
             let mut run = pieces.next()?;
             // Head pieces of neighbouring packets touch: one slice serves them all.

@@ -10,13 +10,22 @@ impl Engine {
     /// # Errors
     /// What does not hold, in words.
     pub fn audit(&self, _now: Instant) -> Result<(), String> {
-        self.shared.shares.check().map_err(|error| format!("socket budget: {error}"))?;
+        self.shared
+            .shares
+            .check()
+            .map_err(|error| format!("socket budget: {error}"))?;
         if !self.shared.memory.is_sound() {
-            return Err(format!("memory promised beyond the pool: {:?}", self.shared.memory));
+            return Err(format!(
+                "memory promised beyond the pool: {:?}",
+                self.shared.memory
+            ));
         }
         let held: u64 = self.peers.iter().map(|(_, peer)| peer.memory_used()).sum();
         if held > self.shared.config.memory {
-            return Err(format!("{held} B held, cap {} B", self.shared.config.memory));
+            return Err(format!(
+                "{held} B held, cap {} B",
+                self.shared.config.memory
+            ));
         }
         for (_, peer) in &self.peers {
             peer.audit()?;

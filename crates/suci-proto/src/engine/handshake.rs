@@ -54,7 +54,13 @@ fn packet_from(
 /// The HELLO of an attempt.
 pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
     let incarnation = shared.identity.incarnation;
-    packet(shared, PacketType::Hello, 0, token, |b| Hello { target, incarnation }.put(b))
+    packet(shared, PacketType::Hello, 0, token, |b| {
+        Hello {
+            target,
+            incarnation,
+        }
+        .put(b)
+    })
 }
 
 /// The INIT of an attempt, with frames that ride on it.
@@ -76,13 +82,20 @@ impl Engine {
             incarnation: self.shared.identity.incarnation,
             code,
         };
-        let bytes =
-            packet_from(asked, PacketType::Refused, 0, header.tag, |b| refused.put(b));
+        let bytes = packet_from(asked, PacketType::Refused, 0, header.tag, |b| {
+            refused.put(b)
+        });
         self.shared.reply(arrival.from, bytes);
     }
 
     /// HELLO: answered without keeping state, if the socket's budget can take the INIT (F01, F02).
-    pub(super) fn on_hello(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+    pub(super) fn on_hello(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: &Header,
+        body: &[u8],
+    ) {
         let Ok(hello) = Hello::read(body) else {
             self.shared.counters.malformed += 1;
             return;
@@ -93,18 +106,29 @@ impl Engine {
             return;
         }
         let outstanding = self.jar.outstanding(now);
-        if self.closing.is_some() || !self.shared.shares.may_answer_hello(outstanding, self.shared.config.max_datagram) {
+        if self.closing.is_some()
+            || !self
+                .shared
+                .shares
+                .may_answer_hello(outstanding, self.shared.config.max_datagram)
+        {
             self.shared.counters.hello_unanswered += 1;
             return;
         }
-        let claim =
-            Claim { from: arrival.from, node, incarnation: hello.incarnation, token: header.tag };
+        let claim = Claim {
+            from: arrival.from,
+            node,
+            incarnation: hello.incarnation,
+            token: header.tag,
+        };
         let cookie = Cookie {
             target: node,
             incarnation: self.shared.identity.incarnation,
             cookie: self.jar.bake(now, &claim),
         };
-        let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| cookie.put(b));
+        let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| {
+            cookie.put(b)
+        });
         self.shared.reply(arrival.from, bytes);
     }
 
@@ -134,7 +158,10 @@ impl Engine {
             return;
         };
         let fits = cookie.target == self.shared.identity.node
-            && self.peers.get(key).is_some_and(|p| p.awaits_cookie(header.tag));
+            && self
+                .peers
+                .get(key)
+                .is_some_and(|p| p.awaits_cookie(header.tag));
         if !fits {
             self.shared.counters.handshake_rejected += 1;
             return;
@@ -147,14 +174,24 @@ impl Engine {
     }
 
     /// INIT: the initiator proved its address. From here on there is state.
-    pub(super) fn on_init(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+    pub(super) fn on_init(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: &Header,
+        body: &[u8],
+    ) {
         let Ok(init) = Init::read(body) else {
             self.shared.counters.malformed += 1;
             return;
         };
         let node = NodeId(header.index);
-        let claim =
-            Claim { from: arrival.from, node, incarnation: init.incarnation, token: header.tag };
+        let claim = Claim {
+            from: arrival.from,
+            node,
+            incarnation: init.incarnation,
+            token: header.tag,
+        };
         let baked = self.jar.check(now, &claim, &init.cookie);
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
         let (Some(baked), true, None) = (baked, for_us, self.closing) else {
@@ -185,7 +222,9 @@ impl Engine {
         baked: Instant,
     ) -> Result<(), Option<RefusedCode>> {
         let silence = self.shared.config.silence_timeout;
-        let Some(peer) = self.peers.get_mut(key) else { return Err(None) };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Err(None);
+        };
         if let Some(accepted) = &peer.accepted {
             if accepted.token == header.tag {
                 let bytes = accepted.bytes.clone();
@@ -228,7 +267,9 @@ impl Engine {
         baked: Instant,
     ) -> Result<(), Option<RefusedCode>> {
         let shared = &mut self.shared;
-        let Some(peer) = self.peers.get_mut(key) else { return Err(None) };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Err(None);
+        };
         let same_epoch = peer.agree_epoch(now, init.incarnation, init.epoch, shared);
         peer.drop_attempt(shared);
         if !peer.furnish(shared) {
@@ -250,13 +291,21 @@ impl Engine {
             grant: peer.first_grant(&mut beginning),
             params: peer.params(shared),
         };
-        let bytes =
-            packet(shared, PacketType::Accept, first, header.tag, |b| accept.put(b));
-        peer.accepted = Some(Accepted { token: header.tag, baked, bytes: bytes.clone() });
+        let bytes = packet(shared, PacketType::Accept, first, header.tag, |b| {
+            accept.put(b)
+        });
+        peer.accepted = Some(Accepted {
+            token: header.tag,
+            baked,
+            bytes: bytes.clone(),
+        });
         shared.reply(arrival.from, bytes);
         let agreement = Agreement {
             local,
-            remote: End { index: init.index, tag: init.tag },
+            remote: End {
+                index: init.index,
+                tag: init.tag,
+            },
             params: init.params.clone(),
             grant: init.grant,
             answered: baked,
@@ -271,7 +320,13 @@ impl Engine {
     }
 
     /// ACCEPT: the connection stands.
-    pub(super) fn on_accept(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+    pub(super) fn on_accept(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: &Header,
+        body: &[u8],
+    ) {
         let (Ok(accept), Some(key)) = (Accept::read(body), self.peer_key(NodeId(header.index)))
         else {
             self.shared.counters.handshake_rejected += 1;
@@ -281,9 +336,10 @@ impl Engine {
             && accept.peer_incarnation == self.shared.identity.incarnation;
         let shared = &mut self.shared;
         let fits = ours
-            && self.peers.get_mut(key).is_some_and(|peer| {
-                peer.on_accept(now, arrival.from, header, &accept, shared)
-            });
+            && self
+                .peers
+                .get_mut(key)
+                .is_some_and(|peer| peer.on_accept(now, arrival.from, header, &accept, shared));
         if !fits {
             self.shared.counters.handshake_rejected += 1;
         }
@@ -297,7 +353,9 @@ impl Engine {
             self.shared.counters.handshake_rejected += 1;
             return;
         };
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         if !peer.on_refused(now, header.tag, &mut self.shared) {
             self.shared.counters.handshake_rejected += 1;
             return;
@@ -314,16 +372,22 @@ impl Engine {
         };
         let node = peer.node;
         if peer.last_refusal.replace(reason) != Some(reason) {
-            self.shared.events.push_back(Event::Refused { node, reason });
+            self.shared
+                .events
+                .push_back(Event::Refused { node, reason });
         }
         self.touch(key);
     }
 
     /// UNKNOWN: a hint that the peer does not know our connection any more; only asks anew (F11).
     pub(super) fn on_unknown(&mut self, now: Instant, header: &Header) {
-        let Some(key) = self.peer_key(NodeId(header.index)) else { return };
+        let Some(key) = self.peer_key(NodeId(header.index)) else {
+            return;
+        };
         let token = self.shared.random();
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         if peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle {
             peer.on_forgotten(now, token, &mut self.shared);
         } else {
@@ -335,8 +399,12 @@ impl Engine {
     /// The packet that a peer's attempt repeats, if it is due.
     pub(super) fn attempt_packet(&mut self, now: Instant, key: usize) {
         let token = self.shared.random();
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(attempt) = &mut peer.attempt else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Some(attempt) = &mut peer.attempt else {
+            return;
+        };
         if attempt.opening.next_at() > now {
             return;
         }
@@ -344,7 +412,9 @@ impl Engine {
             peer.drop_attempt(&mut self.shared);
             peer.open(now, token);
         }
-        let Some(attempt) = &mut peer.attempt else { return };
+        let Some(attempt) = &mut peer.attempt else {
+            return;
+        };
         let bytes = match attempt.opening.phase() {
             Phase::Hello => hello(&self.shared, peer.node, attempt.opening.token()),
             Phase::Init(bytes) => bytes.clone(),
@@ -362,4 +432,3 @@ impl Engine {
         self.insert_peer(node, None, now)
     }
 }
-

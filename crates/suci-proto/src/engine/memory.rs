@@ -45,7 +45,15 @@ pub(crate) struct MemoryShares {
 impl MemoryShares {
     pub(crate) fn new(memory: u64) -> Self {
         let pool = memory / 2;
-        Self { pool, windows: 0, grown: 0, sessions: 0, large: 0, waiting: VecDeque::new(), freed: false }
+        Self {
+            pool,
+            windows: 0,
+            grown: 0,
+            sessions: 0,
+            large: 0,
+            waiting: VecDeque::new(),
+            freed: false,
+        }
     }
 
     /// A window for one more session, if there is one.
@@ -55,9 +63,14 @@ impl MemoryShares {
             return None;
         }
         self.sessions += 1;
-        let window = (self.pool / (PARTS * self.sessions)).clamp(MIN_WINDOW, LARGEST).min(free);
+        let window = (self.pool / (PARTS * self.sessions))
+            .clamp(MIN_WINDOW, LARGEST)
+            .min(free);
         self.windows += window;
-        Some(Promise { window, ..Promise::default() })
+        Some(Promise {
+            window,
+            ..Promise::default()
+        })
     }
 
     /// Widens a session's window towards the even share. True if it did.
@@ -132,10 +145,15 @@ mod tests {
     #[test]
     fn f32_however_many_sessions_come_the_pool_is_not_exceeded() {
         let mut shares = MemoryShares::new(256 << 20);
-        let promises: Vec<_> = core::iter::from_fn(|| shares.take()).take(100_000).collect();
+        let promises: Vec<_> = core::iter::from_fn(|| shares.take())
+            .take(100_000)
+            .collect();
         assert!(shares.is_sound());
         let count = promises.len();
-        assert!(count > 1_260, "at least the peer limit of one socket: {count}");
+        assert!(
+            count > 1_260,
+            "at least the peer limit of one socket: {count}"
+        );
         promises.into_iter().for_each(|p| shares.release(p));
         assert_eq!((shares.windows, shares.sessions), (0, 0));
     }

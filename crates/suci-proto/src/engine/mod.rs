@@ -95,7 +95,10 @@ impl Engine {
         config.validate()?;
         let shares = Shares::new(recv_buffer);
         let max_datagram = config.max_datagram.min(shares.largest_datagram());
-        let config = Config { max_datagram, ..config };
+        let config = Config {
+            max_datagram,
+            ..config
+        };
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
@@ -147,7 +150,9 @@ impl Engine {
 
     /// Something happened to a peer: it will be looked at in [`Engine::poll_transmit`].
     fn touch(&mut self, key: usize) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         if !peer.queued {
             peer.queued = true;
             self.dirty.push_back(key);
@@ -218,7 +223,10 @@ impl Engine {
     fn on_data(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
         let key = self.shared.route(header.index);
         let peer = key.and_then(|key| self.peers.get_mut(key));
-        let expected = peer.as_ref().and_then(|p| p.connection.as_ref()).map(|c| c.local);
+        let expected = peer
+            .as_ref()
+            .and_then(|p| p.connection.as_ref())
+            .map(|c| c.local);
         let (Some(key), Some(peer), Some(expected)) = (key, peer, expected) else {
             self.hint_unknown(now, arrival.from, header, key.is_some());
             return;
@@ -285,7 +293,10 @@ impl Engine {
         }
         touched.into_iter().for_each(|key| self.touch(key));
         while let Some(key) = self.shared.shares.next_to_serve() {
-            let served = self.peers.get_mut(key).is_some_and(|p| p.serve(now, &mut self.shared));
+            let served = self
+                .peers
+                .get_mut(key)
+                .is_some_and(|p| p.serve(now, &mut self.shared));
             self.touch(key);
             if !served {
                 break;
@@ -314,9 +325,13 @@ impl Engine {
                 self.train_peer = None;
                 return true;
             }
-            let Some(key) = self.dirty.pop_front() else { return false };
+            let Some(key) = self.dirty.pop_front() else {
+                return false;
+            };
             self.attempt_packet(now, key);
-            let Some(peer) = self.peers.get_mut(key) else { continue };
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
             peer.queued = false;
             if peer.build(now, max_segments, &mut self.train, &mut self.shared) {
                 self.train_peer = Some(key);
@@ -381,7 +396,9 @@ impl Engine {
     /// The next message for the program, peers in turn. Taking it gives its sender memory credit back.
     pub fn recv(&mut self, _now: Instant) -> Option<(NodeId, Message)> {
         while let Some(key) = self.readable.pop_front() {
-            let Some(peer) = self.peers.get_mut(key) else { continue };
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
             peer.readable = false;
             let message = peer.next_message(&mut self.shared);
             let node = peer.node;
@@ -411,7 +428,9 @@ impl Engine {
 
     /// The route to `node` carries UDP payloads of `mtu` bytes; `None` if unknown.
     pub fn set_route_mtu(&mut self, node: NodeId, mtu: Option<usize>) {
-        let Some(key) = self.peer_key(node) else { return };
+        let Some(key) = self.peer_key(node) else {
+            return;
+        };
         let limit = self.shared.config.max_datagram;
         if let Some(connection) = self.peers.get_mut(key).and_then(|p| p.connection.as_mut()) {
             connection.set_route(mtu, limit);

@@ -23,13 +23,19 @@ pub enum SendError {
     #[error("the queue is full: receive or wait, then send again")]
     WouldBlock(Outgoing),
     /// Longer than any message may be.
-    #[error("message of {length} bytes: at most {} are possible", limits::MAX_MESSAGE)]
+    #[error(
+        "message of {length} bytes: at most {} are possible",
+        limits::MAX_MESSAGE
+    )]
     TooLong {
         /// Its length.
         length: u64,
     },
     /// The user header is too long.
-    #[error("user header of {length} bytes: at most {} are possible", limits::MAX_USER_HEADER)]
+    #[error(
+        "user header of {length} bytes: at most {} are possible",
+        limits::MAX_USER_HEADER
+    )]
     HeaderTooLong {
         /// Its length.
         length: usize,
@@ -69,7 +75,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`PeerError`].
-    pub fn add_peer(&mut self, now: Instant, node: NodeId, address: SocketAddr) -> Result<(), PeerError> {
+    pub fn add_peer(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        address: SocketAddr,
+    ) -> Result<(), PeerError> {
         if node == self.shared.identity.node {
             return Err(PeerError::Itself(node));
         }
@@ -128,7 +139,9 @@ impl Engine {
             return Err(SendError::TooLong { length });
         }
         if message.user_header.len() > limits::MAX_USER_HEADER {
-            return Err(SendError::HeaderTooLong { length: message.user_header.len() });
+            return Err(SendError::HeaderTooLong {
+                length: message.user_header.len(),
+            });
         }
         let key = self.reach(node)?;
         let Some(peer) = self.peers.get_mut(key) else {
@@ -163,7 +176,9 @@ impl Engine {
         number: MessageNumber,
         buffer: Option<Vec<u8>>,
     ) -> Result<(), IncomingError> {
-        self.decide(node, |peer| peer.session.inbox.accept(channel, number, buffer))
+        self.decide(node, |peer| {
+            peer.session.inbox.accept(channel, number, buffer)
+        })
     }
 
     /// Refuses a message announced by [`crate::Event::Incoming`]; its sender learns `reason`.
@@ -177,7 +192,9 @@ impl Engine {
         number: MessageNumber,
         reason: u64,
     ) -> Result<(), IncomingError> {
-        self.decide(node, |peer| peer.session.inbox.refuse(channel, number, reason))
+        self.decide(node, |peer| {
+            peer.session.inbox.refuse(channel, number, reason)
+        })
     }
 
     fn decide(
@@ -185,8 +202,13 @@ impl Engine {
         node: NodeId,
         verb: impl FnOnce(&mut Peer) -> Result<(), message::IncomingError>,
     ) -> Result<(), IncomingError> {
-        let key = self.peer_key(node).ok_or(IncomingError::UnknownPeer(node))?;
-        let peer = self.peers.get_mut(key).ok_or(IncomingError::UnknownPeer(node))?;
+        let key = self
+            .peer_key(node)
+            .ok_or(IncomingError::UnknownPeer(node))?;
+        let peer = self
+            .peers
+            .get_mut(key)
+            .ok_or(IncomingError::UnknownPeer(node))?;
         let done = verb(peer).map_err(IncomingError::Inbox);
         self.touch(key);
         done
@@ -197,7 +219,10 @@ impl Engine {
     pub fn queue_len(&self, node: NodeId) -> (u64, u64) {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
         peer.map_or((0, 0), |p| {
-            (p.session.outbox.queued_messages() as u64, p.session.outbox.queued_bytes())
+            (
+                p.session.outbox.queued_messages() as u64,
+                p.session.outbox.queued_bytes(),
+            )
         })
     }
 
@@ -229,7 +254,9 @@ impl Engine {
 
     /// Closes the session with one peer, as [`Engine::close`] does with all.
     pub fn close_peer(&mut self, now: Instant, node: NodeId, patience: Duration) {
-        let Some(key) = self.peer_key(node) else { return };
+        let Some(key) = self.peer_key(node) else {
+            return;
+        };
         if let Some(peer) = self.peers.get_mut(key)
             && peer.life.link() != Link::Idle
         {
@@ -240,7 +267,9 @@ impl Engine {
 
     /// Gives the session with a peer up at once; outcomes follow with its end.
     pub fn abandon(&mut self, now: Instant, node: NodeId) {
-        let Some(key) = self.peer_key(node) else { return };
+        let Some(key) = self.peer_key(node) else {
+            return;
+        };
         if let Some(peer) = self.peers.get_mut(key)
             && peer.life.link() != Link::Idle
         {

@@ -34,7 +34,11 @@ pub(crate) struct CookieJar {
 
 impl CookieJar {
     pub(crate) fn new(key: [u8; 16]) -> Self {
-        Self { key, recent: [0; 2], period: 0 }
+        Self {
+            key,
+            recent: [0; 2],
+            period: 0,
+        }
     }
 
     fn turn(&mut self, now: Instant) {
@@ -118,7 +122,11 @@ mod tests {
         let cookie = jar.bake(now, &claim(1));
         assert_eq!(jar.check(now, &claim(1), &cookie), Some(now));
         assert_eq!(jar.check(now, &claim(2), &cookie), None, "another port");
-        assert_eq!(CookieJar::new([4; 16]).check(now, &claim(1), &cookie), None, "another key");
+        assert_eq!(
+            CookieJar::new([4; 16]).check(now, &claim(1), &cookie),
+            None,
+            "another key"
+        );
     }
 
     #[test]
@@ -126,9 +134,22 @@ mod tests {
         let mut jar = CookieJar::new([3; 16]);
         let baked = Instant::from_nanos(1_000_000_000);
         let cookie = jar.bake(baked, &claim(1));
-        assert!(jar.check(baked + COOKIE_LIFETIME, &claim(1), &cookie).is_some());
-        assert!(jar.check(baked + COOKIE_LIFETIME + Duration::from_nanos(1), &claim(1), &cookie).is_none());
-        assert!(jar.check(Instant::ZERO, &claim(1), &cookie).is_none(), "from the future");
+        assert!(
+            jar.check(baked + COOKIE_LIFETIME, &claim(1), &cookie)
+                .is_some()
+        );
+        assert!(
+            jar.check(
+                baked + COOKIE_LIFETIME + Duration::from_nanos(1),
+                &claim(1),
+                &cookie
+            )
+            .is_none()
+        );
+        assert!(
+            jar.check(Instant::ZERO, &claim(1), &cookie).is_none(),
+            "from the future"
+        );
     }
 
     #[test]
@@ -141,7 +162,11 @@ mod tests {
         assert_eq!(jar.outstanding(start), 5);
         jar.redeemed();
         assert_eq!(jar.outstanding(start), 4);
-        assert_eq!(jar.outstanding(start + COOKIE_LIFETIME), 4, "still redeemable");
+        assert_eq!(
+            jar.outstanding(start + COOKIE_LIFETIME),
+            4,
+            "still redeemable"
+        );
         assert_eq!(jar.outstanding(start + COOKIE_LIFETIME * 3), 0);
     }
 }

@@ -31,7 +31,13 @@ pub(crate) struct Opening {
 impl Opening {
     /// An attempt whose HELLO is due at `now`.
     pub(crate) fn new(token: u64, now: Instant) -> Self {
-        Self { token, phase: Phase::Hello, tries: 0, next_at: now, last_sent: now }
+        Self {
+            token,
+            phase: Phase::Hello,
+            tries: 0,
+            next_at: now,
+            last_sent: now,
+        }
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -64,7 +70,10 @@ impl Opening {
 
     /// An attempt after one that was refused at `now`: its HELLO waits.
     pub(crate) fn later(token: u64, now: Instant) -> Self {
-        Self { next_at: now + LONGEST_WAIT, ..Self::new(token, now) }
+        Self {
+            next_at: now + LONGEST_WAIT,
+            ..Self::new(token, now)
+        }
     }
 
     /// Whether the INIT was repeated so often that its cookie may have aged.
@@ -74,7 +83,9 @@ impl Opening {
 
     /// The current packet was sent.
     pub(crate) fn sent(&mut self, now: Instant) {
-        let wait = FIRST_WAIT.saturating_mul(1 << self.tries.min(10)).min(LONGEST_WAIT);
+        let wait = FIRST_WAIT
+            .saturating_mul(1 << self.tries.min(10))
+            .min(LONGEST_WAIT);
         self.tries = self.tries.saturating_add(1);
         self.last_sent = now;
         self.next_at = now + wait;

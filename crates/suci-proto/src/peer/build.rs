@@ -4,8 +4,8 @@
 //! Whether data may go is the minimum of congestion window, pacing and socket credit; memory
 //! credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
 
-use super::receive::mark;
 use super::connection::Beginning;
+use super::receive::mark;
 use super::{Closing, Connection, Peer, Session};
 use crate::ack::AckNeed;
 use crate::credit::ControlAllowance;
@@ -16,10 +16,10 @@ use crate::recovery::{SentFrame, SentKind};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
-use std::net::SocketAddr;
 use crate::wire::{
-    Blocked, Close, Credit, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal,
+    Blocked, Close, CrcScope, Credit, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal,
 };
+use std::net::SocketAddr;
 
 /// Messages up to this many bytes are copied into the packet; of longer ones every piece is gathered by
 /// reference, the short ones at their ends too. A slice of a gather list costs the kernel about as much as
@@ -74,21 +74,32 @@ impl Peer {
             return true;
         }
         self.replace_if_used_up(now, shared);
-        let Some(connection) = &mut self.connection else { return false };
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
         connection.paced_until = None;
         connection.control_at = None;
         train.begin(connection.path.address(), mark(shared));
         let mut segment = None;
         while train.segments() < max_segments {
-            let Some(mut permit) = self.permit(now) else { break };
+            let Some(mut permit) = self.permit(now) else {
+                break;
+            };
             if let Some(segment) = segment {
-                if permit.size < segment || (train.segments() + 1) * segment > limits::MAX_DATAGRAM {
+                if permit.size < segment || (train.segments() + 1) * segment > limits::MAX_DATAGRAM
+                {
                     break;
                 }
                 permit.size = segment;
             }
-            let Some(len) = self.build_packet(now, permit, train, shared) else { break };
-            debug_assert!(len <= permit.size, "{len} bytes in a packet of {}", permit.size);
+            let Some(len) = self.build_packet(now, permit, train, shared) else {
+                break;
+            };
+            debug_assert!(
+                len <= permit.size,
+                "{len} bytes in a packet of {}",
+                permit.size
+            );
             if len < permit.size {
                 break;
             }
@@ -101,7 +112,10 @@ impl Peer {
 
     /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).
     fn replace_if_used_up(&mut self, now: Instant, shared: &mut Shared) {
-        let used_up = self.connection.as_ref().is_some_and(|c| c.numbers.peek().is_none());
+        let used_up = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.numbers.peek().is_none());
         if used_up && self.lingering.is_none() {
             let token = shared.random();
             self.open(now, token);
@@ -122,17 +136,32 @@ impl Peer {
         let allowed = connection.credit.may_send_data(number, now);
         let data = wants_data && allowed && connection.may_fly(now, size as u64);
         if data {
-            return Some(Permit { number, size, data, free: true });
+            return Some(Permit {
+                number,
+                size,
+                data,
+                free: true,
+            });
         }
         if !urgent {
             return None;
         }
         match connection.credit.may_send_control(number, now) {
-            ControlAllowance::Free => Some(Permit { number, size, data, free: true }),
+            ControlAllowance::Free => Some(Permit {
+                number,
+                size,
+                data,
+                free: true,
+            }),
             ControlAllowance::Small => {
                 let size = limits::CONTROL_PACKET;
                 let wanted = connection.wants_beyond(now) || self.memory_due();
-                wanted.then_some(Permit { number, size, data, free: false })
+                wanted.then_some(Permit {
+                    number,
+                    size,
+                    data,
+                    free: false,
+                })
             }
             ControlAllowance::No(until) => {
                 connection.control_at = Some(until);
@@ -143,7 +172,9 @@ impl Peer {
 
     /// Whether a packet is wanted even if no message may go.
     fn wants_control(&self, now: Instant) -> bool {
-        let Some(connection) = &self.connection else { return false };
+        let Some(connection) = &self.connection else {
+            return false;
+        };
         connection.wants_beyond(now)
             || (self.lingering.is_none() && self.session.inbox.has_answers())
             || self.memory_due()
@@ -203,7 +234,9 @@ impl Peer {
     }
 
     fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
-        let Some(connection) = &self.connection else { return };
+        let Some(connection) = &self.connection else {
+            return;
+        };
         let scope = if shared.config.payload_checksum {
             CrcScope::Datagram
         } else {
@@ -212,7 +245,14 @@ impl Peer {
         let super::End { index, tag } = connection.remote;
         put_header(
             train.head(),
-            &Header { kind: PacketType::Data, key_phase: 0, scope, index, number, tag },
+            &Header {
+                kind: PacketType::Data,
+                key_phase: 0,
+                scope,
+                index,
+                number,
+                tag,
+            },
         );
     }
 
@@ -243,10 +283,14 @@ impl Peer {
         frames: &mut Vec<SentFrame>,
     ) {
         let credit = self.due_credit();
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         let room = permit.size.saturating_sub(train.packet_len());
         if connection.received.ack_state(now) != AckNeed::None
-            && let Some(largest) = connection.received.write_ack(train.head(), now, room, credit)
+            && let Some(largest) = connection
+                .received
+                .write_ack(train.head(), now, room, credit)
         {
             frames.push(SentFrame::Ack { largest });
             return;
@@ -268,7 +312,9 @@ impl Peer {
         let waiting = self.session.outbox.queued_bytes();
         let (_, memory) = self.session.outbox.session_credit();
         let close = self.close_frame();
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         let ping = connection.wants_ping(now, permit.number, permit.data);
         let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
             if train.packet_len() + frame.size() > permit.size {
@@ -286,7 +332,13 @@ impl Peer {
         if let Some(answer) = connection.credit.return_due(now) {
             let (generation, highest) = (answer.generation, answer.highest);
             let sent = SentFrame::Return { generation };
-            if put(Frame::Return { generation, highest }, Some(sent)) {
+            if put(
+                Frame::Return {
+                    generation,
+                    highest,
+                },
+                Some(sent),
+            ) {
                 connection.credit.on_return_sent(now);
             }
         }
@@ -335,7 +387,11 @@ impl Peer {
     fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
         loop {
             let room = size.saturating_sub(train.packet_len());
-            let Some(piece) = self.session.outbox.next(room, size.saturating_sub(PLAIN_OVERHEAD + PING)) else {
+            let Some(piece) = self
+                .session
+                .outbox
+                .next(room, size.saturating_sub(PLAIN_OVERHEAD + PING))
+            else {
                 return false;
             };
             let (sent, closed) = write_piece(&piece, room, train);
@@ -367,8 +423,13 @@ impl Peer {
         shared: &mut Shared,
     ) {
         let random = shared.random();
-        let Some(connection) = &mut self.connection else { return };
-        let kind = SentKind { eliciting: contents.eliciting, mtu_probe: contents.mtu_probe };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let kind = SentKind {
+            eliciting: contents.eliciting,
+            mtu_probe: contents.mtu_probe,
+        };
         connection.recovery.on_sent(number, now, len, kind, frames);
         connection.credit.on_sent(number, now, contents.eliciting);
         connection.numbers.advance(random);
@@ -391,13 +452,19 @@ impl Peer {
         let sendable = outbox.has_sendable();
         let memory_short = outbox.blocked_by_session().is_some();
         let answers = self.session.inbox.has_answers();
-        let Some(connection) = &mut self.connection else { return };
-        let Some(number) = connection.numbers.peek() else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let Some(number) = connection.numbers.peek() else {
+            return;
+        };
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
         connection.app_limited = !sendable || socket_short;
         let answers_short = answers && !connection.credit.may_send_data(number, now);
         if carries && (socket_short || answers_short || (memory_short && !sendable)) {
-            connection.credit.on_waiting(now, connection.probe_timeout());
+            connection
+                .credit
+                .on_waiting(now, connection.probe_timeout());
         } else {
             connection.credit.on_idle();
         }
@@ -420,7 +487,10 @@ impl Peer {
         }
         train.finish_raw(ride);
         if let Some(number) = beginning.numbers.peek() {
-            let kind = SentKind { eliciting: true, mtu_probe: false };
+            let kind = SentKind {
+                eliciting: true,
+                mtu_probe: false,
+            };
             beginning.recovery.on_sent(number, now, len, kind, &frames);
         }
     }
@@ -433,21 +503,45 @@ impl Peer {
         let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
         let scope = CrcScope::Datagram;
         let kind = PacketType::Data;
-        put_header(&mut bytes, &Header { kind, key_phase: 0, scope, index, number, tag });
+        put_header(
+            &mut bytes,
+            &Header {
+                kind,
+                key_phase: 0,
+                scope,
+                index,
+                number,
+                tag,
+            },
+        );
         let sent = self.session.outbox.accepted();
         let received = self.session.inbox.received();
-        Frame::Close(Close { code, sent, received }).put(&mut bytes);
+        Frame::Close(Close {
+            code,
+            sent,
+            received,
+        })
+        .put(&mut bytes);
         seal(&mut bytes);
         Some((connection.path.address(), bytes))
     }
 
     /// A packet for an address that is being examined, with nothing but the challenge.
     fn build_challenge(&mut self, now: Instant, train: &mut Train, shared: &mut Shared) -> bool {
-        let Some(connection) = &mut self.connection else { return false };
-        let Some((address, nonce)) = connection.path.challenge_due(now) else { return false };
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
+        let Some((address, nonce)) = connection.path.challenge_due(now) else {
+            return false;
+        };
         connection.path.challenge_sent(now);
-        let Some(number) = connection.numbers.peek() else { return false };
-        if matches!(connection.credit.may_send_control(number, now), ControlAllowance::No(_)) {
+        let Some(number) = connection.numbers.peek() else {
+            return false;
+        };
+        if matches!(
+            connection.credit.may_send_control(number, now),
+            ControlAllowance::No(_)
+        ) {
             return false;
         }
         train.begin(address, mark(shared));
@@ -455,7 +549,10 @@ impl Peer {
         self.write_header(number, train, shared);
         Frame::Challenge(nonce).put(train.head());
         let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents { eliciting: true, ..Contents::default() };
+        let contents = Contents {
+            eliciting: true,
+            ..Contents::default()
+        };
         self.record(now, number, len, contents, &[], shared);
         true
     }
@@ -463,12 +560,18 @@ impl Peer {
     /// A packet larger than the path is known to carry, while messages are under way (RFC 8899).
     fn build_mtu_probe(&mut self, now: Instant, train: &mut Train, shared: &mut Shared) -> bool {
         let carries = self.carries_data();
-        let Some(connection) = &mut self.connection else { return false };
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
         if !(carries && connection.recovery.has_eliciting_in_flight()) {
             return false;
         }
-        let Some(size) = connection.mtu.probe_due(now) else { return false };
-        let Some(number) = connection.numbers.peek() else { return false };
+        let Some(size) = connection.mtu.probe_due(now) else {
+            return false;
+        };
+        let Some(number) = connection.numbers.peek() else {
+            return false;
+        };
         if !(connection.credit.may_send_data(number, now) && connection.may_fly(now, size as u64)) {
             return false;
         }
@@ -479,7 +582,11 @@ impl Peer {
         Frame::Ping.put(train.head());
         Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
         let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents { eliciting: true, mtu_probe: true, ..Contents::default() };
+        let contents = Contents {
+            eliciting: true,
+            mtu_probe: true,
+            ..Contents::default()
+        };
         self.record(now, number, len, contents, &[], shared);
         true
     }
@@ -493,7 +600,13 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
             Frame::Rts(*rts).put(train.head());
             (*sent, false)
         }
-        Piece::Data { head, payload, range, last, sent } => {
+        Piece::Data {
+            head,
+            payload,
+            range,
+            last,
+            sent,
+        } => {
             let len = range.len();
             if *last {
                 // Without its length the fragment reaches to the packet's end, so it must fill it.

@@ -35,7 +35,11 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     pub(crate) fn new(first: PacketNumber, random: u64) -> Self {
-        let mut numbers = Self { first, next: first, skip_at: first };
+        let mut numbers = Self {
+            first,
+            next: first,
+            skip_at: first,
+        };
         numbers.plan_skip(random);
         numbers
     }
@@ -167,9 +171,22 @@ impl Connection {
         max_ack_delay: Duration,
         now: Instant,
     ) -> Self {
-        let Agreement { local, remote, params, grant, answered, first, address } = agreement;
+        let Agreement {
+            local,
+            remote,
+            params,
+            grant,
+            answered,
+            first,
+            address,
+        } = agreement;
         let grant_of_peer = grant;
-        let Beginning { numbers, recovery, grant, memory_told } = beginning;
+        let Beginning {
+            numbers,
+            recovery,
+            grant,
+            memory_told,
+        } = beginning;
         let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
         let size = mtu.current();
         let mut received = Received::new(first);

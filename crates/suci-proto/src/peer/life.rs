@@ -38,7 +38,12 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { link: Link::Idle, heard: now, waiting_since: None, contested_since: None }
+        Self {
+            link: Link::Idle,
+            heard: now,
+            waiting_since: None,
+            contested_since: None,
+        }
     }
 
     pub(crate) fn link(&self) -> Link {
@@ -76,7 +81,9 @@ impl Life {
 
     /// Judges the silence at `now`; `Lost` is said once.
     pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
-        let Some(since) = self.silent_since() else { return Verdict::Patience };
+        let Some(since) = self.silent_since() else {
+            return Verdict::Patience;
+        };
         let silence = now.since(since);
         if silence >= patience.give_up_after {
             return Verdict::GiveUp;
@@ -113,7 +120,10 @@ impl Life {
     /// `late` passed while nobody drained the socket: it was not silence.
     pub(crate) fn shift(&mut self, late: Duration) {
         self.heard += late;
-        for mark in [&mut self.waiting_since, &mut self.contested_since].into_iter().flatten() {
+        for mark in [&mut self.waiting_since, &mut self.contested_since]
+            .into_iter()
+            .flatten()
+        {
             *mark += late;
         }
     }
@@ -164,7 +174,11 @@ mod tests {
         let mut life = up();
         assert_eq!(life.judge(at(10_000), PATIENCE), Verdict::Patience);
         life.set_waiting(at(10_000), true);
-        assert_eq!(life.judge(at(10_001), PATIENCE), Verdict::Patience, "counted from the wait");
+        assert_eq!(
+            life.judge(at(10_001), PATIENCE),
+            Verdict::Patience,
+            "counted from the wait"
+        );
     }
 
     #[test]

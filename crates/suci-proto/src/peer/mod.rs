@@ -158,8 +158,10 @@ impl Peer {
     /// Whether anything waits for the peer's answer.
     pub(crate) fn is_waiting(&self, watch: bool) -> bool {
         let unfinished = !self.session.outbox.is_empty() || self.closing != Closing::Open;
-        let unanswered =
-            self.connection.as_ref().is_some_and(|c| c.recovery.has_eliciting_in_flight());
+        let unanswered = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.recovery.has_eliciting_in_flight());
         self.lingering.is_none()
             && (unfinished || unanswered || (watch && self.connection.is_some()))
     }
@@ -196,7 +198,11 @@ impl Peer {
         self.drop_attempt(shared);
         self.report_completions(shared);
         let closing_here = matches!(self.closing, Closing::Sent { .. });
-        let reason = if closing_here { EndReason::ClosedHere } else { reason };
+        let reason = if closing_here {
+            EndReason::ClosedHere
+        } else {
+            reason
+        };
         let mut old = core::mem::replace(&mut self.session, new_session(shared));
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
@@ -219,7 +225,12 @@ impl Peer {
         if old.is_established() || !outcomes.is_empty() {
             let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
             let promise = old.promise;
-            self.farewells.push_back(Farewell { messages, promise, reason, outcomes });
+            self.farewells.push_back(Farewell {
+                messages,
+                promise,
+                reason,
+                outcomes,
+            });
         } else {
             shared.memory.release(old.promise);
         }
@@ -287,9 +298,21 @@ impl Peer {
 
     /// Everything in flight on `connection` goes back to the session's queues.
     fn requeue(&mut self, connection: &mut Connection) {
-        let Connection { recovery, pending, received, credit, .. } = connection;
+        let Connection {
+            recovery,
+            pending,
+            received,
+            credit,
+            ..
+        } = connection;
         let session = &mut self.session;
-        recovery.drop_all(&mut Fate { session, pending, received, credit, close_acked: false });
+        recovery.drop_all(&mut Fate {
+            session,
+            pending,
+            received,
+            credit,
+            close_acked: false,
+        });
     }
 
     /// Whether messages have a connection to travel on.
@@ -299,18 +322,34 @@ impl Peer {
 
     /// Whether an acknowledgement waits for something to ride on.
     pub(crate) fn owes_ack(&self) -> bool {
-        self.connection.as_ref().is_some_and(|c| c.received.deadline().is_some())
+        self.connection
+            .as_ref()
+            .is_some_and(|c| c.received.deadline().is_some())
     }
 
     /// The socket refused a packet of `size` bytes.
     pub(crate) fn on_too_big(&mut self, now: Instant, size: usize) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         connection.mtu.on_too_big(now, size);
         connection.mtu_changed();
         let largest = connection.mtu.current();
-        let Connection { recovery, pending, received, credit, .. } = connection;
+        let Connection {
+            recovery,
+            pending,
+            received,
+            credit,
+            ..
+        } = connection;
         let session = &mut self.session;
-        let mut fate = Fate { session, pending, received, credit, close_acked: false };
+        let mut fate = Fate {
+            session,
+            pending,
+            received,
+            credit,
+            close_acked: false,
+        };
         recovery.drop_larger_than(largest, &mut fate);
     }
 
@@ -334,7 +373,9 @@ impl Peer {
         if wanted.is_none() && held == self.session.promise.large {
             return;
         }
-        shared.memory.large(&mut self.session.promise, held, wanted, self.key);
+        shared
+            .memory
+            .large(&mut self.session.promise, held, wanted, self.key);
         inbox.set_large_budget(self.session.promise.large);
     }
 
@@ -347,18 +388,27 @@ impl Peer {
     /// Checks what must hold between the parts.
     pub(crate) fn audit(&self) -> Result<(), String> {
         if self.farewells.len() > MAX_FAREWELLS {
-            return Err(format!("node {}: {} sessions unread", self.node, self.farewells.len()));
+            return Err(format!(
+                "node {}: {} sessions unread",
+                self.node,
+                self.farewells.len()
+            ));
         }
         let (used, granted) = self.session.outbox.session_credit();
         if used > granted {
-            return Err(format!("node {}: {used} of {granted} B memory credit used", self.node));
+            return Err(format!(
+                "node {}: {used} of {granted} B memory credit used",
+                self.node
+            ));
         }
         Ok(())
     }
 
     /// Where the peer is believed to be.
     pub(crate) fn path_address(&self) -> Option<SocketAddr> {
-        self.connection.as_ref().map_or(self.heard_at.or(self.book), |c| Some(c.path.address()))
+        self.connection
+            .as_ref()
+            .map_or(self.heard_at.or(self.book), |c| Some(c.path.address()))
     }
 
     /// Where an attempt goes: to the path while it is good, else where the book says.
@@ -383,7 +433,9 @@ impl Peer {
             in_flight: connection.map_or(0, |c| c.recovery.in_flight()),
             mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
             socket_credit: connection.map_or(0, |c| {
-                c.numbers.peek().map_or(0, |n| c.credit.data_allowance(n, now))
+                c.numbers
+                    .peek()
+                    .map_or(0, |n| c.credit.data_allowance(n, now))
             }),
             queued_messages: self.session.outbox.queued_messages() as u64,
             queued_bytes: self.session.outbox.queued_bytes(),

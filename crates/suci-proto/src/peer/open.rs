@@ -1,7 +1,7 @@
 //! Making a connection, from either side: what the peer's entry contributes to the handshake.
 
-use super::connection::{Agreement, Beginning, Connection, End, Numbers};
 use super::Peer;
+use super::connection::{Agreement, Beginning, Connection, End, Numbers};
 use crate::counters::Link;
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
@@ -60,30 +60,49 @@ impl Peer {
         if self.attempt.is_none()
             && let Some(to) = self.door()
         {
-            self.attempt = Some(Attempt { opening: Opening::new(token, now), to, offer: None });
+            self.attempt = Some(Attempt {
+                opening: Opening::new(token, now),
+                to,
+                offer: None,
+            });
             self.life.connecting();
         }
     }
 
     /// Whether an attempt of ours waits for a cookie with this token.
     pub(crate) fn awaits_cookie(&self, token: u64) -> bool {
-        self.attempt.as_ref().is_some_and(|a| a.opening.token() == token && a.is_asking())
+        self.attempt
+            .as_ref()
+            .is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
     /// The peer refused the attempt with this token: another begins later.
     pub(crate) fn on_refused(&mut self, now: Instant, token: u64, shared: &mut Shared) -> bool {
-        let ours = self.attempt.as_ref().is_some_and(|a| a.opening.token() == token);
+        let ours = self
+            .attempt
+            .as_ref()
+            .is_some_and(|a| a.opening.token() == token);
         if ours {
             self.drop_attempt(shared);
             let opening = Opening::later(shared.random(), now);
-            self.attempt = self.door().map(|to| Attempt { opening, to, offer: None });
+            self.attempt = self.door().map(|to| Attempt {
+                opening,
+                to,
+                offer: None,
+            });
         }
         ours
     }
 
     /// Gives our attempt up. What rode on its INIT is sent again by the next connection.
     pub(crate) fn drop_attempt(&mut self, shared: &mut Shared) {
-        let Some(Attempt { offer: Some(mut offer), .. }) = self.attempt.take() else { return };
+        let Some(Attempt {
+            offer: Some(mut offer),
+            ..
+        }) = self.attempt.take()
+        else {
+            return;
+        };
         let mut ride = Ride { peer: self };
         offer.beginning.recovery.drop_all(&mut ride);
         shared.free_index(offer.local.index);
@@ -107,7 +126,9 @@ impl Peer {
         }?;
         let first = shared.config.first_packet_number;
         let random = shared.random();
-        let round_trip = round_trip.unwrap_or(INITIAL_RTT).max(Duration::from_micros(10));
+        let round_trip = round_trip
+            .unwrap_or(INITIAL_RTT)
+            .max(Duration::from_micros(10));
         Some(Beginning {
             numbers: Numbers::new(first, random),
             recovery: Recovery::new(first, round_trip),
@@ -119,7 +140,9 @@ impl Peer {
     /// Promises the session memory, unless it was before. False if there is none.
     pub(crate) fn furnish(&mut self, shared: &mut Shared) -> bool {
         if self.session.promise.window == 0 {
-            let Some(promise) = shared.memory.take() else { return false };
+            let Some(promise) = shared.memory.take() else {
+                return false;
+            };
             self.furnish_with(promise);
         }
         true
@@ -127,12 +150,17 @@ impl Peer {
 
     fn furnish_with(&mut self, promise: Promise) {
         self.session.promise = promise;
-        self.session.inbox.set_windows(promise.window / 2, promise.window);
+        self.session
+            .inbox
+            .set_windows(promise.window / 2, promise.window);
     }
 
     /// An index and tag for packets to us.
     pub(crate) fn new_end(&self, shared: &mut Shared) -> End {
-        End { index: shared.allocate_index(self.node, self.key), tag: shared.random() }
+        End {
+            index: shared.allocate_index(self.node, self.key),
+            tag: shared.random(),
+        }
     }
 
     /// What INIT or ACCEPT grants.
@@ -160,14 +188,11 @@ impl Peer {
     }
 
     /// COOKIE came: INIT goes out, with the first packet's frames if they belong to that incarnation.
-    pub(crate) fn on_cookie(
-        &mut self,
-        now: Instant,
-        cookie: &wire::Cookie,
-        shared: &mut Shared,
-    ) {
+    pub(crate) fn on_cookie(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) {
         let promise = if self.is_other_incarnation(cookie.incarnation) {
-            let Some(promise) = shared.memory.take() else { return };
+            let Some(promise) = shared.memory.take() else {
+                return;
+            };
             Some(promise)
         } else if self.furnish(shared) {
             None
@@ -187,7 +212,10 @@ impl Peer {
         }
         let grant = self.first_grant(&mut beginning);
         let mut ride = Vec::new();
-        if self.session.remote.is_none_or(|remote| remote == cookie.incarnation)
+        if self
+            .session
+            .remote
+            .is_none_or(|remote| remote == cookie.incarnation)
             && epoch >= self.session.epoch
         {
             self.write_ride(now, &mut ride, &mut beginning);
@@ -197,7 +225,9 @@ impl Peer {
             self.session.remote = Some(cookie.incarnation);
             self.session.epoch = epoch;
         }
-        let Some(attempt) = &mut self.attempt else { return };
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
         let first = beginning.numbers.first();
         let init = Init {
             target: self.node,
@@ -218,7 +248,14 @@ impl Peer {
         // The first number belongs to INIT whether frames ride on it or not.
         beginning.numbers.advance(shared.random());
         let incarnation = cookie.incarnation;
-        attempt.offer = Some(Offer { local, beginning, incarnation, epoch, promise, sent_at: now });
+        attempt.offer = Some(Offer {
+            local,
+            beginning,
+            incarnation,
+            epoch,
+            promise,
+            sent_at: now,
+        });
     }
 
     /// The epoch that a session with `incarnation` has or would have.
@@ -241,7 +278,9 @@ impl Peer {
         if crate::plant::active("stale-incarnation") {
             return false;
         }
-        self.session.remote.is_some_and(|remote| remote != incarnation)
+        self.session
+            .remote
+            .is_some_and(|remote| remote != incarnation)
     }
 
     /// Whether the peer's process may still be alive.
@@ -305,7 +344,9 @@ impl Peer {
         }
         self.lingering = None;
         self.heard_at = Some(address);
-        self.session.outbox.set_initial_channel_limit(channel_memory);
+        self.session
+            .outbox
+            .set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
         self.connection = Some(connection);
         if !known_path {
@@ -335,10 +376,22 @@ impl Peer {
             self.catch_up(now, accept, shared);
             return true;
         }
-        let Some(Attempt { opening, offer: Some(offer), .. }) = self.attempt.take() else {
+        let Some(Attempt {
+            opening,
+            offer: Some(offer),
+            ..
+        }) = self.attempt.take()
+        else {
             return false;
         };
-        let Offer { local, mut beginning, epoch, promise, sent_at, .. } = offer;
+        let Offer {
+            local,
+            mut beginning,
+            epoch,
+            promise,
+            sent_at,
+            ..
+        } = offer;
         if opening.tries() > 1 || accept.epoch != epoch {
             // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
             // discarded with it: what rode along is sent again.
@@ -353,7 +406,10 @@ impl Peer {
         }
         let agreement = Agreement {
             local,
-            remote: End { index: accept.index, tag: accept.tag },
+            remote: End {
+                index: accept.index,
+                tag: accept.tag,
+            },
             params: accept.params.clone(),
             grant: accept.grant,
             answered: sent_at,
@@ -379,7 +435,9 @@ impl Peer {
 
     /// Whether packets that carry `tag` belong to the connection in use.
     pub(crate) fn is_current_tag(&self, tag: u64) -> bool {
-        self.connection.as_ref().is_some_and(|c| c.remote.tag == tag)
+        self.connection
+            .as_ref()
+            .is_some_and(|c| c.remote.tag == tag)
     }
 }
 

@@ -29,7 +29,10 @@ pub(crate) struct Path {
 
 impl Path {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, probation: None }
+        Self {
+            address,
+            probation: None,
+        }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -42,13 +45,20 @@ impl Path {
         if from == self.address {
             self.probation = None;
         } else if !known {
-            self.probation = Some(Probation { address: from, nonce, tries: 0, next_at: now });
+            self.probation = Some(Probation {
+                address: from,
+                nonce,
+                tries: 0,
+                next_at: now,
+            });
         }
     }
 
     /// The challenge that is due at `now`: where to and with which nonce.
     pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
-        self.probation.filter(|p| p.next_at <= now).map(|p| (p.address, p.nonce))
+        self.probation
+            .filter(|p| p.next_at <= now)
+            .map(|p| (p.address, p.nonce))
     }
 
     /// The challenge that was due went out.

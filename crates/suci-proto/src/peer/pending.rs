@@ -52,6 +52,9 @@ mod tests {
         for nonce in 0..100 {
             pending.respond(nonce);
         }
-        assert_eq!(std::iter::from_fn(|| pending.next_response()).count(), MAX_RESPONSES);
+        assert_eq!(
+            std::iter::from_fn(|| pending.next_response()).count(),
+            MAX_RESPONSES
+        );
     }
 }

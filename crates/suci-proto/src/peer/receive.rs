@@ -30,13 +30,18 @@ impl Peer {
         payload: &[u8],
         shared: &mut Shared,
     ) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         if !connection.received.is_fresh(number) {
             shared.counters.duplicates += 1;
             return;
         }
         connection.packets_received += 1;
-        let newest = connection.received.highest().is_none_or(|highest| number > highest);
+        let newest = connection
+            .received
+            .highest()
+            .is_none_or(|highest| number > highest);
         if newest {
             let nonce = shared.random();
             connection.path.heard_from(arrival.from, nonce, now);
@@ -47,13 +52,19 @@ impl Peer {
         self.hear(now, shared);
         let mut effects = Effects::default();
         let outcome = self.take_frames(now, payload, &mut effects, shared);
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         let ecn = arrival.ecn;
-        connection.received.on_packet(number, arrival.at, effects.eliciting, ecn, now);
+        connection
+            .received
+            .on_packet(number, arrival.at, effects.eliciting, ecn, now);
         if effects.ask {
             connection.received.force();
         }
-        shared.shares.on_drained(&mut connection.grant, number, effects.eliciting, now);
+        shared
+            .shares
+            .on_drained(&mut connection.grant, number, effects.eliciting, now);
         match outcome {
             Err(error) => self.fail(now, error, shared),
             Ok(()) => self.after_frames(now, &effects, shared),
@@ -89,25 +100,40 @@ impl Peer {
         effects: &mut Effects,
         shared: &mut Shared,
     ) -> Result<(), ProtocolError> {
-        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let Some(connection) = &mut self.connection else {
+            return Ok(());
+        };
         let session = &mut self.session;
         match *frame {
             Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
             Frame::Ping => effects.ask = true,
             Frame::Credit(credit) => self.on_credit(now, &credit),
             Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
-            Frame::Return { generation, highest } => {
-                shared.shares.on_return(&mut connection.grant, generation, highest, now);
+            Frame::Return {
+                generation,
+                highest,
+            } => {
+                shared
+                    .shares
+                    .on_return(&mut connection.grant, generation, highest, now);
             }
             Frame::Blocked(_) => {
-                shared.shares.on_blocked(&mut connection.grant, self.key, now);
+                shared
+                    .shares
+                    .on_blocked(&mut connection.grant, self.key, now);
                 connection.pending.credit = true;
             }
-            Frame::MaxChannel { channel, limit } => session.outbox.set_channel_limit(channel, limit),
+            Frame::MaxChannel { channel, limit } => {
+                session.outbox.set_channel_limit(channel, limit)
+            }
             Frame::ChannelBlocked { channel, .. } => session.inbox.repeat_limit(channel),
             Frame::Rts(rts) => session.inbox.on_rts(&rts)?,
             Frame::Cts { channel, message } => session.outbox.on_cts(channel, message)?,
-            Frame::Refuse { channel, message, reason } => {
+            Frame::Refuse {
+                channel,
+                message,
+                reason,
+            } => {
                 session.outbox.on_refused(channel, message, reason)?;
             }
             Frame::Close(close) => effects.close = Some(close.code),
@@ -122,16 +148,22 @@ impl Peer {
     }
 
     fn on_credit(&mut self, now: Instant, credit: &Credit) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         connection.credit.on_grant(credit, now);
         self.session.outbox.set_session_limit(credit.memory);
     }
 
     fn on_response(&mut self, nonce: u64) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         if connection.path.on_response(nonce) {
             self.heard_at = Some(connection.path.address());
-            connection.congestion.on_path_changed(connection.mtu.current());
+            connection
+                .congestion
+                .on_path_changed(connection.mtu.current());
         }
     }
 
@@ -142,13 +174,32 @@ impl Peer {
         effects: &mut Effects,
         shared: &mut Shared,
     ) -> Result<(), ProtocolError> {
-        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let Some(connection) = &mut self.connection else {
+            return Ok(());
+        };
         let in_flight = connection.recovery.in_flight();
-        let Connection { recovery, pending, received, credit, params, .. } = connection;
-        let mut fate =
-            Fate { session: &mut self.session, pending, received, credit, close_acked: false };
-        let summary =
-            recovery.on_ack(now, ack.ranges(), ack.delay, params.max_ack_delay, &mut fate)?;
+        let Connection {
+            recovery,
+            pending,
+            received,
+            credit,
+            params,
+            ..
+        } = connection;
+        let mut fate = Fate {
+            session: &mut self.session,
+            pending,
+            received,
+            credit,
+            close_acked: false,
+        };
+        let summary = recovery.on_ack(
+            now,
+            ack.ranges(),
+            ack.delay,
+            params.max_ack_delay,
+            &mut fate,
+        )?;
         effects.close_acked |= fate.close_acked;
         connection.on_ack_summary(now, in_flight, &summary, shared);
         if let Some(counts) = ack.ecn {
@@ -173,7 +224,9 @@ impl Peer {
 
     /// CLOSE: the session is over; the connection stays a while to acknowledge repetitions (F20).
     fn on_close(&mut self, now: Instant, code: u64, shared: &mut Shared) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         connection.received.force();
         let linger = connection.probe_timeout() * 3;
         if self.lingering.is_none() {
@@ -195,8 +248,19 @@ impl Peer {
         while let Some(done) = self.session.outbox.poll_completion() {
             let (channel, number, token) = (done.channel, done.number, done.token);
             shared.events.push_back(match done.reason {
-                None => Event::Delivered { node, channel, number, token },
-                Some(reason) => Event::NotDelivered { node, channel, number, token, reason },
+                None => Event::Delivered {
+                    node,
+                    channel,
+                    number,
+                    token,
+                },
+                Some(reason) => Event::NotDelivered {
+                    node,
+                    channel,
+                    number,
+                    token,
+                    reason,
+                },
             });
         }
     }
@@ -220,7 +284,10 @@ impl Peer {
 
 /// Whether a frame still means something on a connection whose session is over.
 fn serves_the_dead(frame: &Frame<'_>) -> bool {
-    matches!(frame, Frame::Ack(_) | Frame::Ping | Frame::Close(_) | Frame::Challenge(_))
+    matches!(
+        frame,
+        Frame::Ack(_) | Frame::Ping | Frame::Close(_) | Frame::Challenge(_)
+    )
 }
 
 impl Connection {
@@ -267,7 +334,9 @@ impl Connection {
         if let Some(size) = lost.mtu_probe_lost {
             self.mtu.on_probe_lost(now, size);
         }
-        let Some(sent_at) = lost.largest_lost_sent_at else { return };
+        let Some(sent_at) = lost.largest_lost_sent_at else {
+            return;
+        };
         shared.counters.packets_lost += u64::from(lost.packets);
         self.packets_lost += u64::from(lost.packets);
         self.blame.charge(now, sent_at, lost.packets);
@@ -288,7 +357,9 @@ impl Connection {
 
     /// The peer counted `marks` congestion marks so far (RFC 3168).
     fn on_marks(&mut self, now: Instant, marks: u64, summary: &AckSummary) {
-        let Some(sent_at) = summary.largest_newly_acked_sent_at else { return };
+        let Some(sent_at) = summary.largest_newly_acked_sent_at else {
+            return;
+        };
         if marks <= self.marks_seen {
             return;
         }
@@ -308,5 +379,9 @@ impl Connection {
 
 /// The mark a datagram goes out with.
 pub(super) fn mark(shared: &Shared) -> Ecn {
-    if shared.config.ecn { Ecn::Ect0 } else { Ecn::NotEct }
+    if shared.config.ecn {
+        Ecn::Ect0
+    } else {
+        Ecn::NotEct
+    }
 }

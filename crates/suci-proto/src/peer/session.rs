@@ -43,7 +43,11 @@ impl Farewell {
     }
 
     pub(crate) fn into_event(self, node: NodeId) -> Event {
-        Event::Ended { node, reason: self.reason, outcomes: self.outcomes }
+        Event::Ended {
+            node,
+            reason: self.reason,
+            outcomes: self.outcomes,
+        }
     }
 }
 

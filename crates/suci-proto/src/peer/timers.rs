@@ -1,5 +1,6 @@
 //! A peer's deadlines: what happens when time passes.
 
+use super::life::Verdict;
 use super::{Closing, Connection, Fate, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
@@ -8,7 +9,6 @@ use crate::limits;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant};
 use crate::wire::CLOSE_FINISHED;
-use super::life::Verdict;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
@@ -34,11 +34,17 @@ impl Peer {
         connection: &Connection,
         shared: &Shared,
     ) -> [Option<Instant>; 8] {
-        let acks = connection.received.deadline().filter(|_| !shared.config.ack_on_poll);
+        let acks = connection
+            .received
+            .deadline()
+            .filter(|_| !shared.config.ack_on_poll);
         // While even the reserve for control is used up, what waits for it waits until it is not.
-        let not_before = |at: Option<Instant>| at.map(|at| at.max(connection.control_at.unwrap_or(at)));
+        let not_before =
+            |at: Option<Instant>| at.map(|at| at.max(connection.control_at.unwrap_or(at)));
         [
-            connection.recovery.next_timeout(connection.params.max_ack_delay),
+            connection
+                .recovery
+                .next_timeout(connection.params.max_ack_delay),
             not_before(acks),
             connection.path.deadline(),
             connection.paced_until,
@@ -70,10 +76,12 @@ impl Peer {
     fn keep_alive_at(&self, shared: &Shared) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let watched = shared.config.watch && self.life.link() == Link::Up;
-        let waits = !self.session.outbox.is_empty() && !connection.recovery.has_eliciting_in_flight();
+        let waits =
+            !self.session.outbox.is_empty() && !connection.recovery.has_eliciting_in_flight();
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
         let interval = shared.config.silence_timeout / KEEP_ALIVES;
-        ((watched || waits) && !asked && self.lingering.is_none()).then(|| self.life.heard_at().max(self.kept_alive) + interval)
+        ((watched || waits) && !asked && self.lingering.is_none())
+            .then(|| self.life.heard_at().max(self.kept_alive) + interval)
     }
 
     /// Does whatever is due at `now`.
@@ -95,10 +103,24 @@ impl Peer {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let Some(connection) = &mut self.connection else { return };
-        let Connection { recovery, pending, received, credit, params, .. } = connection;
-        let mut fate =
-            Fate { session: &mut self.session, pending, received, credit, close_acked: false };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let Connection {
+            recovery,
+            pending,
+            received,
+            credit,
+            params,
+            ..
+        } = connection;
+        let mut fate = Fate {
+            session: &mut self.session,
+            pending,
+            received,
+            credit,
+            close_acked: false,
+        };
         match recovery.on_timeout(now, params.max_ack_delay, &mut fate) {
             TimerAction::None => {}
             TimerAction::LossesDeclared(lost) => connection.on_losses(now, &lost, shared),
@@ -116,7 +138,10 @@ impl Peer {
     }
 
     fn on_closing_deadline(&mut self, now: Instant, shared: &mut Shared) {
-        if self.closing_deadline().is_some_and(|deadline| deadline <= now) {
+        if self
+            .closing_deadline()
+            .is_some_and(|deadline| deadline <= now)
+        {
             if let Some((to, bytes)) = self.last_words(CLOSE_FINISHED) {
                 shared.reply(to, bytes);
             }
@@ -146,7 +171,9 @@ impl Peer {
 
     /// When draining is done, CLOSE goes out; a session that nobody knows of just ends.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
-        let Closing::Draining { deadline } = self.closing else { return };
+        let Closing::Draining { deadline } = self.closing else {
+            return;
+        };
         if !self.session.outbox.is_empty() {
             return;
         }
@@ -172,14 +199,18 @@ impl Peer {
     /// While socket credit is short: asks this peer to return what it does not use. True if something is to
     /// be sent.
     pub(crate) fn balance_credit(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let Some(connection) = &mut self.connection else { return false };
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
         connection.reclaim_if_due(now, shared);
         connection.pending.reclaim.is_some() || connection.grant.update_due()
     }
 
     /// There is credit for this peer, which waited for some. False if it did not take any.
     pub(crate) fn serve(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let Some(connection) = &mut self.connection else { return false };
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
         shared.shares.wake(&mut connection.grant, now);
         !connection.grant.is_dormant()
     }
