@@ -232,9 +232,9 @@ impl NodeBuilder {
     /// Everything but the threads.
     fn prepare(mut self) -> Result<Opened, Error> {
         let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
-        // A reserved socket belongs to the process that the environment describes: to a node without an
-        // ID or address of its own.
-        let reserved = if self.id.is_none() && self.listen.is_none() {
+        // A reserved socket belongs to the node that the environment describes.
+        let described = self.id.is_none() || env::id().ok().flatten() == self.id;
+        let reserved = if described && self.listen.is_none() {
             env::socket()?
         } else {
             None
