@@ -163,12 +163,13 @@ mod tests {
         let mut shares = MemoryShares::new(256 << 20);
         let mut promises = Vec::new();
         for _ in 0..1_260 {
-            promises.push(shares.take().expect("a newcomer is served"));
+            promises.extend(shares.take());
             promises.iter_mut().for_each(|p| {
                 shares.grow(p);
             });
         }
         assert!(shares.is_sound());
+        assert_eq!(promises.len(), 1_260, "every newcomer was served");
         promises.into_iter().for_each(|p| shares.release(p));
         assert_eq!((shares.windows, shares.grown), (0, 0));
     }

@@ -4,10 +4,11 @@
 //! Whether data may go is the minimum of congestion window, pacing and socket credit; memory
 //! credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
 
-use super::connection::Beginning;
+mod control;
+mod special;
+
 use super::receive::mark;
-use super::{Closing, Connection, Peer, Session};
-use crate::ack::AckNeed;
+use super::{Connection, Peer};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
@@ -16,10 +17,7 @@ use crate::recovery::{SentFrame, SentKind};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
-use crate::wire::{
-    Blocked, Close, CrcScope, Credit, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal,
-};
-use std::net::SocketAddr;
+use crate::wire::{CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header};
 
 /// Messages up to this many bytes are copied into the packet; of longer ones every piece is gathered by
 /// reference, the short ones at their ends too. A slice of a gather list costs the kernel about as much as
@@ -170,27 +168,6 @@ impl Peer {
         }
     }
 
-    /// Whether a packet is wanted even if no message may go.
-    fn wants_control(&self, now: Instant) -> bool {
-        let Some(connection) = &self.connection else {
-            return false;
-        };
-        connection.wants_beyond(now)
-            || (self.lingering.is_none() && self.session.inbox.has_answers())
-            || self.memory_due()
-    }
-
-    /// Whether the program's reading moved the session's memory limit by a quarter of its window since the
-    /// peer was last told.
-    fn memory_due(&self) -> bool {
-        let inbox = &self.session.inbox;
-        self.lingering.is_none()
-            && self.connection.as_ref().is_some_and(|c| {
-                let moved = inbox.session_limit().saturating_sub(c.memory_told);
-                moved > 0 && moved >= inbox.session_window() / 4
-            })
-    }
-
     /// Builds one packet. `None`, and nothing changed, if nothing came into it.
     fn build_packet(
         &mut self,
@@ -254,133 +231,6 @@ impl Peer {
                 tag,
             },
         );
-    }
-
-    /// The credit that is due, if it is.
-    fn due_credit(&mut self) -> Option<Credit> {
-        let memory_due = self.memory_due();
-        let memory = self.session.inbox.session_limit();
-        let connection = self.connection.as_mut()?;
-        if !(connection.pending.credit || connection.grant.ride_due() || memory_due) {
-            return None;
-        }
-        connection.pending.credit = false;
-        connection.memory_told = memory;
-        let credit = connection.grant.credit();
-        Some(Credit {
-            generation: credit.generation,
-            limit: credit.limit,
-            control: credit.control,
-            memory,
-        })
-    }
-
-    fn write_ack_and_credit(
-        &mut self,
-        now: Instant,
-        permit: Permit,
-        train: &mut Train,
-        frames: &mut Vec<SentFrame>,
-    ) {
-        let credit = self.due_credit();
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        let room = permit.size.saturating_sub(train.packet_len());
-        if connection.received.ack_state(now) != AckNeed::None
-            && let Some(largest) = connection
-                .received
-                .write_ack(train.head(), now, room, credit)
-        {
-            frames.push(SentFrame::Ack { largest });
-            return;
-        }
-        if let Some(credit) = credit {
-            Frame::Credit(credit).put(train.head());
-        }
-    }
-
-    /// Control frames, as many as fit; what does not fit waits for the next packet.
-    fn write_control(
-        &mut self,
-        now: Instant,
-        permit: Permit,
-        train: &mut Train,
-        frames: &mut Vec<SentFrame>,
-        contents: &mut Contents,
-    ) {
-        let waiting = self.session.outbox.queued_bytes();
-        let (_, memory) = self.session.outbox.session_credit();
-        let close = self.close_frame();
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        let ping = connection.wants_ping(now, permit.number, permit.data);
-        let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
-            if train.packet_len() + frame.size() > permit.size {
-                return false;
-            }
-            contents.eliciting |= frame.is_eliciting();
-            frame.put(train.head());
-            frames.extend(sent);
-            true
-        };
-        if ping && put(Frame::Ping, None) {
-            connection.pending.ping = false;
-            connection.unasked = 0;
-        }
-        if let Some(answer) = connection.credit.return_due(now) {
-            let (generation, highest) = (answer.generation, answer.highest);
-            let sent = SentFrame::Return { generation };
-            if put(
-                Frame::Return {
-                    generation,
-                    highest,
-                },
-                Some(sent),
-            ) {
-                connection.credit.on_return_sent(now);
-            }
-        }
-        if let Some(generation) = connection.pending.reclaim
-            && put(Frame::Reclaim { generation }, None)
-        {
-            connection.pending.reclaim = None;
-        }
-        if connection.credit.needs_blocked(now) {
-            let blocked = Blocked {
-                generation: connection.credit.generation(),
-                limit: connection.credit.limit(),
-                memory,
-                waiting,
-            };
-            if put(Frame::Blocked(blocked), None) {
-                connection.credit.on_blocked_sent(now);
-            }
-        }
-        if connection.pending.close
-            && let Some(close) = close
-            && put(Frame::Close(close), Some(SentFrame::Close))
-        {
-            connection.pending.close = false;
-        }
-        while let Some(nonce) = connection.pending.next_response() {
-            if !put(Frame::Response(nonce), None) {
-                break;
-            }
-        }
-        if permit.free && self.lingering.is_none() {
-            write_answers(&mut self.session, &mut put);
-        }
-    }
-
-    /// CLOSE as this session would say it.
-    fn close_frame(&self) -> Option<Close> {
-        matches!(self.closing, Closing::Sent { .. }).then(|| Close {
-            code: crate::wire::CLOSE_FINISHED,
-            sent: self.session.outbox.accepted(),
-            received: self.session.inbox.received(),
-        })
     }
 
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
@@ -469,127 +319,6 @@ impl Peer {
             connection.credit.on_idle();
         }
     }
-
-    /// Frames of messages for the packet that rides on an INIT, as many as fit the smallest path.
-    pub(super) fn write_ride(
-        &mut self,
-        now: Instant,
-        ride: &mut Vec<u8>,
-        beginning: &mut Beginning,
-    ) {
-        let mut train = Train::default();
-        let mut frames = Vec::new();
-        train.begin_packet();
-        self.write_data(PLAIN_OVERHEAD + RIDE, &mut train, &mut frames);
-        let len = train.packet_len();
-        if len == 0 {
-            return;
-        }
-        train.finish_raw(ride);
-        if let Some(number) = beginning.numbers.peek() {
-            let kind = SentKind {
-                eliciting: true,
-                mtu_probe: false,
-            };
-            beginning.recovery.on_sent(number, now, len, kind, &frames);
-        }
-    }
-
-    /// A packet that tells the peer why it is being left, outside of any session state.
-    pub(super) fn last_words(&self, code: u64) -> Option<(SocketAddr, Vec<u8>)> {
-        let connection = self.connection.as_ref()?;
-        let number = connection.numbers.peek()?;
-        let super::End { index, tag } = connection.remote;
-        let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
-        let scope = CrcScope::Datagram;
-        let kind = PacketType::Data;
-        put_header(
-            &mut bytes,
-            &Header {
-                kind,
-                key_phase: 0,
-                scope,
-                index,
-                number,
-                tag,
-            },
-        );
-        let sent = self.session.outbox.accepted();
-        let received = self.session.inbox.received();
-        Frame::Close(Close {
-            code,
-            sent,
-            received,
-        })
-        .put(&mut bytes);
-        seal(&mut bytes);
-        Some((connection.path.address(), bytes))
-    }
-
-    /// A packet for an address that is being examined, with nothing but the challenge.
-    fn build_challenge(&mut self, now: Instant, train: &mut Train, shared: &mut Shared) -> bool {
-        let Some(connection) = &mut self.connection else {
-            return false;
-        };
-        let Some((address, nonce)) = connection.path.challenge_due(now) else {
-            return false;
-        };
-        connection.path.challenge_sent(now);
-        let Some(number) = connection.numbers.peek() else {
-            return false;
-        };
-        if matches!(
-            connection.credit.may_send_control(number, now),
-            ControlAllowance::No(_)
-        ) {
-            return false;
-        }
-        train.begin(address, mark(shared));
-        train.begin_packet();
-        self.write_header(number, train, shared);
-        Frame::Challenge(nonce).put(train.head());
-        let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents {
-            eliciting: true,
-            ..Contents::default()
-        };
-        self.record(now, number, len, contents, &[], shared);
-        true
-    }
-
-    /// A packet larger than the path is known to carry, while messages are under way (RFC 8899).
-    fn build_mtu_probe(&mut self, now: Instant, train: &mut Train, shared: &mut Shared) -> bool {
-        let carries = self.carries_data();
-        let Some(connection) = &mut self.connection else {
-            return false;
-        };
-        if !(carries && connection.recovery.has_eliciting_in_flight()) {
-            return false;
-        }
-        let Some(size) = connection.mtu.probe_due(now) else {
-            return false;
-        };
-        let Some(number) = connection.numbers.peek() else {
-            return false;
-        };
-        if !(connection.credit.may_send_data(number, now) && connection.may_fly(now, size as u64)) {
-            return false;
-        }
-        connection.mtu.on_probe_sent(now, size);
-        train.begin(connection.path.address(), mark(shared));
-        train.begin_packet();
-        self.write_header(number, train, shared);
-        Frame::Ping.put(train.head());
-        Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
-        let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents {
-            eliciting: true,
-            mtu_probe: true,
-            ..Contents::default()
-        };
-        self.record(now, number, len, contents, &[], shared);
-        true
-    }
 }
 
 /// Puts one piece of a message behind what the packet holds. Returns what the packet has to remember, and whether
@@ -626,27 +355,6 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
     }
 }
 
-/// The session's answers to RTS and its news of channel credit, as far as `put` takes them.
-fn write_answers(
-    session: &mut Session,
-    put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
-) {
-    while let Some(answer) = session.inbox.poll_answer() {
-        let (frame, sent) = answer.frame();
-        if !put(frame, Some(sent)) {
-            session.inbox.on_lost(&sent);
-            return;
-        }
-    }
-    while let Some((channel, limit)) = session.outbox.poll_channel_blocked() {
-        let sent = SentFrame::ChannelBlocked { channel };
-        if !put(Frame::ChannelBlocked { channel, limit }, Some(sent)) {
-            session.outbox.on_lost(&sent);
-            return;
-        }
-    }
-}
-
 impl Connection {
     /// Bytes per second at which to send, if pacing is on.
     fn rate(&self) -> Option<u64> {
@@ -667,30 +375,5 @@ impl Connection {
         }
         self.paced_until = Some(self.pacer.next_time(now, rate, size));
         false
-    }
-
-    /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and closing.
-    fn wants_beyond(&self, now: Instant) -> bool {
-        self.received.ack_state(now) == AckNeed::Now
-            || self.pending.is_urgent()
-            || self.credit.needs_blocked(now)
-            || self.credit.return_asked()
-            || self.grant.update_due()
-    }
-
-    /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
-    /// quarter of the window is unasked, or nothing more can follow until an answer came.
-    fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
-        if self.pending.ping {
-            return true;
-        }
-        if !data {
-            return self.credit.refresh_due(number, now);
-        }
-        let size = self.mtu.current() as u64;
-        let window = self.congestion.window();
-        let last = self.recovery.in_flight().saturating_add(2 * size) > window
-            || self.credit.data_allowance(number, now) <= 1;
-        last || self.unasked.saturating_add(size) > window / 4
     }
 }

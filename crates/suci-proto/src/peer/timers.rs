@@ -221,6 +221,8 @@ impl Connection {
         self.reclaim_at = None;
         if shared.shares.reclaim_due(&self.grant, now) {
             self.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
+            // What the peer must know to answer rightly: how far it may have gone.
+            self.pending.credit = true;
         }
         if self.grant.is_reclaiming() {
             self.reclaim_at = Some(now + RECLAIM_CHECK);

@@ -1,0 +1,216 @@
+//! What a packet says beside messages: acknowledgements, credit, probes, answers, the end.
+
+use super::{Contents, Permit};
+use crate::ack::AckNeed;
+use crate::peer::{Closing, Connection, Peer, Session};
+use crate::recovery::SentFrame;
+use crate::time::Instant;
+use crate::transmit::Train;
+use crate::types::PacketNumber;
+use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, Frame};
+
+impl Peer {
+    /// Whether a packet is wanted even if no message may go.
+    pub(super) fn wants_control(&self, now: Instant) -> bool {
+        let Some(connection) = &self.connection else {
+            return false;
+        };
+        connection.wants_beyond(now)
+            || (self.lingering.is_none() && self.session.inbox.has_answers())
+            || self.memory_due()
+    }
+
+    /// Whether the program's reading moved the session's memory limit by a quarter of its window since the
+    /// peer was last told.
+    pub(super) fn memory_due(&self) -> bool {
+        let inbox = &self.session.inbox;
+        self.lingering.is_none()
+            && self.connection.as_ref().is_some_and(|c| {
+                let moved = inbox.session_limit().saturating_sub(c.memory_told);
+                moved > 0 && moved >= inbox.session_window() / 4
+            })
+    }
+
+    /// The credit that is due, if it is.
+    pub(super) fn due_credit(&mut self) -> Option<Credit> {
+        let memory_due = self.memory_due();
+        let memory = self.session.inbox.session_limit();
+        let connection = self.connection.as_mut()?;
+        if !(connection.pending.credit || connection.grant.ride_due() || memory_due) {
+            return None;
+        }
+        connection.pending.credit = false;
+        connection.memory_told = memory;
+        let credit = connection.grant.credit();
+        Some(Credit {
+            generation: credit.generation,
+            limit: credit.limit,
+            control: credit.control,
+            memory,
+        })
+    }
+
+    pub(super) fn write_ack_and_credit(
+        &mut self,
+        now: Instant,
+        permit: Permit,
+        train: &mut Train,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        let credit = self.due_credit();
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let room = permit.size.saturating_sub(train.packet_len());
+        if connection.received.ack_state(now) != AckNeed::None
+            && let Some(largest) = connection
+                .received
+                .write_ack(train.head(), now, room, credit)
+        {
+            frames.push(SentFrame::Ack { largest });
+            return;
+        }
+        if let Some(credit) = credit {
+            Frame::Credit(credit).put(train.head());
+        }
+    }
+
+    /// Control frames, as many as fit; what does not fit waits for the next packet.
+    pub(super) fn write_control(
+        &mut self,
+        now: Instant,
+        permit: Permit,
+        train: &mut Train,
+        frames: &mut Vec<SentFrame>,
+        contents: &mut Contents,
+    ) {
+        let waiting = self.session.outbox.queued_bytes();
+        let (_, memory) = self.session.outbox.session_credit();
+        let close = self.close_frame();
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let ping = connection.wants_ping(now, permit.number, permit.data);
+        let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
+            if train.packet_len() + frame.size() > permit.size {
+                return false;
+            }
+            contents.eliciting |= frame.is_eliciting();
+            frame.put(train.head());
+            frames.extend(sent);
+            true
+        };
+        if ping && put(Frame::Ping, None) {
+            connection.pending.ping = false;
+            connection.unasked = 0;
+        }
+        connection.write_credit_frames(now, memory, waiting, &mut put);
+        if connection.pending.close
+            && let Some(close) = close
+            && put(Frame::Close(close), Some(SentFrame::Close))
+        {
+            connection.pending.close = false;
+        }
+        while let Some(nonce) = connection.pending.next_response() {
+            if !put(Frame::Response(nonce), None) {
+                break;
+            }
+        }
+        if permit.free && self.lingering.is_none() {
+            write_answers(&mut self.session, &mut put);
+        }
+    }
+
+    /// CLOSE as this session would say it.
+    pub(super) fn close_frame(&self) -> Option<Close> {
+        matches!(self.closing, Closing::Sent { .. }).then(|| Close {
+            code: CLOSE_FINISHED,
+            sent: self.session.outbox.accepted(),
+            received: self.session.inbox.received(),
+        })
+    }
+}
+
+/// The session's answers to RTS and its news of channel credit, as far as `put` takes them.
+fn write_answers(
+    session: &mut Session,
+    put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
+) {
+    while let Some(answer) = session.inbox.poll_answer() {
+        let (frame, sent) = answer.frame();
+        if !put(frame, Some(sent)) {
+            session.inbox.on_lost(&sent);
+            return;
+        }
+    }
+    while let Some((channel, limit)) = session.outbox.poll_channel_blocked() {
+        let sent = SentFrame::ChannelBlocked { channel };
+        if !put(Frame::ChannelBlocked { channel, limit }, Some(sent)) {
+            session.outbox.on_lost(&sent);
+            return;
+        }
+    }
+}
+
+impl Connection {
+    /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and closing.
+    pub(super) fn wants_beyond(&self, now: Instant) -> bool {
+        self.received.ack_state(now) == AckNeed::Now
+            || self.pending.is_urgent()
+            || self.credit.needs_blocked(now)
+            || self.credit.return_asked()
+            || self.grant.update_due()
+    }
+
+    /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
+    /// quarter of the window is unasked, or nothing more can follow until an answer came.
+    pub(super) fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
+        if self.pending.ping {
+            return true;
+        }
+        if !data {
+            return self.credit.refresh_due(number, now);
+        }
+        let size = self.mtu.current() as u64;
+        let window = self.congestion.window();
+        let last = self.recovery.in_flight().saturating_add(2 * size) > window
+            || self.credit.data_allowance(number, now) <= 1;
+        last || self.unasked.saturating_add(size) > window / 4
+    }
+
+    /// What there is to say about socket credit, as far as `put` takes it.
+    fn write_credit_frames(
+        &mut self,
+        now: Instant,
+        memory: u64,
+        waiting: u64,
+        put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
+    ) {
+        if let Some(answer) = self.credit.return_due(now) {
+            let (generation, highest) = (answer.generation, answer.highest);
+            let frame = Frame::Return {
+                generation,
+                highest,
+            };
+            if put(frame, Some(SentFrame::Return { generation })) {
+                self.credit.on_return_sent(now);
+            }
+        }
+        if let Some(generation) = self.pending.reclaim
+            && put(Frame::Reclaim { generation }, None)
+        {
+            self.pending.reclaim = None;
+        }
+        if self.credit.needs_blocked(now) {
+            let blocked = Blocked {
+                generation: self.credit.generation(),
+                limit: self.credit.limit(),
+                memory,
+                waiting,
+            };
+            if put(Frame::Blocked(blocked), None) {
+                self.credit.on_blocked_sent(now);
+            }
+        }
+    }
+}

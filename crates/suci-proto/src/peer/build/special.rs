@@ -1,0 +1,147 @@
+//! Packets that are not part of a train: what rides on an INIT, challenges, MTU probes, last words.
+
+use super::{Contents, RIDE};
+use crate::credit::ControlAllowance;
+use crate::engine::Shared;
+use crate::limits;
+use crate::peer::connection::Beginning;
+use crate::peer::receive::mark;
+use crate::peer::{End, Peer};
+use crate::recovery::SentKind;
+use crate::time::Instant;
+use crate::transmit::Train;
+use crate::wire::{Close, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal};
+use std::net::SocketAddr;
+
+impl Peer {
+    /// Frames of messages for the packet that rides on an INIT, as many as fit the smallest path.
+    pub(in crate::peer) fn write_ride(
+        &mut self,
+        now: Instant,
+        ride: &mut Vec<u8>,
+        beginning: &mut Beginning,
+    ) {
+        let mut train = Train::default();
+        let mut frames = Vec::new();
+        train.begin_packet();
+        self.write_data(PLAIN_OVERHEAD + RIDE, &mut train, &mut frames);
+        let len = train.packet_len();
+        if len == 0 {
+            return;
+        }
+        train.finish_raw(ride);
+        if let Some(number) = beginning.numbers.peek() {
+            let kind = SentKind {
+                eliciting: true,
+                mtu_probe: false,
+            };
+            beginning.recovery.on_sent(number, now, len, kind, &frames);
+        }
+    }
+
+    /// A packet that tells the peer why it is being left, outside of any session state.
+    pub(in crate::peer) fn last_words(&self, code: u64) -> Option<(SocketAddr, Vec<u8>)> {
+        let connection = self.connection.as_ref()?;
+        let number = connection.numbers.peek()?;
+        let End { index, tag } = connection.remote;
+        let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
+        let scope = CrcScope::Datagram;
+        let kind = PacketType::Data;
+        put_header(
+            &mut bytes,
+            &Header {
+                kind,
+                key_phase: 0,
+                scope,
+                index,
+                number,
+                tag,
+            },
+        );
+        let sent = self.session.outbox.accepted();
+        let received = self.session.inbox.received();
+        Frame::Close(Close {
+            code,
+            sent,
+            received,
+        })
+        .put(&mut bytes);
+        seal(&mut bytes);
+        Some((connection.path.address(), bytes))
+    }
+
+    /// A packet for an address that is being examined, with nothing but the challenge.
+    pub(super) fn build_challenge(
+        &mut self,
+        now: Instant,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> bool {
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
+        let Some((address, nonce)) = connection.path.challenge_due(now) else {
+            return false;
+        };
+        connection.path.challenge_sent(now);
+        let Some(number) = connection.numbers.peek() else {
+            return false;
+        };
+        if matches!(
+            connection.credit.may_send_control(number, now),
+            ControlAllowance::No(_)
+        ) {
+            return false;
+        }
+        train.begin(address, mark(shared));
+        train.begin_packet();
+        self.write_header(number, train, shared);
+        Frame::Challenge(nonce).put(train.head());
+        let len = train.finish_packet(!shared.config.payload_checksum);
+        let contents = Contents {
+            eliciting: true,
+            ..Contents::default()
+        };
+        self.record(now, number, len, contents, &[], shared);
+        true
+    }
+
+    /// A packet larger than the path is known to carry, while messages are under way (RFC 8899).
+    pub(super) fn build_mtu_probe(
+        &mut self,
+        now: Instant,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> bool {
+        let carries = self.carries_data();
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
+        if !(carries && connection.recovery.has_eliciting_in_flight()) {
+            return false;
+        }
+        let Some(size) = connection.mtu.probe_due(now) else {
+            return false;
+        };
+        let Some(number) = connection.numbers.peek() else {
+            return false;
+        };
+        if !(connection.credit.may_send_data(number, now) && connection.may_fly(now, size as u64)) {
+            return false;
+        }
+        connection.mtu.on_probe_sent(now, size);
+        train.begin(connection.path.address(), mark(shared));
+        train.begin_packet();
+        self.write_header(number, train, shared);
+        Frame::Ping.put(train.head());
+        Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
+        let len = train.finish_packet(!shared.config.payload_checksum);
+        let contents = Contents {
+            eliciting: true,
+            mtu_probe: true,
+            ..Contents::default()
+        };
+        self.record(now, number, len, contents, &[], shared);
+        true
+    }
+}
