@@ -4,7 +4,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use suci::{AddressBook, EndReason, Node, NodeBuilder, NodeId, RefusedReason};
+use suci::{
+    AddressBook, Config, EndReason, Event, Node, NodeBuilder, NodeId, RefusedReason, SharedNode,
+};
 
 use crate::args::NodeArgs;
 use crate::error::Result;
@@ -17,6 +19,9 @@ pub(crate) const PERF: NodeId = NodeId(16);
 
 /// How long a command waits at its end for what it sent.
 pub(crate) const CLOSING: Duration = Duration::from_secs(10);
+
+/// The shortest silence that a node's settings allow to count as such.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 
 /// A node's settings from the options that all commands share.
 pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
@@ -66,6 +71,26 @@ pub(crate) fn local_for(remote: IpAddr) -> IpAddr {
 pub(crate) fn someone() -> NodeId {
     let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_le_bytes();
     NodeId(u32::from_le_bytes([a, b, c, d]) | 1 << 31)
+}
+
+/// Ends a session when its peer was silent for so long, whether anything is under way or not.
+pub(crate) fn watch(config: &mut Config, give_up_after: Duration) {
+    // What is lost is lost before it is given up.
+    config.silence_timeout = config
+        .silence_timeout
+        .min(give_up_after)
+        .max(SHORTEST_SILENCE);
+    config.give_up_after = give_up_after.max(config.silence_timeout);
+    config.watch = true;
+}
+
+/// Whatever has happened so far.
+pub(crate) fn events(node: &SharedNode) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    while let Some(event) = node.next_event()? {
+        events.push(event);
+    }
+    Ok(events)
 }
 
 /// An end of a session, as a person says it.

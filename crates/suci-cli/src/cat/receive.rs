@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use suci::{Draft, Event, Message, Node, NodeId};
+use suci::{Draft, Event, Message, NodeId, SharedNode};
 
 use super::progress::Progress;
 use super::{Tag, count, counted};
@@ -13,17 +13,14 @@ use crate::error::{Context, Failure, Result};
 use crate::node::{self, CAT};
 
 /// How long one wait for messages lasts, before events are looked at.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Receives from the first that sends, until it has ended.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
+    // A receiver owes nothing, so nothing but watching would tell it that its sender is gone.
     let node = node::listener(&args.node, CAT, address)
-        .config(|config| {
-            config.give_up_after = args.give_up_after.max(config.silence_timeout);
-            // A receiver owes nothing, so nothing else would tell it that its sender is gone.
-            config.watch = true;
-        })
-        .open()?;
+        .config(|config| node::watch(config, args.give_up_after))
+        .open_threads(1)?;
     let mut receiver = Receiver {
         node,
         from: None,
@@ -77,7 +74,7 @@ impl<E: Into<Failure>> From<E> for Stop {
 }
 
 struct Receiver {
-    node: Node,
+    node: SharedNode,
     from: Option<NodeId>,
     progress: Progress,
 }
@@ -89,19 +86,25 @@ impl Receiver {
         let output = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned();
         let mut output = std::fs::File::from(output.context("standard output")?);
         loop {
-            self.node.poll(LOOK)?;
+            // Events first: whatever was sent before a session's end is there by now.
+            let events = node::events(&self.node)?;
             while let Some(message) = self.node.try_recv()? {
-                if let Some(total) = self.take(message, &mut output)? {
+                if let Some(total) = self.take(&message, &mut output)? {
                     return Ok(total);
                 }
             }
-            for event in self.node.events()? {
-                self.judge(&event)?;
+            for event in &events {
+                self.judge(event)?;
+            }
+            if let Some(message) = self.node.recv_timeout(LOOK)?
+                && let Some(total) = self.take(&message, &mut output)?
+            {
+                return Ok(total);
             }
         }
     }
 
-    fn take(&mut self, message: Message, output: &mut impl Write) -> Result<Option<u64>, Stop> {
+    fn take(&mut self, message: &Message, output: &mut impl Write) -> Result<Option<u64>, Stop> {
         if *self.from.get_or_insert(message.from) != message.from {
             // One that does not read its answer is of no interest either.
             let _ = self

@@ -1,12 +1,15 @@
 //! The end that reads standard input.
+//!
+//! One thread reads and sends, and may block in either; the other listens, so that a receiver that fails
+//! or goes away ends the command even while nobody types. The node has a thread of its own besides:
+//! acknowledgements and retransmissions wait for none of them.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
-use suci::{Bytes, Draft, Error, Event, Message, Node, Outcome};
+use suci::{Bytes, Draft, Error, Event, Message, Outcome, SharedNode};
 
 use super::progress::Progress;
 use super::{Tag, count, counted};
@@ -18,183 +21,157 @@ use crate::node::{self, CAT};
 /// round trip each.
 const CHUNK: usize = 256 << 10;
 
-/// How long one wait for room or news lasts, before events are looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// How long one wait lasts, before whatever else may have happened is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the end of a connection that has done its work may take.
+const PARTING: Duration = Duration::from_secs(3);
 
 /// Sends everything, and returns when the other side has written it out.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
-    let mut node = node::caller(&args.node, address)?
-        .config(|config| {
-            config.give_up_after = args.give_up_after.max(config.silence_timeout);
-            // Whoever waits for input wants to know that nobody is there any more.
-            config.watch = true;
-        })
-        .open()?;
+    // Whoever waits for input wants to know that nobody is there any more.
+    let node = node::caller(&args.node, address)?
+        .config(|config| node::watch(config, args.give_up_after))
+        .open_threads(1)?;
     node.add_peer(CAT, address)?;
-    let mut sender = Sender {
-        node,
-        address,
-        progress: Progress::new(args.quiet),
-        answer: None,
-    };
+    let sender = Sender { node, address };
     sender.connect(args.connect_timeout)?;
-    let done = sender.everything();
-    sender.progress.finish();
-    done?;
-    // It has answered that it has everything: how the connection ends no longer matters.
-    let _ = sender.node.close(node::CLOSING);
+    let (node, progress) = (sender.node.clone(), Progress::new(args.quiet));
+    let feeder = std::thread::Builder::new()
+        .name("stdin".into())
+        .spawn(move || feed(&node, progress))
+        .context("a thread for standard input")?;
+    sender.listen(feeder)?;
+    sender.part();
     Ok(())
 }
 
+/// Sends standard input; returns how many bytes there were.
+fn feed(node: &SharedNode, mut progress: Progress) -> Result<u64> {
+    let input = std::io::stdin();
+    loop {
+        let mut bytes = vec![0; CHUNK];
+        match read(&input, &mut bytes) {
+            Ok(0) => break,
+            Ok(length) => {
+                bytes.truncate(length);
+                if length < CHUNK / 2 {
+                    // A queue of small reads must not hold on to large buffers.
+                    bytes.shrink_to_fit();
+                }
+                send(node, Bytes::from(bytes), Tag::Data)?;
+                progress.add(length);
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error).context("standard input"),
+        }
+    }
+    progress.finish();
+    let total = progress.bytes();
+    send(node, count(total).into(), Tag::End)?;
+    Ok(total)
+}
+
+/// Waits for room as long as it takes: whether the other side is still there is the listener's business.
+fn send(node: &SharedNode, payload: Bytes, tag: Tag) -> Result<()> {
+    let mut draft = Draft::new(payload).tag(tag.number());
+    loop {
+        match node.send_timeout(CAT, draft, LOOK) {
+            Err(Error::WouldBlock { message, .. }) => draft = *message,
+            done => return Ok(done?),
+        }
+    }
+}
+
 struct Sender {
-    node: Node,
+    node: SharedNode,
     address: SocketAddr,
-    progress: Progress,
-    answer: Option<Message>,
 }
 
 impl Sender {
-    fn connect(&mut self, limit: Duration) -> Result<()> {
+    /// Makes sure that somebody is there before anything is read. The empty message asks.
+    fn connect(&self, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;
-        self.node.connect(CAT)?;
+        self.node
+            .send(CAT, Draft::new("").tag(Tag::Data.number()))?;
         loop {
-            for event in self.node.events()? {
-                if matches!(event, Event::Up { .. }) {
-                    return Ok(());
-                }
-                self.judge(&event)?;
-            }
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let address = self.address;
-                return Err(Failure::new(format!(
-                    "nobody answered at {address} within {limit:?}: start `suci cat --listen {address}` \
-                     there, check address and firewall, or raise --connect-timeout"
-                )));
+            match self.node.event_timeout(left.min(LOOK))? {
+                Some(Event::Up { .. }) => return Ok(()),
+                Some(event) => self.judge(&event)?,
+                None if left.is_zero() => break,
+                None => {}
             }
-            self.node.poll(left.min(LOOK))?;
         }
+        let address = self.address;
+        Err(Failure::new(format!(
+            "nobody answered at {address} within {limit:?}: start `suci cat --listen {address}` there, \
+             check address and firewall, or raise --connect-timeout"
+        )))
     }
 
-    fn everything(&mut self) -> Result<()> {
-        let input = std::io::stdin();
-        while let Some(bytes) = self.next_chunk(input.as_fd())? {
-            let length = bytes.len();
-            self.send(Draft::new(bytes).tag(Tag::Data.number()))?;
-            self.progress.add(length);
-        }
-        let total = self.progress.bytes();
-        self.send(Draft::new(count(total)).tag(Tag::End.number()))?;
+    /// Until everything is sent and the other side says that it has written it.
+    fn listen(&self, feeder: JoinHandle<Result<u64>>) -> Result<()> {
+        let (mut feeder, mut total, mut written) = (Some(feeder), None, None);
         loop {
-            self.look()?;
-            if let Some(answer) = self.answer.take() {
-                let written = counted(&answer.payload)?;
-                return if written == total {
-                    Ok(())
-                } else {
-                    let address = self.address;
-                    Err(Failure::new(format!(
-                        "{address} wrote {written} of {total} bytes: send again, and see its error output"
-                    )))
+            // Events first: whatever was sent before a session's end is there by now.
+            let events = node::events(&self.node)?;
+            if let Some(message) = self.node.recv_timeout(LOOK)? {
+                written = Some(self.answer(&message)?);
+            }
+            for event in events.iter().filter(|_| written.is_none()) {
+                self.judge(event)?;
+            }
+            if let Some(ended) = feeder.take_if(|feeder| feeder.is_finished()) {
+                let panicked = |_| {
+                    Err(Failure::new(
+                        "the thread that reads standard input panicked",
+                    ))
                 };
+                total = Some(ended.join().unwrap_or_else(panicked)?);
             }
-            self.node.poll(LOOK)?;
-        }
-    }
-
-    /// The next bytes; nothing at the end. While there are none it listens to the other side, which may
-    /// fail or go away meanwhile.
-    fn next_chunk(&mut self, input: BorrowedFd<'_>) -> Result<Option<Bytes>> {
-        let mut bytes = vec![0; CHUNK];
-        loop {
-            if !self.input_is_ready(input)? {
-                self.node.poll(Duration::ZERO)?;
-                self.look()?;
-                continue;
-            }
-            match read(input, &mut bytes) {
-                Ok(0) => return Ok(None),
-                Ok(length) => {
-                    bytes.truncate(length);
-                    if length < CHUNK / 2 {
-                        // A queue of small reads must not hold on to large buffers.
-                        bytes.shrink_to_fit();
-                    }
-                    return Ok(Some(bytes.into()));
-                }
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(error) => return Err(error).context("standard input"),
-            }
-        }
-    }
-
-    /// Whether there is something to read. Waits until that or until the node has news.
-    fn input_is_ready(&self, input: BorrowedFd<'_>) -> Result<bool> {
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let asked = |error: Errno| match error {
-            Errno::INTR => Ok(0),
-            error => Err(error).context("waiting for standard input"),
-        };
-        let mut alone = [PollFd::new(&input, PollFlags::IN)];
-        if poll(&mut alone, Some(&at_once)).or_else(asked)? > 0 {
-            return Ok(true);
-        }
-        let mut both = [
-            PollFd::new(&input, PollFlags::IN),
-            PollFd::new(&self.node, PollFlags::IN),
-        ];
-        poll(&mut both, None).or_else(asked)?;
-        let [input, _] = &both;
-        Ok(!input.revents().is_empty())
-    }
-
-    /// Waits for room if there is none.
-    fn send(&mut self, mut draft: Draft) -> Result<()> {
-        loop {
-            match self.node.send_timeout(CAT, draft, LOOK) {
-                Ok(_) => return self.look(),
-                Err(Error::WouldBlock { message, .. }) => draft = *message,
-                Err(error) => return Err(error.into()),
-            }
-            self.look()?;
-        }
-    }
-
-    /// Takes what the other side said, and what became of it.
-    fn look(&mut self) -> Result<()> {
-        while let Some(message) = self.node.try_recv()? {
-            match Tag::of(message.tag) {
-                Some(Tag::Written) => self.answer = Some(message),
-                Some(Tag::Failed) => {
-                    let why = String::from_utf8_lossy(&message.payload).into_owned();
+            let address = self.address;
+            match (total, written) {
+                (Some(total), Some(written)) if written == total => return Ok(()),
+                (Some(total), Some(written)) => {
                     return Err(Failure::new(format!(
-                        "{} could not write: {why}",
-                        self.address
+                        "{address} wrote {written} of {total} bytes: send again, and see its error output"
                     )));
                 }
-                Some(Tag::Busy) => {
-                    let remedy = "wait for its end, or listen at another port";
-                    return Err(Failure::new(format!(
-                        "{} serves another sender: {remedy}",
-                        self.address
-                    )));
-                }
-                Some(Tag::Data | Tag::End) | None => {
-                    let remedy = "see that suci cat --listen runs there";
-                    return Err(Failure::new(format!(
-                        "{} sends what a receiver does not: {remedy}",
-                        self.address
-                    )));
-                }
+                _ => {}
             }
         }
-        for event in self.node.events()? {
-            self.judge(&event)?;
+    }
+
+    /// The other side closes, so that it learns that its answer arrived. It has everything already: how
+    /// this ends changes nothing any more.
+    fn part(&self) {
+        let end = Instant::now() + PARTING;
+        while Instant::now() < end {
+            match self.node.event_timeout(LOOK) {
+                Ok(Some(Event::Ended { .. })) | Err(_) => break,
+                Ok(_) => {}
+            }
         }
-        Ok(())
+        let _ = self.node.close(PARTING);
+    }
+
+    /// How many bytes the other side says that it wrote.
+    fn answer(&self, message: &Message) -> Result<u64> {
+        let address = self.address;
+        match Tag::of(message.tag) {
+            Some(Tag::Written) => counted(&message.payload),
+            Some(Tag::Failed) => {
+                let why = String::from_utf8_lossy(&message.payload);
+                Err(Failure::new(format!("{address} could not write: {why}")))
+            }
+            Some(Tag::Busy) => Err(Failure::new(format!(
+                "{address} serves another sender: wait for its end, or listen at another port"
+            ))),
+            Some(Tag::Data | Tag::End) | None => Err(Failure::new(format!(
+                "{address} sends what a receiver does not: see that suci cat --listen runs there"
+            ))),
+        }
     }
 
     fn judge(&self, event: &Event) -> Result<()> {
@@ -202,7 +179,7 @@ impl Sender {
         match event {
             Event::Ended {
                 reason, outcomes, ..
-            } if self.answer.is_none() => {
+            } => {
                 let unsure = outcomes
                     .iter()
                     .filter(|o| o.outcome != Outcome::Delivered)
@@ -217,10 +194,10 @@ impl Sender {
                     "{address} has gone before it had everything: {why}{parts}; start both ends again"
                 )))
             }
-            Event::Refused { reason, .. } => Err(Failure::new(format!(
-                "{address} refuses: {}",
-                node::refused(*reason)
-            ))),
+            Event::Refused { reason, .. } => {
+                let why = node::refused(*reason);
+                Err(Failure::new(format!("{address} refuses: {why}")))
+            }
             Event::Lost { .. } => {
                 eprintln!("suci cat: {address} does not answer; still trying");
                 Ok(())
