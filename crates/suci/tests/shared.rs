@@ -68,7 +68,16 @@ fn handles_go_everywhere() {
 #[test]
 fn a_request_and_its_reply_cost_two_packets_here_too() {
     const ROUNDS: u64 = 2_000;
-    let (a, b) = shared_pair();
+    // An acknowledgement waits 2 ms by default for a reply to ride on; a loaded machine is later than that.
+    let patient = |id| {
+        builder(id)
+            .config(|c| c.max_ack_delay = Duration::from_millis(500))
+            .open_threads(1)
+            .unwrap()
+    };
+    let (a, b) = (patient(0), patient(1));
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
     let id = b.id();
     let echo = std::thread::spawn(move || {
         for _ in 0..ROUNDS + 1 {
@@ -86,9 +95,8 @@ fn a_request_and_its_reply_cost_two_packets_here_too() {
     (0..ROUNDS).for_each(|_| round());
     let packets = a.counters().unwrap().packets_out - before;
     echo.join().unwrap();
-    // An acknowledgement waits 2 ms for a reply to ride on: a loaded machine is late now and then.
     assert!(
-        (ROUNDS..ROUNDS + ROUNDS / 20).contains(&packets),
+        (ROUNDS..ROUNDS + ROUNDS / 100).contains(&packets),
         "{packets} packets"
     );
 }
