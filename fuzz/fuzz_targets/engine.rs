@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(3_600);
 fuzz_target!(|data: &[u8]| {
     let mut world = World::new();
     let mut input = Input(data);
+    if input.byte() & 1 == 0 {
+        world.meet();
+    }
     while !input.0.is_empty() {
         world.operate(&mut input);
     }
@@ -128,6 +131,15 @@ impl World {
         Self { now, sides, honest }
     }
 
+    /// Half of all inputs begin when the handshake is over and packets are as large as the route allows.
+    fn meet(&mut self) {
+        for (side, root) in [(0, 100), (1, 3)] {
+            self.send(side, &mut Input(&[0, 0, root]));
+            self.turn(side);
+        }
+        self.calm();
+    }
+
     fn operate(&mut self, input: &mut Input<'_>) {
         let code = input.byte();
         let side = usize::from(code >> 7);
@@ -170,23 +182,26 @@ impl World {
     }
 
     fn send(&mut self, side: usize, input: &mut Input<'_>) {
-        let (channel, root) = (input.byte() % CHANNELS, usize::from(input.byte()));
-        let index = self.sides[side].sent.entry(channel).or_default();
-        let message = Outgoing {
-            channel: ChannelId(u32::from(channel)),
-            tag: u64::from(*index),
-            kind: Kind::USER,
-            user_header: Bytes::new(),
-            payload: payload(*index, root * root).into(),
-            notify: root % 2 == 0,
-            token: 0,
-        };
-        if self.sides[side]
-            .engine
-            .send(self.now, node(1 - side), message)
-            .is_ok()
-        {
-            *index += 1;
+        let (count, channel) = (1 + input.byte() % 32, input.byte() % CHANNELS);
+        let root = usize::from(input.byte());
+        for _ in 0..count {
+            let index = self.sides[side].sent.entry(channel).or_default();
+            let message = Outgoing {
+                channel: ChannelId(u32::from(channel)),
+                tag: u64::from(*index),
+                kind: Kind::USER,
+                user_header: Bytes::new(),
+                payload: payload(*index, root * root).into(),
+                notify: root % 2 == 0,
+                token: 0,
+            };
+            if self.sides[side]
+                .engine
+                .send(self.now, node(1 - side), message)
+                .is_ok()
+            {
+                *index += 1;
+            }
         }
     }
 
