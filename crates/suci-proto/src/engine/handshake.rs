@@ -151,7 +151,13 @@ impl Engine {
     }
 
     /// COOKIE: the responder is there; INIT follows.
-    pub(super) fn on_cookie(&mut self, now: Instant, header: &Header, body: &[u8]) {
+    pub(super) fn on_cookie(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: &Header,
+        body: &[u8],
+    ) {
         let (Ok(cookie), Some(key)) = (Cookie::read(body), self.peer_key(NodeId(header.index)))
         else {
             self.shared.counters.handshake_rejected += 1;
@@ -166,9 +172,8 @@ impl Engine {
             self.shared.counters.handshake_rejected += 1;
             return;
         }
-        let shared = &mut self.shared;
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.on_cookie(now, &cookie, shared);
+            peer.on_cookie(now, arrival.from, cookie);
         }
         self.touch(key);
     }
@@ -234,9 +239,6 @@ impl Engine {
             if baked <= accepted.baked {
                 return Err(None);
             }
-        }
-        if peer.history.is_retired(init.incarnation) {
-            return Err(Some(RefusedCode::Stale));
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(None);
@@ -398,20 +400,17 @@ impl Engine {
 
     /// The packet that a peer's attempt repeats, if it is due.
     pub(super) fn attempt_packet(&mut self, now: Instant, key: usize) {
-        let token = self.shared.random();
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        let Some(attempt) = &mut peer.attempt else {
-            return;
-        };
-        if attempt.opening.next_at() > now {
+        if peer
+            .attempt
+            .as_ref()
+            .is_none_or(|a| a.opening.next_at() > now)
+        {
             return;
         }
-        if attempt.opening.is_stale() {
-            peer.drop_attempt(&mut self.shared);
-            peer.open(now, token);
-        }
+        peer.advance_attempt(now, &mut self.shared);
         let Some(attempt) = &mut peer.attempt else {
             return;
         };

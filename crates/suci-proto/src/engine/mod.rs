@@ -212,7 +212,7 @@ impl Engine {
         match header.kind {
             PacketType::Data => self.on_data(now, arrival, &header, body),
             PacketType::Hello => self.on_hello(now, arrival, &header, body),
-            PacketType::Cookie => self.on_cookie(now, &header, body),
+            PacketType::Cookie => self.on_cookie(now, arrival, &header, body),
             PacketType::Init => self.on_init(now, arrival, &header, body),
             PacketType::Accept => self.on_accept(now, arrival, &header, body),
             PacketType::Unknown => self.on_unknown(now, &header),

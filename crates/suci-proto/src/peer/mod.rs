@@ -55,6 +55,8 @@ pub(crate) struct Peer {
     pub(crate) book: Option<SocketAddr>,
     /// Where it was last heard.
     pub(crate) heard_at: Option<SocketAddr>,
+    /// Where the process was heard that another one with its ID replaced.
+    pub(crate) heard_before: Option<SocketAddr>,
     pub(crate) session: Session,
     pub(crate) connection: Option<Connection>,
     /// The session is over, but its connection answers repeated CLOSEs until then.
@@ -132,6 +134,7 @@ impl Peer {
             key,
             book,
             heard_at: None,
+            heard_before: None,
             session: new_session(shared),
             connection: None,
             lingering: None,
@@ -411,12 +414,18 @@ impl Peer {
             .map_or(self.heard_at.or(self.book), |c| Some(c.path.address()))
     }
 
-    /// Where an attempt goes: to the path while it is good, else where the book says.
-    pub(super) fn door(&self) -> Option<SocketAddr> {
-        match &self.connection {
-            Some(connection) if self.life.link() == Link::Up => Some(connection.path.address()),
-            _ => self.book.or(self.heard_at),
+    /// Where an attempt goes: to the path while it is good, else in turn to where the book says, where it
+    /// was last heard, and where it was heard before another process with its ID came between.
+    pub(super) fn door(&self, turn: usize) -> Option<SocketAddr> {
+        if let Some(connection) = &self.connection
+            && self.life.link() == Link::Up
+        {
+            return Some(connection.path.address());
         }
+        let doors = [self.book, self.heard_at, self.heard_before];
+        let known = doors.iter().flatten();
+        let count = known.clone().count().max(1);
+        known.copied().nth(turn % count)
     }
 
     /// What is known of it now.

@@ -21,6 +21,10 @@ pub(crate) struct Attempt {
     pub(crate) opening: Opening,
     /// Where it goes.
     pub(crate) to: SocketAddr,
+    /// How often it turned to another address.
+    turns: usize,
+    /// From COOKIE to INIT.
+    cookie: Option<wire::Cookie>,
     /// From INIT on.
     offer: Option<Offer>,
 }
@@ -47,7 +51,20 @@ pub(crate) struct Accepted {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// HELLOs to one address before another is tried.
+const HELLOS: u32 = 3;
+
 impl Attempt {
+    fn new(opening: Opening, to: SocketAddr) -> Self {
+        Self {
+            opening,
+            to,
+            turns: 0,
+            cookie: None,
+            offer: None,
+        }
+    }
+
     /// Whether it waits for a cookie.
     pub(crate) fn is_asking(&self) -> bool {
         *self.opening.phase() == Phase::Hello
@@ -58,13 +75,9 @@ impl Peer {
     /// Begins to open a connection unless that is under way.
     pub(crate) fn open(&mut self, now: Instant, token: u64) {
         if self.attempt.is_none()
-            && let Some(to) = self.door()
+            && let Some(to) = self.door(0)
         {
-            self.attempt = Some(Attempt {
-                opening: Opening::new(token, now),
-                to,
-                offer: None,
-            });
+            self.attempt = Some(Attempt::new(Opening::new(token, now), to));
             self.life.connecting();
         }
     }
@@ -85,11 +98,7 @@ impl Peer {
         if ours {
             self.drop_attempt(shared);
             let opening = Opening::later(shared.random(), now);
-            self.attempt = self.door().map(|to| Attempt {
-                opening,
-                to,
-                offer: None,
-            });
+            self.attempt = self.door(0).map(|to| Attempt::new(opening, to));
         }
         ours
     }
@@ -187,8 +196,45 @@ impl Peer {
         }
     }
 
-    /// COOKIE came: INIT goes out, with the first packet's frames if they belong to that incarnation.
-    pub(crate) fn on_cookie(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) {
+    /// COOKIE came from `from`: INIT is due.
+    pub(crate) fn on_cookie(&mut self, now: Instant, from: SocketAddr, cookie: wire::Cookie) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.to = from;
+            attempt.cookie = Some(cookie);
+            attempt.opening.hasten(now);
+        }
+    }
+
+    /// Before the attempt's packet goes out: makes the INIT if the cookie came, turns to another address if
+    /// nobody answered, begins anew if nobody answered the INIT.
+    pub(crate) fn advance_attempt(&mut self, now: Instant, shared: &mut Shared) {
+        let turns = match &self.attempt {
+            Some(attempt) if attempt.opening.is_stale() => {
+                let token = shared.random();
+                self.drop_attempt(shared);
+                self.open(now, token);
+                return;
+            }
+            Some(attempt) => match attempt.cookie {
+                Some(cookie) if attempt.is_asking() => return self.make_init(now, &cookie, shared),
+                _ => attempt.turns + 1,
+            },
+            None => return,
+        };
+        let door = self.door(turns);
+        if let Some(attempt) = &mut self.attempt
+            && attempt.is_asking()
+            && attempt.opening.tries() >= HELLOS
+            && let Some(to) = door
+        {
+            attempt.turns = turns;
+            attempt.to = to;
+            attempt.opening.again();
+        }
+    }
+
+    /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to that incarnation.
+    fn make_init(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) {
         let promise = if self.is_other_incarnation(cookie.incarnation) {
             let Some(promise) = shared.memory.take() else {
                 return;
@@ -308,7 +354,6 @@ impl Peer {
         if theirs > ours && self.session.is_established() {
             self.end(now, EndReason::PeerEnded, shared);
         }
-        self.history.succeeded_by(incarnation);
         self.session.remote = Some(incarnation);
         self.session.epoch = ours.max(theirs);
         theirs >= ours
@@ -343,6 +388,9 @@ impl Peer {
             connection.previous = Some(old.grant);
         }
         self.lingering = None;
+        if self.heard_at.is_some_and(|before| before != address) {
+            self.heard_before = self.heard_at;
+        }
         self.heard_at = Some(address);
         self.session
             .outbox

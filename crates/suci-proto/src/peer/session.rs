@@ -51,58 +51,34 @@ impl Farewell {
     }
 }
 
-/// What is remembered of sessions that are over, so that they stay over.
+/// What is remembered of sessions that are over, so that they stay over: for each incarnation the first epoch
+/// that it may still open. An incarnation that was followed by another may come back (two processes may
+/// claim one node ID), but not to a session that ended.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// The incarnation of the newest session that ended, and the epoch after it.
-    last: Option<(Incarnation, Epoch)>,
-    /// Incarnations that were followed by another.
-    retired: VecDeque<Incarnation>,
+    /// The newest last.
+    known: VecDeque<(Incarnation, Epoch)>,
+    /// Where incarnations begin that are not known, or not any more.
+    floor: Epoch,
 }
 
 impl History {
     /// The session (`incarnation`, `epoch`) ended.
     pub(crate) fn ended(&mut self, incarnation: Incarnation, epoch: Epoch) {
-        if let Some((last, _)) = self.last
-            && last != incarnation
+        self.known.retain(|(known, _)| *known != incarnation);
+        if self.known.len() == MAX_RETIRED
+            && let Some((_, next)) = self.known.pop_front()
         {
-            self.retire(last);
+            self.floor = self.floor.max(next);
         }
-        self.last = Some((incarnation, Epoch(epoch.0.saturating_add(1))));
-    }
-
-    fn retire(&mut self, incarnation: Incarnation) {
-        if self.retired.len() == MAX_RETIRED {
-            self.retired.pop_front();
-        }
-        self.retired.push_back(incarnation);
-    }
-
-    /// `incarnation` opens a session: whatever came before it stays refused.
-    pub(crate) fn succeeded_by(&mut self, incarnation: Incarnation) {
-        if let Some((last, _)) = self.last
-            && last != incarnation
-        {
-            self.retire(last);
-            self.last = None;
-        }
+        let next = Epoch(epoch.0.saturating_add(1));
+        self.known.push_back((incarnation, next));
     }
 
     /// The first epoch that `incarnation` may still open.
     pub(crate) fn next_epoch(&self, incarnation: Incarnation) -> Epoch {
-        match self.last {
-            Some((last, epoch)) if last == incarnation => epoch,
-            _ => Epoch(0),
-        }
-    }
-
-    /// Whether `incarnation` was followed by another one.
-    pub(crate) fn is_retired(&self, incarnation: Incarnation) -> bool {
-        #[cfg(suci_plant)]
-        if crate::plant::active("stale-incarnation") {
-            return false;
-        }
-        self.retired.contains(&incarnation)
+        let known = self.known.iter().find(|(known, _)| *known == incarnation);
+        known.map_or(self.floor, |(_, next)| *next)
     }
 }
 
@@ -111,25 +87,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f14_old_incarnations_and_epochs_stay_refused() {
+    fn f14_a_session_that_ended_is_never_taken_up_again() {
         let (old, new) = (Incarnation(1), Incarnation(2));
         let mut history = History::default();
         history.ended(old, Epoch(0));
         assert_eq!(history.next_epoch(old), Epoch(1));
         assert_eq!(history.next_epoch(new), Epoch(0));
-        assert!(!history.is_retired(old), "may come back at a higher epoch");
-        history.succeeded_by(new);
-        assert!(history.is_retired(old));
-        assert!(!history.is_retired(new));
+        history.ended(new, Epoch(0));
+        assert_eq!(history.next_epoch(old), Epoch(1), "whoever came between");
     }
 
     #[test]
-    fn f04_the_memory_of_retired_incarnations_is_bounded() {
+    fn f04_the_memory_of_incarnations_is_bounded_and_errs_upwards() {
         let mut history = History::default();
         for n in 0..100 {
-            history.ended(Incarnation(n), Epoch(0));
+            history.ended(Incarnation(n), Epoch(u64::try_from(n % 7).unwrap_or(0)));
         }
-        assert_eq!(history.retired.len(), MAX_RETIRED);
-        assert!(history.is_retired(Incarnation(98)));
+        assert_eq!(history.known.len(), MAX_RETIRED);
+        assert_eq!(
+            history.next_epoch(Incarnation(3)),
+            Epoch(7),
+            "forgotten: above all that were"
+        );
     }
 }
