@@ -150,6 +150,10 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
             .iter_mut()
             .for_each(|config| config.payload_checksum = true);
     }
+    if !run.duplicates.is_empty() {
+        // Who met only a duplicate that died, and has no book, knows no way to the original.
+        run.clients = 0;
+    }
     // Each session is promised 16 KiB at least, out of half the memory: a node that has less refuses peers.
     let least = nodes as u64 * (64 << 10);
     run.configs

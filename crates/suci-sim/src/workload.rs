@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use suci_proto::time::{Duration, Instant, nanos};
 
 use crate::content::MAX_PAYLOAD;
-use crate::options::Traffic;
+use crate::options::{Options, Traffic};
 use crate::oracle::Spec;
+use crate::packet::PlaceId;
 use crate::rng::Rng;
 
 /// Wait before what the engine refused is offered again.
@@ -14,6 +15,25 @@ const RETRY: Duration = Duration::from_millis(3);
 
 /// The kind of messages that answer others.
 const ANSWER: u8 = 129;
+
+/// The nodes that a place's program talks to.
+pub(crate) fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Vec<u32> {
+    let own = nodes.get(place).copied();
+    let mut others: Vec<u32> = nodes
+        .iter()
+        .take(options.nodes)
+        .copied()
+        .filter(|node| Some(*node) != own)
+        .collect();
+    if options.traffic.to_first {
+        others.retain(|node| Some(node) == nodes.first());
+    }
+    while others.len() > options.traffic.fan_out {
+        let drop = rng.index(0, others.len());
+        others.swap_remove(drop);
+    }
+    others
+}
 
 /// The messages from one program to one node.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Fit;
 use crate::trace::Trace;
-use crate::workload::{Sent, Workload};
+use crate::workload::{Sent, Workload, targets};
 
 /// Engines are audited in every turn up to this many places, then in one turn of 16: an audit
 /// looks at every peer.
@@ -585,25 +585,6 @@ impl Place {
             past: Vec::new(),
         }
     }
-}
-
-/// The nodes that a place's program talks to.
-fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Vec<u32> {
-    let own = nodes.get(place).copied();
-    let mut others: Vec<u32> = nodes
-        .iter()
-        .take(options.nodes)
-        .copied()
-        .filter(|node| Some(*node) != own)
-        .collect();
-    if options.traffic.to_first {
-        others.retain(|node| Some(node) == nodes.first());
-    }
-    while others.len() > options.traffic.fan_out {
-        let drop = rng.index(0, others.len());
-        others.swap_remove(drop);
-    }
-    others
 }
 
 fn cycled<T: Clone>(all: &[T], place: PlaceId) -> Option<T> {
