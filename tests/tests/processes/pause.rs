@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use suci_tests::{Cast, light};
+use suci_tests::{COMPUTES, Cast, light};
 use xtask::netns::Netns;
-
-/// How many milliseconds the program computes: more than a silence timeout in any case.
-const COMPUTES: &str = "SUCI_TEST_COMPUTE_MS";
 
 /// A program that computes for long is answered for by its helper: nobody takes it for lost.
 #[test]
