@@ -187,6 +187,23 @@ fn f18_a_program_that_takes_nothing_slows_its_sender_and_loses_nothing() {
 }
 
 #[test]
+fn what_did_not_fit_the_ring_follows_when_there_is_room() {
+    // More than the ring holds; all of it lies in the receiver's engine when its program begins.
+    const MESSAGES: u32 = 3_000;
+    let (a, b) = shared_pair();
+    for number in 0..MESSAGES {
+        a.send_timeout(b.id(), number.to_le_bytes().to_vec(), LONG)
+            .unwrap();
+    }
+    a.flush(LONG).unwrap();
+    // Nothing is on its way any more: only the program's taking can wake the thread.
+    for number in 0..MESSAGES {
+        let message = b.recv_timeout(LONG).unwrap().expect("a message");
+        assert_eq!(message.payload[..], number.to_le_bytes());
+    }
+}
+
+#[test]
 fn announced_messages_are_decided_by_any_handle() {
     let (a, b) = (builder(0).open_threads(1).unwrap(), {
         builder(1)
