@@ -24,6 +24,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     let mut receiver = Receiver {
         node,
         from: None,
+        turned_away: None,
         progress: Progress::new(args.quiet),
     };
     let done = receiver.everything();
@@ -76,6 +77,8 @@ impl<E: Into<Failure>> From<E> for Stop {
 struct Receiver {
     node: SharedNode,
     from: Option<NodeId>,
+    /// Who was told last that somebody else is served: once is enough.
+    turned_away: Option<NodeId>,
     progress: Progress,
 }
 
@@ -106,10 +109,12 @@ impl Receiver {
 
     fn take(&mut self, message: &Message, output: &mut impl Write) -> Result<Option<u64>, Stop> {
         if *self.from.get_or_insert(message.from) != message.from {
-            // One that does not read its answer is of no interest either.
-            let _ = self
-                .node
-                .send(message.from, Draft::new("").tag(Tag::Busy.number()));
+            if self.turned_away.replace(message.from) != Some(message.from) {
+                let busy = Draft::new("").tag(Tag::Busy.number());
+                // One that does not take its answer is of no interest either.
+                let _ = self.node.send(message.from, busy);
+                let _ = self.node.close_peer(message.from, node::CLOSING);
+            }
             return Ok(None);
         }
         match Tag::of(message.tag) {

@@ -25,7 +25,7 @@ const CHUNK: usize = 256 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the end of a connection that has done its work may take.
-const PARTING: Duration = Duration::from_secs(3);
+const PARTING: Duration = Duration::from_secs(2);
 
 /// Sends everything, and returns when the other side has written it out.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
@@ -41,9 +41,13 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .name("stdin".into())
         .spawn(move || feed(&node, progress))
         .context("a thread for standard input")?;
-    sender.listen(feeder)?;
-    sender.part();
-    Ok(())
+    let done = sender.listen(feeder);
+    if done.is_ok() {
+        sender.await_close();
+    }
+    // Everything is decided: this only tells the other side, should it be there.
+    let _ = sender.node.close(PARTING);
+    done
 }
 
 /// Sends standard input; returns how many bytes there were.
@@ -143,9 +147,8 @@ impl Sender {
         }
     }
 
-    /// The other side closes, so that it learns that its answer arrived. It has everything already: how
-    /// this ends changes nothing any more.
-    fn part(&self) {
+    /// Lets the other side close, so that it learns that its answer arrived.
+    fn await_close(&self) {
         let end = Instant::now() + PARTING;
         while Instant::now() < end {
             match self.node.event_timeout(LOOK) {
@@ -153,7 +156,6 @@ impl Sender {
                 Ok(_) => {}
             }
         }
-        let _ = self.node.close(PARTING);
     }
 
     /// How many bytes the other side says that it wrote.
