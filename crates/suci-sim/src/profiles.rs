@@ -155,7 +155,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         run.clients = 0;
     }
     // Each session is promised 16 KiB at least, out of half the memory: a node that has less refuses peers.
-    let least = nodes as u64 * (64 << 10);
+    let least = nodes as u64 * (128 << 10);
     run.configs
         .iter_mut()
         .for_each(|config| config.memory = config.memory.max(least));

@@ -74,8 +74,8 @@ pub(crate) struct Peer {
     pub(crate) readable: bool,
     /// In the engine's list of peers whose acks wait for the next turn.
     pub(crate) ack_waits: bool,
-    /// `Up` waits until the sessions before were announced as ended.
-    up_to_tell: bool,
+    /// What happened in this session while the program has not heard yet that the one before is over.
+    untold: Vec<Event>,
     /// When a watched peer was last asked for a sign of life.
     kept_alive: Instant,
 }
@@ -148,7 +148,7 @@ impl Peer {
             queued: false,
             readable: false,
             ack_waits: false,
-            up_to_tell: false,
+            untold: Vec::new(),
             kept_alive: now,
         }
     }
@@ -184,8 +184,7 @@ impl Peer {
                 // It was made because the peer was lost.
                 self.drop_attempt(shared);
             }
-            self.up_to_tell = true;
-            self.say_farewell(shared);
+            self.tell(Event::Up { node: self.node }, shared);
         }
     }
 
@@ -223,12 +222,13 @@ impl Peer {
             .collect();
         self.closing = Closing::Open;
         self.accepted = None;
-        self.up_to_tell = false;
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
             let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
             let promise = old.promise;
+            let before = core::mem::take(&mut self.untold);
             self.farewells.push_back(Farewell {
+                before,
                 messages,
                 promise,
                 reason,
@@ -254,18 +254,28 @@ impl Peer {
         self.end(now, EndReason::Protocol(error), shared);
     }
 
-    /// Announces the ends of sessions whose messages were all taken, then the link that came up since.
+    /// Tells the program of something in this session, once it heard of the end of those before.
+    pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
+        if self.farewells.is_empty() {
+            shared.events.push_back(event);
+        } else {
+            self.untold.push(event);
+        }
+    }
+
+    /// Announces the ends of sessions whose messages were all taken, and what happened since.
     pub(crate) fn say_farewell(&mut self, shared: &mut Shared) {
-        while let Some(first) = self.farewells.front()
-            && first.messages.is_empty()
-            && let Some(farewell) = self.farewells.pop_front()
-        {
-            shared.memory.release(farewell.promise);
-            shared.events.push_back(farewell.into_event(self.node));
+        while let Some(first) = self.farewells.front_mut() {
+            shared.events.extend(first.before.drain(..));
+            if !first.messages.is_empty() {
+                return;
+            }
+            if let Some(farewell) = self.farewells.pop_front() {
+                shared.memory.release(farewell.promise);
+                shared.events.push_back(farewell.into_event(self.node));
+            }
         }
-        if self.farewells.is_empty() && core::mem::take(&mut self.up_to_tell) {
-            shared.events.push_back(Event::Up { node: self.node });
-        }
+        shared.events.extend(self.untold.drain(..));
     }
 
     /// The next message for the program, sessions in order.

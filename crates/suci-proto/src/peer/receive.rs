@@ -247,7 +247,7 @@ impl Peer {
         let node = self.node;
         while let Some(done) = self.session.outbox.poll_completion() {
             let (channel, number, token) = (done.channel, done.number, done.token);
-            shared.events.push_back(match done.reason {
+            let event = match done.reason {
                 None => Event::Delivered {
                     node,
                     channel,
@@ -261,7 +261,8 @@ impl Peer {
                     token,
                     reason,
                 },
-            });
+            };
+            self.tell(event, shared);
         }
     }
 
@@ -269,7 +270,7 @@ impl Peer {
     pub(crate) fn report_incoming(&mut self, shared: &mut Shared) {
         let node = self.node;
         while let Some(info) = self.session.inbox.poll_incoming() {
-            shared.events.push_back(Event::Incoming {
+            let event = Event::Incoming {
                 node,
                 channel: info.channel,
                 number: info.number,
@@ -277,7 +278,8 @@ impl Peer {
                 tag: info.tag,
                 kind: info.kind,
                 user_header: info.user_header,
-            });
+            };
+            self.tell(event, shared);
         }
     }
 }

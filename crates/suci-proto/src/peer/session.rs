@@ -29,6 +29,8 @@ impl Session {
 /// A session that is over, until the program took what had arrived in it.
 #[derive(Debug)]
 pub(crate) struct Farewell {
+    /// What happened in it that the program was not told yet.
+    pub(crate) before: Vec<Event>,
     pub(crate) messages: VecDeque<Message>,
     /// Memory that they and the session were promised; free when they are taken.
     pub(crate) promise: Promise,

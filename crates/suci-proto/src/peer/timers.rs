@@ -153,7 +153,7 @@ impl Peer {
         match self.life.judge(now, Self::patience(shared)) {
             Verdict::Patience => {}
             Verdict::Lost => {
-                shared.events.push_back(Event::Lost { node: self.node });
+                self.tell(Event::Lost { node: self.node }, shared);
                 // It may have started anew where the book says, and know nothing of this connection.
                 let token = shared.random();
                 self.open(now, token);

@@ -1,0 +1,109 @@
+//! Floods of newcomers, seen by whole engines in virtual time.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod net;
+
+use net::{Net, id, message};
+use std::net::SocketAddr;
+use suci_proto::limits::COOKIE_LIFETIME;
+use suci_proto::time::Duration;
+use suci_proto::types::Incarnation;
+use suci_proto::wire::{self, CrcScope, Header, Hello, PacketType};
+use suci_proto::{Accept, Config, Event, RefusedReason};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Host 0 serves anyone, at most `max_peers`; the others know it from their books.
+fn one_server(clients: usize, max_peers: usize) -> Net {
+    Net::new(1 + clients, |host| {
+        if host == 0 {
+            Config {
+                accept: Accept::Anyone,
+                max_peers,
+                ..Config::default()
+            }
+        } else {
+            Config::default()
+        }
+    })
+}
+
+/// A HELLO to host 0 from a node that does not exist.
+fn hello(node: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let header = Header {
+        kind: PacketType::Hello,
+        key_phase: 0,
+        scope: CrcScope::Datagram,
+        index: node,
+        number: 0,
+        tag: u64::from(node),
+    };
+    wire::put_header(&mut bytes, &header);
+    let hello = Hello {
+        target: id(0),
+        incarnation: Incarnation(u128::from(node)),
+    };
+    hello.put(&mut bytes);
+    wire::seal(&mut bytes);
+    bytes
+}
+
+fn exchange(net: &mut Net, client: usize) {
+    net.send(client, id(0), message(b"to the server"));
+    net.run(SECOND);
+    assert_eq!(net.received(0).len(), 1);
+    net.send(0, id(client), message(b"to the client"));
+    net.run(SECOND);
+    assert_eq!(net.received(client).len(), 1);
+}
+
+/// F01 and F02: HELLOs from thousands of addresses that nobody has. No peer comes of them, no answer is
+/// longer than its question, and more than the socket can take the answers of are not answered at all. Who is
+/// connected notices nothing, and when the flood is over newcomers are let in again.
+#[test]
+fn f01_f02_a_flood_of_hellos_leaves_no_state_and_costs_the_connected_nothing() {
+    let mut net = one_server(2, 100);
+    exchange(&mut net, 1);
+    let asked = 5_000_u32;
+    let length = hello(0).len();
+    for node in 0..asked {
+        let [_, _, high, low] = node.to_be_bytes();
+        let nobody = SocketAddr::from(([192, 0, high, low], 9));
+        net.inject(0, (nobody, hello(1_000 + node)));
+        if node % 100 == 0 {
+            exchange(&mut net, 1);
+        }
+    }
+    net.run(SECOND / 10);
+    let answers = std::mem::take(&mut net.astray);
+    assert!(!answers.is_empty());
+    assert!(answers.iter().all(|(_, bytes)| bytes.len() <= length));
+    let unanswered = net.engine(0).counters().hello_unanswered;
+    assert_eq!(answers.len() as u64 + unanswered, u64::from(asked));
+    assert!(unanswered > 0, "cookies are bounded by the socket's budget");
+    assert_eq!(net.engine(0).peers().collect::<Vec<_>>(), [id(1)]);
+    exchange(&mut net, 1);
+    net.run(2 * COOKIE_LIFETIME);
+    exchange(&mut net, 2);
+}
+
+/// The table of peers is full: newcomers are told so, and those who were there first go on.
+#[test]
+fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
+    let mut net = one_server(5, 3);
+    (1..=3).for_each(|client| exchange(&mut net, client));
+    for client in 4..=5 {
+        net.send(client, id(0), message(b"too late"));
+        net.run(2 * SECOND);
+        let full = Event::Refused {
+            node: id(0),
+            reason: RefusedReason::Full,
+        };
+        assert!(net.events(client).contains(&full));
+    }
+    assert_eq!(net.received(0).len(), 0);
+    assert_eq!(net.engine(0).peers().count(), 3);
+    (1..=3).for_each(|client| exchange(&mut net, client));
+    assert!(net.events(0).iter().all(|e| matches!(e, Event::Up { .. })));
+}

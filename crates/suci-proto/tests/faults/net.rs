@@ -1,0 +1,228 @@
+//! Any number of engines, each a node of everybody's book, and the network between them.
+#![allow(dead_code, reason = "every test binary uses a part")]
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use suci_proto::time::{Duration, Instant};
+use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
+use suci_proto::{
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, SendError, TransmitResult,
+};
+
+const LATENCY: Duration = Duration::from_micros(50);
+const BUFFER: u64 = 8 << 20;
+const MTU: usize = 1_472;
+
+/// A packet: who sent it by its address, and its bytes.
+pub(crate) type Packet = (SocketAddr, Vec<u8>);
+
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    hosts: Vec<Host>,
+    configs: Vec<Config>,
+    /// In flight: (arrival time, tie-break) → (to, packet).
+    wire: BTreeMap<(Instant, u64), (SocketAddr, Packet)>,
+    sequence: u64,
+    starts: u128,
+    /// Which packets vanish: each so-many-th.
+    pub(crate) lose_every: Option<u64>,
+    /// Messages received by anybody.
+    pub(crate) delivered: u64,
+    /// Packets to addresses that are nobody's.
+    pub(crate) astray: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+struct Host {
+    engine: Engine,
+    events: Vec<Event>,
+    received: Vec<(NodeId, Message)>,
+}
+
+pub(crate) fn message(payload: &[u8]) -> Outgoing {
+    Outgoing {
+        channel: ChannelId(0),
+        tag: 0,
+        kind: Kind::USER,
+        user_header: Bytes::new(),
+        payload: Bytes::copy_from_slice(payload),
+        notify: false,
+        token: 0,
+    }
+}
+
+pub(crate) fn address(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1 + host as u8], 7_000))
+}
+
+pub(crate) fn id(host: usize) -> NodeId {
+    NodeId(host as u32 + 1)
+}
+
+impl Net {
+    pub(crate) fn new(count: usize, config: impl Fn(usize) -> Config) -> Self {
+        let mut net = Self {
+            now: Instant::from_nanos(1_000_000_000),
+            hosts: Vec::new(),
+            configs: (0..count).map(config).collect(),
+            wire: BTreeMap::new(),
+            sequence: 0,
+            starts: 0,
+            lose_every: None,
+            delivered: 0,
+            astray: Vec::new(),
+        };
+        for host in 0..count {
+            let host = net.start(host);
+            net.hosts.push(host);
+        }
+        net
+    }
+
+    fn start(&mut self, host: usize) -> Host {
+        self.starts += 1;
+        let identity = Identity {
+            node: id(host),
+            incarnation: Incarnation(self.starts),
+        };
+        let seed = [self.starts as u8; 32];
+        let config = self.configs[host].clone();
+        let strict = config.accept == suci_proto::Accept::Book;
+        let mut engine = Engine::new(config, identity, seed, BUFFER, self.now).unwrap();
+        for other in (0..self.configs.len()).filter(|other| strict && *other != host) {
+            engine
+                .add_peer(self.now, id(other), address(other))
+                .unwrap();
+        }
+        Host {
+            engine,
+            events: Vec::new(),
+            received: Vec::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Process `host` is killed and started again.
+    pub(crate) fn restart(&mut self, host: usize) {
+        self.hosts[host] = self.start(host);
+    }
+
+    pub(crate) fn engine(&mut self, host: usize) -> &mut Engine {
+        &mut self.hosts[host].engine
+    }
+
+    pub(crate) fn received(&mut self, host: usize) -> Vec<(NodeId, Message)> {
+        std::mem::take(&mut self.hosts[host].received)
+    }
+
+    pub(crate) fn events(&mut self, host: usize) -> Vec<Event> {
+        std::mem::take(&mut self.hosts[host].events)
+    }
+
+    /// Forgets what the programs received and were told.
+    pub(crate) fn forget_news(&mut self) {
+        for host in &mut self.hosts {
+            host.received = Vec::new();
+            host.events = Vec::new();
+        }
+    }
+
+    /// Sends; what does not fit the queue is not sent.
+    pub(crate) fn send(&mut self, from: usize, to: NodeId, message: Outgoing) {
+        let now = self.now;
+        match self.hosts[from].engine.send(now, to, message) {
+            Ok(_) | Err(SendError::WouldBlock(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        self.flush(from);
+    }
+
+    /// A packet that nobody's engine made, from anywhere.
+    pub(crate) fn inject(&mut self, to: usize, (from, bytes): Packet) {
+        let arrival = Arrival {
+            from,
+            ecn: Ecn::NotEct,
+            at: self.now,
+        };
+        let now = self.now;
+        self.hosts[to].engine.handle_datagram(now, &arrival, &bytes);
+        self.flush(to);
+    }
+
+    /// Sends what there is to send, and takes what the program is told.
+    fn flush(&mut self, host: usize) {
+        let now = self.now;
+        let Host { engine, events, .. } = &mut self.hosts[host];
+        while let Some((node, _)) = engine.poll_route() {
+            engine.set_route_mtu(node, Some(MTU));
+        }
+        while let Some(transmit) = engine.poll_transmit(now, 64) {
+            let mut bytes = Vec::new();
+            transmit.copy_to(&mut bytes);
+            let (to, segment, segments) = (transmit.dest, transmit.segment, transmit.segments);
+            engine.transmit_done(now, TransmitResult::Sent(segments));
+            for packet in bytes.chunks(segment) {
+                self.sequence += 1;
+                if self
+                    .lose_every
+                    .is_none_or(|n| !self.sequence.is_multiple_of(n))
+                {
+                    let packet = (to, (address(host), packet.to_vec()));
+                    self.wire.insert((now + LATENCY, self.sequence), packet);
+                }
+            }
+        }
+        events.extend(std::iter::from_fn(|| engine.poll_event()));
+        engine.audit(now).unwrap();
+    }
+
+    /// One turn of every host's driver.
+    fn turn(&mut self) {
+        let now = self.now;
+        self.hosts
+            .iter_mut()
+            .for_each(|host| host.engine.begin_turn(now));
+        let later = self.wire.split_off(&(now, u64::MAX));
+        for ((at, _), (to, (from, bytes))) in std::mem::replace(&mut self.wire, later) {
+            let Some(host) = (0..self.hosts.len()).find(|host| address(*host) == to) else {
+                self.astray.push((to, bytes));
+                continue;
+            };
+            let ecn = Ecn::Ect0;
+            let arrival = Arrival { from, ecn, at };
+            self.hosts[host]
+                .engine
+                .handle_datagram(now, &arrival, &bytes);
+        }
+        for host in 0..self.hosts.len() {
+            let Host {
+                engine, received, ..
+            } = &mut self.hosts[host];
+            engine.handle_timeout(now);
+            let before = received.len();
+            received.extend(std::iter::from_fn(|| engine.recv(now)));
+            self.delivered += (received.len() - before) as u64;
+            self.flush(host);
+        }
+    }
+
+    /// Lets `span` of virtual time pass.
+    pub(crate) fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        for step in 0.. {
+            let timers = self.hosts.iter().filter_map(|h| h.engine.next_timeout());
+            let arrival = self.wire.keys().next().map(|key| key.0);
+            let next = timers.chain(arrival).min().map(|at| at.max(self.now));
+            let Some(next) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = next;
+            self.turn();
+            assert!(step < 1_000_000, "no progress in virtual time");
+        }
+        self.now = end;
+    }
+}
