@@ -189,14 +189,21 @@ impl Grant {
         advance > 0 && advance >= self.share / 4
     }
 
-    /// Whether a CREDIT is worth a packet of its own. Never because of packets that need no
-    /// acknowledgement (acks, other CREDITs): two small grants would renew each other forever.
+    /// Whether a CREDIT is worth a packet of its own: because the peer asked, or because nothing went for it
+    /// to ride on until half the share was used (a reply comes before that, and costs no packet). Never
+    /// because of packets that need no acknowledgement (acks, other CREDITs): two small grants would
+    /// renew each other forever.
     #[must_use]
     pub fn update_due(&self) -> bool {
-        let renewed = self
-            .announced
-            .is_none_or(|a| a.generation != self.generation);
-        self.ride_due() && (self.eliciting || self.forced || renewed)
+        let Some(announced) = self.announced else {
+            return true;
+        };
+        if announced.generation != self.generation {
+            return self.live;
+        }
+        let advance = self.limit_end.saturating_sub(announced.limit_end);
+        let pressing = self.eliciting && advance > 0 && advance >= self.share / 2;
+        self.live && (self.forced || pressing)
     }
 
     /// What CREDIT says now; counts as announced. May be repeated in any ack.

@@ -98,7 +98,7 @@ fn a_packet_beyond_the_announced_limit_calls_for_a_credit() {
 }
 
 #[test]
-fn credit_rides_after_a_quarter_and_stands_alone_only_for_eliciting_packets() {
+fn credit_rides_after_a_quarter_and_stands_alone_after_half_and_only_for_eliciting_packets() {
     let (mut shares, mut grant) = one(80, 0);
     assert!(
         grant.ride_due() && grant.update_due(),
@@ -114,6 +114,8 @@ fn credit_rides_after_a_quarter_and_stands_alone_only_for_eliciting_packets() {
         "two receivers would renew each other's credit forever"
     );
     shares.on_drained(&mut grant, 20, true, at(1));
+    assert!(!grant.update_due(), "a reply may still carry it");
+    shares.on_drained(&mut grant, 39, true, at(1));
     assert!(grant.update_due());
 }
 
@@ -370,8 +372,8 @@ fn what_is_held_back_for_late_packets_shrinks_with_what_is_outstanding() {
 fn a_reason_to_tell_outlasts_packets_that_are_none() {
     let (mut shares, mut grant) = one(80, 0);
     grant.credit();
-    shares.on_drained(&mut grant, 30, true, at(1));
-    shares.on_drained(&mut grant, 31, false, at(1));
+    shares.on_drained(&mut grant, 40, true, at(1));
+    shares.on_drained(&mut grant, 41, false, at(1));
     assert!(grant.update_due());
     let limit = grant.credit().limit;
     shares.on_drained(&mut grant, limit + 2, true, at(1));
