@@ -170,15 +170,7 @@ impl Engine {
     /// noticed: that time counts for nobody's silence.
     pub fn begin_turn(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
-        let late = now.since(expected);
-        if late > GAP {
-            self.shared.counters.gaps += 1;
-            for (_, peer) in &mut self.peers {
-                peer.on_gap(now, late);
-            }
-            let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
-            keys.into_iter().for_each(|key| self.touch(key));
-        }
+        self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
         for key in core::mem::take(&mut self.ack_waits) {
@@ -190,6 +182,20 @@ impl Engine {
                 self.touch(key);
             }
         }
+    }
+
+    /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
+    fn notice_gap(&mut self, now: Instant, expected: Instant) {
+        let late = now.since(expected);
+        if late <= GAP {
+            return;
+        }
+        self.shared.counters.gaps += 1;
+        for (_, peer) in &mut self.peers {
+            peer.on_gap(now, late);
+        }
+        let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.touch(key));
     }
 
     /// Takes one datagram. Whatever is wrong with it becomes a counter or, if an authentic peer is at
@@ -259,8 +265,10 @@ impl Engine {
         }
     }
 
-    /// Does whatever is due at `now`. Call it when everything that arrived was handed over.
+    /// Does whatever is due at `now`. Call it when everything that arrived was handed over. A process
+    /// may have been stopped since the turn began, after its socket was drained: that is noticed too.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.notice_gap(now, self.last_run);
         self.last_run = now;
         let mut due = core::mem::take(&mut self.due);
         due.clear();

@@ -107,3 +107,21 @@ fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
     (1..=3).for_each(|client| exchange(&mut net, client));
     assert!(net.events(0).iter().all(|e| matches!(e, Event::Up { .. })));
 }
+
+/// F16: a process is stopped in the middle of a turn, when it has drained its socket and not yet looked at
+/// its timers. It goes on after any time without blaming a peer for the silence.
+#[test]
+fn f16_a_stop_between_input_and_timers_is_no_silence() {
+    let mut net = one_server(1, 10);
+    exchange(&mut net, 1);
+    net.events(1);
+    net.send(1, id(0), message(b"under way"));
+    let stopped = net.now;
+    net.engine(1).begin_turn(stopped);
+    net.now += 20 * SECOND;
+    let now = net.now;
+    net.engine(1).handle_timeout(now);
+    net.run(SECOND);
+    assert_eq!(net.events(1), []);
+    assert_eq!(net.received(0).len(), 1);
+}
