@@ -117,7 +117,7 @@ impl Shares {
         }
     }
 
-    /// Largest UDP payload that peers should be allowed: the budget holds [`FEWEST_PACKETS`] of them, or
+    /// Largest UDP payload that peers should be allowed: the budget holds 256 of them, or
     /// they are of Ethernet's size.
     #[must_use]
     pub fn largest_datagram(&self) -> usize {
