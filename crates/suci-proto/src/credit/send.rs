@@ -304,6 +304,20 @@ impl SendCredit {
         }
     }
 
+    /// Whether a control packet with this number takes from the second half of the reserve, or lies beyond it.
+    #[must_use]
+    pub fn is_reserve_low(&self, number: PacketNumber, now: Instant) -> bool {
+        number >= self.closed_end(now).saturating_add(self.control / 2)
+    }
+
+    /// Asks for credit at once: BLOCKED goes with this packet.
+    pub fn ask(&mut self, now: Instant, pto: Duration) {
+        self.on_waiting(now, pto);
+        if let Some(blocked) = &mut self.blocked {
+            blocked.due = blocked.due.min(now);
+        }
+    }
+
     /// When BLOCKED is due, while something waits.
     #[must_use]
     pub fn blocked_timer(&self) -> Option<Instant> {

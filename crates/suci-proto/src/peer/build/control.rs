@@ -9,6 +9,9 @@ use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, Frame};
 
+/// Bytes kept free behind an ACK for BLOCKED, RETURN and PING, as large as they usually are.
+const ASKING: usize = 40;
+
 impl Peer {
     /// Whether a packet is wanted even if no message may go.
     pub(super) fn wants_control(&self, now: Instant) -> bool {
@@ -61,14 +64,21 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let room = permit.size.saturating_sub(train.packet_len());
-        if connection.received.ack_state(now) != AckNeed::None
-            && let Some(largest) = connection
+        let mut room = permit.size.saturating_sub(train.packet_len());
+        if connection.received.ack_state(now) != AckNeed::None {
+            if connection.credit.is_reserve_low(permit.number, now) {
+                // The CREDIT that answered our PING was lost, and its sender believes that we have it. Soon
+                // acknowledgements could not go either.
+                connection.credit.ask(now, connection.probe_timeout());
+                room = room.saturating_sub(ASKING);
+            }
+            let written = connection
                 .received
-                .write_ack(train.head(), now, room, credit)
-        {
-            frames.push(SentFrame::Ack { largest });
-            return;
+                .write_ack(train.head(), now, room, credit);
+            if let Some(largest) = written {
+                frames.push(SentFrame::Ack { largest });
+                return;
+            }
         }
         if let Some(credit) = credit {
             Frame::Credit(credit).put(train.head());
