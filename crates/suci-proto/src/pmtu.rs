@@ -226,6 +226,13 @@ impl PathMtu {
         true
     }
 
+    /// The peer was lost while packets above the floor were in flight, sooner perhaps than
+    /// [`on_probe_timeout`](Self::on_probe_timeout) could tell. The next connection opens with small packets:
+    /// would it keep the size, a black hole would swallow each one's messages again.
+    pub const fn on_peer_lost(&mut self) {
+        self.fall(MIN_MTU);
+    }
+
     /// Whatever became of the probe of `size`, it is no longer in flight.
     fn settle_probe(&mut self, size: usize) {
         self.probe = self.probe.filter(|(probed, _)| *probed != size);

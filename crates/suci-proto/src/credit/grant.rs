@@ -160,17 +160,23 @@ impl Grant {
         self.share == 0 && self.reclaimed_at.is_none()
     }
 
+    /// Whether the generation has not ended: its end alone can be asked for.
+    pub(super) const fn is_live(&self) -> bool {
+        self.live
+    }
+
     /// Whether RECLAIM was sent and RETURN has not come back.
     #[must_use]
     pub const fn is_reclaiming(&self) -> bool {
         self.reclaimed_at.is_some()
     }
 
-    /// When the grant lapses unless something more is drained; `None` once it did.
+    /// When the grant lapses unless something more is drained; `None` once it did. A generation begins with
+    /// full patience, however long the peer was silent before.
     #[must_use]
     pub fn lapse_at(&self) -> Option<Instant> {
         (self.outstanding() > 0 || self.live || self.waiting.is_some())
-            .then(|| self.last_drained + CREDIT_LAPSE * 2)
+            .then(|| self.idle_since() + CREDIT_LAPSE * 2)
     }
 
     /// Whether a CREDIT should ride on the next packet to this peer.
@@ -313,6 +319,7 @@ impl Grant {
             self.live = true;
             self.generation = self.generation.saturating_add(1);
             self.control.most = control;
+            self.given_at = now;
         }
         if self.share == 0 && share > 0 {
             self.given_at = now;

@@ -334,26 +334,47 @@ impl Shares {
         if let Some(at) = grant.reclaimed_at() {
             return now >= at + RECLAIM_REPEAT;
         }
-        if grant.share() == 0 || grant.retired {
+        if grant.retired || !grant.is_live() {
             return false;
         }
         let idle = now >= grant.idle_since() + IDLE;
+        let control_short = self.is_reserve_excessive(grant);
+        if grant.share() == 0 {
+            return control_short && idle;
+        }
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let narrow = self.free() < self.even() && grant.outstanding() > self.target(grant);
-        let control_short = self.control_free() < NEWCOMER_PART
-            && grant.control() > self.control_target().max(CONTROL_MIN);
         (starving && (idle || had_turn)) || ((narrow || control_short) && idle)
     }
 
     /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to
     /// reclaim.
     pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
-        if grant.is_dormant() || grant.retired {
+        if grant.retired
+            || !grant.is_live()
+            || (grant.is_dormant() && !self.is_reserve_excessive(grant))
+        {
             return None;
         }
         grant.begin_reclaim(now);
         Some(grant.generation())
+    }
+
+    /// A peer whose grant lapsed may still send as many control packets as it was told, so they stay on the
+    /// books. While they are missed, a new generation without data begins that allows fewer; its RETURN proves
+    /// that the peer knows.
+    pub fn revive(&mut self, grant: &mut Grant, now: Instant) {
+        if !grant.retired && !grant.is_live() && self.is_reserve_excessive(grant) {
+            grant.set_share(0, self.control_for(grant), now);
+            self.settle(grant);
+        }
+    }
+
+    /// Whether others miss what this peer may send beyond its limit.
+    fn is_reserve_excessive(&self, grant: &Grant) -> bool {
+        self.control_free() < NEWCOMER_PART
+            && grant.control() > self.control_target().max(CONTROL_MIN)
     }
 
     /// The even share of this peer in packets.

@@ -154,6 +154,12 @@ impl Peer {
             Verdict::Patience => {}
             Verdict::Lost => {
                 self.tell(Event::Lost { node: self.node }, shared);
+                if let Some(connection) = &mut self.connection
+                    && connection.recovery.in_flight() > limits::MIN_MTU as u64
+                {
+                    connection.mtu.on_peer_lost();
+                    connection.mtu_changed();
+                }
                 // It may have started anew where the book says, and know nothing of this connection.
                 let token = shared.random();
                 self.open(now, token);
@@ -202,6 +208,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return false;
         };
+        shared.shares.revive(&mut connection.grant, now);
         connection.reclaim_if_due(now, shared);
         connection.pending.reclaim.is_some() || connection.grant.update_due()
     }
