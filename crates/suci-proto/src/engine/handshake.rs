@@ -106,7 +106,9 @@ impl Engine {
             return;
         }
         let outstanding = self.jar.outstanding(now);
+        // A cookie that finds no room to go out would be waited for in vain.
         if self.closing.is_some()
+            || !self.shared.may_reply()
             || !self
                 .shared
                 .shares

@@ -61,9 +61,14 @@ impl Shared {
         self.shares.free() < self.shares.even() || self.shares.control_free() < NEWCOMERS
     }
 
+    /// Whether a handshake packet would be queued.
+    pub(crate) fn may_reply(&self) -> bool {
+        self.replies.len() < MAX_REPLIES
+    }
+
     /// Queues a handshake packet; drops it if too many wait.
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) {
-        if self.replies.len() < MAX_REPLIES {
+        if self.may_reply() {
             self.replies.push_back((to, bytes));
         } else {
             self.counters.handshake_rejected += 1;
