@@ -33,9 +33,6 @@ impl Oracle {
     /// # Errors
     /// The promise that this breaks.
     pub fn received(&mut self, process: ProcId, from: NodeId, message: &Message) -> Verdict {
-        let Some(node) = self.node_of(process) else {
-            return Ok(());
-        };
         let inbound = self.inbound.entry((process, from.0)).or_default();
         let progress = inbound.channels.entry(message.channel.0).or_default();
         while progress.refused.remove(&progress.next) {
@@ -55,7 +52,7 @@ impl Oracle {
             return broken(kind, text);
         }
         let (source, last) = (inbound.source, progress.last);
-        let token = self.find(node, from, message, source, last)?;
+        let token = self.find(process, from, message, source, last)?;
         self.check_received(process, from, token, message)?;
         self.delivered += 1;
         self.bytes += message.payload.len() as u64;
@@ -117,13 +114,14 @@ impl Oracle {
     /// next; the first is told by its tag, or by being some first message of that content.
     fn find(
         &self,
-        node: u32,
+        process: ProcId,
         from: NodeId,
         message: &Message,
         source: Option<ProcId>,
         last: Option<(u64, usize)>,
     ) -> Result<u64, Violation> {
         let channel = message.channel.0;
+        let node = self.node_of(process).unwrap_or_default();
         let by_tag = (message.tag != 0)
             .then(|| token_of(self.seed, message.tag))
             .flatten();
@@ -135,7 +133,7 @@ impl Oracle {
         let found = match (by_tag, expected) {
             (Some(tagged), _) => Some(tagged),
             (None, Some(expected)) => Some(expected),
-            (None, None) if last.is_none() => self.search(node, from, message),
+            (None, None) if last.is_none() => self.search(process, from, message, source),
             (None, None) => None,
         };
         if let (Some(tagged), Some(expected)) = (by_tag, expected)
@@ -157,21 +155,37 @@ impl Oracle {
         })
     }
 
-    fn search(&self, node: u32, from: NodeId, message: &Message) -> Option<u64> {
+    /// An untagged message, the first of its channel: by its content. What is empty may be from several
+    /// processes of one node ID, so those come first that the session is with, and what the library was handed.
+    fn search(
+        &self,
+        process: ProcId,
+        from: NodeId,
+        message: &Message,
+        source: Option<ProcId>,
+    ) -> Option<u64> {
+        let node = self.node_of(process)?;
         let senders = self.senders(from.0);
         let streams = senders
             .iter()
             .filter_map(|s| self.streams.get(&(*s, node, message.channel.0)));
-        let mut tokens = streams.flat_map(|stream| stream.tokens.iter().rev());
-        tokens
-            .find(|token| {
-                self.record(**token).is_some_and(|record| {
-                    record.number == message.number
-                        && record.received_by.is_none()
-                        && differs(record, message).is_none()
-                })
-            })
-            .copied()
+        let tokens = streams.flat_map(|stream| stream.tokens.iter().rev());
+        let fitting = tokens
+            .filter_map(|token| Some((*token, self.record(*token)?)))
+            .filter(|(_, record)| {
+                record.number == message.number
+                    && record.received_by.is_none()
+                    && differs(record, message).is_none()
+            });
+        let rank = |record: &Record| {
+            let elsewhere = source.is_some_and(|source| source != record.from);
+            let handed = record.handed.iter().any(|(by, _)| *by == process);
+            (elsewhere, !handed)
+        };
+        // Of equals the first: the newest.
+        fitting
+            .min_by_key(|(_, record)| rank(record))
+            .map(|(token, _)| token)
     }
 
     fn check_received(
