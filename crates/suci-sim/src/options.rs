@@ -239,6 +239,44 @@ impl Options {
         self.nodes + self.duplicates.len()
     }
 
+    /// Whether the process at a place may never take a peer for lost: all processes run all the time, every path
+    /// carries most packets of the sizes that its ends take it for, and within the silence timeout there is time
+    /// for so many probes that one of them and its answer arrive (chance of the contrary: below 10^-6).
+    #[must_use]
+    pub fn is_steady(&self, place: usize) -> bool {
+        const MOST_LOST: u32 = 60_000;
+        const ANSWERS: u32 = 50;
+        let Links {
+            latency,
+            jitter,
+            rate,
+            mtu,
+            route_mtu,
+            mtu_announced,
+            ..
+        } = self.links;
+        let calm = |(_, step): &(Duration, Step)| matches!(step, Step::StopConsuming(..));
+        let gentle = self.duplicates.is_empty()
+            && self.script.iter().all(calm)
+            && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST
+            && rate.is_none()
+            && (mtu_announced || route_mtu <= mtu);
+        let polls = self.drives.iter().map(|drive| match drive {
+            Drive::Polls(period) | Drive::Woken(period) => *period,
+        });
+        let delays = self.configs.iter().map(|config| config.max_ack_delay);
+        let late = if self.faults.reorder > 0 {
+            self.faults.reorder_by
+        } else {
+            Duration::ZERO
+        };
+        let slowest = polls.max().unwrap_or_default();
+        let answer =
+            (latency * 3 / 2 + jitter + late + slowest) * 2 + delays.max().unwrap_or_default();
+        let silence = self.configs.get(place % self.configs.len().max(1));
+        gentle && silence.is_some_and(|config| config.silence_timeout >= answer * ANSWERS)
+    }
+
     /// The node ID of a place.
     #[must_use]
     pub fn node(&self, place: usize) -> u32 {

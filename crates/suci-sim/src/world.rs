@@ -235,6 +235,9 @@ impl World {
             self.tally.duplicate_ids += 1;
         }
         let id = self.oracle.process_started(node);
+        if self.options.is_steady(place) {
+            self.oracle.peers_stay(id);
+        }
         let config = self.config(place);
         let incarnation = u128::from(self.rng.word()) << 64 | u128::from(self.rng.word());
         let identity = Identity {

@@ -28,7 +28,7 @@ use crate::types::{Epoch, NodeId};
 use crate::wire::close_code;
 use life::{Life, Patience};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Sessions of one peer that may be over while the program has not yet taken their messages. A peer that
 /// restarts more often is refused until it did (F04).
@@ -53,6 +53,8 @@ pub(crate) struct Peer {
     pub(crate) key: usize,
     /// Where the book says it is.
     pub(crate) book: Option<SocketAddr>,
+    /// From where it came, if it is not in the book.
+    pub(crate) stranger_from: Option<IpAddr>,
     /// Where it was last heard.
     pub(crate) heard_at: Option<SocketAddr>,
     /// Where the process was heard that another one with its ID replaced.
@@ -133,6 +135,7 @@ impl Peer {
             node,
             key,
             book,
+            stranger_from: None,
             heard_at: None,
             heard_before: None,
             session: new_session(shared),
@@ -333,6 +336,19 @@ impl Peer {
         self.connection.is_some() && self.lingering.is_none()
     }
 
+    /// Whether nothing would be lost by forgetting it: not in the book, silent for so long, and nothing of it in
+    /// any queue.
+    pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration) -> bool {
+        let listed = self.queued || self.readable || self.ack_waits;
+        let busy = self.connection.is_some() || self.attempt.is_some();
+        let unfinished = !self.farewells.is_empty() || !self.session.outbox.is_empty();
+        self.book.is_none()
+            && self.stranger_from.is_some()
+            && !(listed || busy || unfinished || self.has_message())
+            && self.life.link() == Link::Idle
+            && now.since(self.life.heard_at()) >= silence
+    }
+
     /// Whether an acknowledgement waits for something to ride on.
     pub(crate) fn owes_ack(&self) -> bool {
         self.connection
@@ -411,6 +427,14 @@ impl Peer {
         if used > granted {
             return Err(format!(
                 "node {}: {used} of {granted} B memory credit used",
+                self.node
+            ));
+        }
+        let held = self.session.inbox.memory_used();
+        let Promise { window, large, .. } = self.session.promise;
+        if held > window.saturating_add(large) {
+            return Err(format!(
+                "node {}: {held} B held, promised {window} B and {large} B for large messages",
                 self.node
             ));
         }

@@ -201,6 +201,8 @@ impl Stream {
 struct Process {
     node: u32,
     stopped_at: Option<Instant>,
+    /// Its peers answer all the time: it may lose none.
+    steady: bool,
 }
 
 /// Whether a process has a peer for up.
@@ -267,8 +269,16 @@ impl Oracle {
         self.processes.push(Process {
             node,
             stopped_at: None,
+            steady: false,
         });
         ProcId::try_from(self.processes.len() - 1).unwrap_or(ProcId::MAX)
+    }
+
+    /// Nothing in this run gives a process reason to take a peer for lost.
+    pub fn peers_stay(&mut self, process: ProcId) {
+        if let Some(process) = self.processes.get_mut(process as usize) {
+            process.steady = true;
+        }
     }
 
     /// A process is gone, with all that its library held.

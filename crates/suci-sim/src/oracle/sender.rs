@@ -25,7 +25,17 @@ impl Oracle {
     pub fn event(&mut self, process: ProcId, event: &Event) -> Verdict {
         match *event {
             Event::Up { node } => self.link(process, node, Link::Up, &[Link::Idle, Link::Lost]),
-            Event::Lost { node } => self.link(process, node, Link::Lost, &[Link::Up]),
+            Event::Lost { node } => {
+                let steady = self
+                    .processes
+                    .get(process as usize)
+                    .is_some_and(|p| p.steady);
+                if steady {
+                    let text = format!("process {process} lost node {node}, which answers");
+                    return broken(Kind::Events, text);
+                }
+                self.link(process, node, Link::Lost, &[Link::Up])
+            }
             Event::Delivered {
                 node,
                 channel,

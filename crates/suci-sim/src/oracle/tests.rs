@@ -380,3 +380,13 @@ fn several_ends_heard_at_once_are_told_apart_by_their_numbers() {
     pair.ended(&[(second, 0, Outcome::NotDelivered)]).unwrap();
     pair.receive(&Pair::message(third, SPEC, 0)).unwrap();
 }
+
+#[test]
+fn a_peer_lost_without_reason_is_found() {
+    let mut pair = Pair::new();
+    pair.oracle.peers_stay(pair.sender);
+    let node = NodeId(2);
+    pair.oracle.event(pair.sender, &Event::Up { node }).unwrap();
+    let lost = pair.oracle.event(pair.sender, &Event::Lost { node });
+    assert_eq!(kind(lost), Some(Kind::Events));
+}
