@@ -3,7 +3,6 @@
 use super::Engine;
 use super::shared::Shared;
 use crate::arrival::Arrival;
-use crate::config::Accept as Policy;
 use crate::counters::Link;
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{Claim, Phase};
@@ -14,6 +13,7 @@ use crate::wire::{
     Accept, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType, Refused, RefusedCode,
     put_header, seal,
 };
+use std::net::SocketAddr;
 
 /// Builds a handshake packet of ours.
 fn packet(
@@ -101,7 +101,7 @@ impl Engine {
             return;
         };
         let node = NodeId(header.index);
-        if let Some(code) = self.entry_refusal(node, hello.target) {
+        if let Some(code) = self.entry_refusal(now, arrival.from, node, hello.target) {
             self.turn_away(arrival, header, hello.target, code);
             return;
         }
@@ -135,20 +135,22 @@ impl Engine {
     }
 
     /// Whether `node` is kept out before anything else is looked at.
-    fn entry_refusal(&self, node: NodeId, target: NodeId) -> Option<RefusedCode> {
+    fn entry_refusal(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        node: NodeId,
+        target: NodeId,
+    ) -> Option<RefusedCode> {
         if target != self.shared.identity.node {
             return Some(RefusedCode::WrongNode);
         }
         if node == self.shared.identity.node {
             return Some(RefusedCode::DuplicateNode);
         }
-        let known = self.peer_key(node).is_some();
-        match self.shared.config.accept {
-            _ if known => None,
-            Policy::Book => Some(RefusedCode::NotAllowed),
-            Policy::Anyone => {
-                (self.peers.len() >= self.shared.config.max_peers).then_some(RefusedCode::Full)
-            }
+        match self.peer_key(node) {
+            Some(_) => None,
+            None => self.stranger_refusal(now, from),
         }
     }
 
@@ -205,11 +207,14 @@ impl Engine {
             self.shared.counters.handshake_rejected += 1;
             return;
         };
-        if let Some(code) = self.entry_refusal(node, init.target) {
+        if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
             self.turn_away(arrival, header, init.target, code);
             return;
         }
-        let key = self.peer_or_insert(node, now);
+        let key = match self.peer_key(node) {
+            Some(key) => key,
+            None => self.insert_stranger(now, node, arrival.from.ip()),
+        };
         match self.admit(now, key, arrival, header, &init, baked) {
             Ok(()) => {}
             Err(None) => self.shared.counters.handshake_rejected += 1,
@@ -423,13 +428,5 @@ impl Engine {
         attempt.opening.sent(now);
         let to = attempt.to;
         self.shared.reply(to, bytes);
-    }
-
-    /// The peer entry of `node`, made if there is none.
-    pub(super) fn peer_or_insert(&mut self, node: NodeId, now: Instant) -> usize {
-        if let Some(key) = self.peer_key(node) {
-            return key;
-        }
-        self.insert_peer(node, None, now)
     }
 }

@@ -10,6 +10,7 @@ mod audit;
 mod handshake;
 mod memory;
 mod shared;
+mod strangers;
 mod verbs;
 
 pub use shared::Identity;
@@ -37,7 +38,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
 /// computing, a stopped process, a paused machine.
@@ -76,6 +77,10 @@ pub struct Engine {
     sweep_at: Option<Instant>,
     hints: (u64, u64),
     closing: Option<Instant>,
+    /// Nodes that are not in the book, by where they came from.
+    strangers: HashMap<IpAddr, usize>,
+    /// When the full table is next searched for strangers that left.
+    search_at: Instant,
 }
 
 impl Engine {
@@ -133,6 +138,8 @@ impl Engine {
             sweep_at: None,
             hints: (0, 0),
             closing: None,
+            strangers: HashMap::new(),
+            search_at: now,
         })
     }
 

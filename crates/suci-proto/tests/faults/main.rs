@@ -125,3 +125,17 @@ fn f16_a_stop_between_input_and_timers_is_no_silence() {
     assert_eq!(net.events(1), []);
     assert_eq!(net.received(0).len(), 1);
 }
+
+/// F02: strangers that closed and went make room for others once no INIT of theirs can still come.
+#[test]
+fn f02_strangers_that_left_make_room() {
+    let mut net = one_server(3, 2);
+    for client in 1..=2 {
+        exchange(&mut net, client);
+        let now = net.now;
+        net.engine(client).close(now, SECOND);
+        net.run(2 * SECOND);
+    }
+    net.run(2 * COOKIE_LIFETIME);
+    exchange(&mut net, 3);
+}

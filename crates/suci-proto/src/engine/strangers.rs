@@ -1,0 +1,69 @@
+//! Nodes that came without being in the book: how many one address may bring, and when they are forgotten
+//! (F02). Nodes of the book are neither counted nor forgotten.
+
+use super::Engine;
+use crate::config::Accept;
+use crate::limits::COOKIE_LIFETIME;
+use crate::time::{Duration, Instant};
+use crate::types::NodeId;
+use crate::wire::RefusedCode;
+use std::net::{IpAddr, SocketAddr};
+
+/// While the table is full, how often it is searched for strangers that left.
+const SEARCH: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Whether a node that is not known yet is kept out.
+    pub(super) fn stranger_refusal(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+    ) -> Option<RefusedCode> {
+        if self.shared.config.accept == Accept::Book {
+            return Some(RefusedCode::NotAllowed);
+        }
+        let most = self.shared.config.max_peers;
+        if self.peers.len() >= most && now >= self.search_at {
+            self.search_at = now + SEARCH;
+            self.forget_strangers(now);
+        }
+        // Half the table is for other addresses, whatever one of them does.
+        let here = self.strangers.get(&from.ip()).copied().unwrap_or(0);
+        let full = self.peers.len() >= most || here >= most.div_ceil(2);
+        full.then_some(RefusedCode::Full)
+    }
+
+    /// Enters a node that is not in the book.
+    pub(super) fn insert_stranger(&mut self, now: Instant, node: NodeId, from: IpAddr) -> usize {
+        let key = self.insert_peer(node, None, now);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.stranger_from = Some(from);
+        }
+        *self.strangers.entry(from).or_default() += 1;
+        key
+    }
+
+    /// Forgets the strangers of whom nothing is left: no session, no message, and no INIT that may still be
+    /// under way.
+    fn forget_strangers(&mut self, now: Instant) {
+        let gone: Vec<usize> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.is_forgettable(now, COOKIE_LIFETIME))
+            .map(|(key, _)| key)
+            .collect();
+        for key in gone {
+            self.wheel.cancel(key);
+            let peer = self.peers.remove(key);
+            self.by_node.remove(&peer.node);
+            if let Some(from) = peer.stranger_from
+                && let Some(count) = self.strangers.get_mut(&from)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.strangers.remove(&from);
+                }
+            }
+        }
+    }
+}
