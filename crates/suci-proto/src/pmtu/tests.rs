@@ -249,6 +249,16 @@ fn f27_persistent_probe_timeouts_fall_to_the_floor_and_search_at_once() {
 }
 
 #[test]
+fn f27_a_lost_peer_is_met_with_small_packets_until_probes_tell_more() {
+    let mut mtu = PathMtu::new(Some(ETHERNET_MTU), MAX_DATAGRAM);
+    assert!(!mtu.on_probe_timeout(1));
+    mtu.on_peer_lost();
+    assert_eq!(mtu.current(), MIN_MTU);
+    assert_eq!(search(&mut mtu, START, 1_500), 1);
+    assert_eq!(mtu.current(), ETHERNET_MTU);
+}
+
+#[test]
 fn f27_a_new_failure_does_not_revive_one_of_long_ago() {
     let mut mtu = PathMtu::new(Some(9_000), 9_000);
     assert!(mtu.on_too_big(START, 1_489));

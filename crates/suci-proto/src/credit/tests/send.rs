@@ -391,3 +391,21 @@ fn a_grant_below_what_was_sent_does_not_end_the_asking() {
     assert!(credit.on_grant(offer(0, 31, 64), at(1)));
     assert_eq!(credit.blocked_timer(), None);
 }
+
+#[test]
+fn f21_whoever_runs_out_of_reserve_asks_at_once() {
+    let mut credit = sender(9, 4);
+    assert!(!credit.is_reserve_low(11, at(1)));
+    assert!(
+        credit.is_reserve_low(12, at(1)),
+        "the second half of the reserve"
+    );
+    credit.on_sent(12, at(1), false);
+    assert!(!credit.needs_blocked(at(1)));
+    credit.ask(at(1), PTO);
+    assert!(credit.needs_blocked(at(1)));
+    credit.on_blocked_sent(at(1));
+    assert!(!credit.needs_blocked(at(2)), "once per pause");
+    assert!(credit.on_grant(offer(0, 30, 4), at(3)));
+    assert!(!credit.is_reserve_low(13, at(3)));
+}

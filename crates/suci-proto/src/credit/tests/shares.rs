@@ -333,3 +333,36 @@ fn nothing_is_reclaimed_while_there_is_plenty() {
     assert!(first.control() > shares.control_target() && first.outstanding() * 2 > 58);
     assert!(!shares.reclaim_due(first, at(5_000)));
 }
+
+#[test]
+fn f21_reserves_of_those_who_fell_silent_come_back_while_they_are_missed() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut silent = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    assert!(shares.expire(&mut silent, at(2 * L)));
+    let told = silent.control();
+    shares.revive(&mut silent, at(2 * L));
+    assert!(!silent.is_live(), "nobody misses it");
+    // More come and fall silent, until no newcomer finds a reserve.
+    while let Some(mut other) = shares.admit(0, ETHERNET_MTU, at(0)) {
+        shares.expire(&mut other, at(2 * L));
+    }
+    assert!(shares.control_free() < 2, "{} peers", shares.peers());
+    let target = shares.control_target();
+    assert!(told > target, "{told} of {target}");
+    shares.revive(&mut silent, at(2 * L));
+    assert!(
+        silent.update_due(),
+        "the peer is told of its smaller reserve"
+    );
+    assert_eq!(silent.control(), told, "which it does not know yet");
+    assert!(
+        !shares.expire(&mut silent, at(2 * L + 1)),
+        "it has time to answer"
+    );
+    assert!(shares.reclaim_due(&silent, at(2 * L + 200)));
+    let generation = shares.reclaim(&mut silent, at(2 * L + 200)).unwrap();
+    let _ = silent.credit();
+    shares.on_return(&mut silent, generation, 0, at(2 * L + 300));
+    assert_eq!(silent.control(), target);
+    assert_eq!(shares.check(), Ok(()));
+}
