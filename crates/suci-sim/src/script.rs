@@ -16,6 +16,9 @@ impl World {
             return;
         }
         self.trace.note(self.now, 9, format_args!("--- {step:?}"));
+        if !matches!(step, Step::StopConsuming(..)) {
+            self.oracle.shaken();
+        }
         match *step {
             Step::Crash(place, after) => self.crash(place, after),
             Step::Pause(place, time) => {

@@ -225,6 +225,7 @@ pub struct Oracle {
     open: BTreeMap<(ProcId, u32), BTreeSet<u64>>,
     inbound: BTreeMap<(ProcId, u32), Inbound>,
     links: BTreeMap<(ProcId, u32), Link>,
+    shaken: bool,
     delivered: u64,
     bytes: u64,
     ended: u64,
@@ -279,6 +280,11 @@ impl Oracle {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.steady = true;
         }
+    }
+
+    /// A process or the network as a whole met a fault: peers may be lost from now on.
+    pub fn shaken(&mut self) {
+        self.shaken = true;
     }
 
     /// A process is gone, with all that its library held.

@@ -26,10 +26,8 @@ impl Oracle {
         match *event {
             Event::Up { node } => self.link(process, node, Link::Up, &[Link::Idle, Link::Lost]),
             Event::Lost { node } => {
-                let steady = self
-                    .processes
-                    .get(process as usize)
-                    .is_some_and(|p| p.steady);
+                let sender = self.processes.get(process as usize);
+                let steady = !self.shaken && sender.is_some_and(|p| p.steady);
                 if steady {
                     let text = format!("process {process} lost node {node}, which answers");
                     return broken(Kind::Events, text);
