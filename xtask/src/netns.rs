@@ -150,9 +150,13 @@ impl Netns {
     /// # Errors
     /// `tc` is missing or refuses.
     pub fn limit_rate(&self, mbit: u32, queue_ms: u32) -> Result<()> {
+        self.limit_rate_of(INTERFACE, mbit, queue_ms)
+    }
+
+    fn limit_rate_of(&self, device: &str, mbit: u32, queue_ms: u32) -> Result<()> {
         let rate = format!("{mbit}mbit");
         let latency = format!("{queue_ms}ms");
-        let qdisc = ["tc", "qdisc", "replace", "dev", INTERFACE, "root", "tbf"];
+        let qdisc = ["tc", "qdisc", "replace", "dev", device, "root", "tbf"];
         // The burst: 2 ms of the rate, and never below two packets.
         let burst = (u64::from(mbit) * 1_000_000 / 8 / 500)
             .max(3_200)
@@ -166,7 +170,11 @@ impl Netns {
     /// # Errors
     /// `tc` is missing or prints what we cannot read.
     pub fn queue(&self) -> Result<Traffic> {
-        let text = self.run(&["tc", "-s", "-j", "qdisc", "show", "dev", INTERFACE])?;
+        self.queue_of(INTERFACE)
+    }
+
+    fn queue_of(&self, device: &str) -> Result<Traffic> {
+        let text = self.run(&["tc", "-s", "-j", "qdisc", "show", "dev", device])?;
         let parsed: serde_json::Value = serde_json::from_str(&text)?;
         let count = |name: &str| parsed[0][name].as_u64().context(format!("tc: no {name}"));
         Ok(Traffic {
@@ -243,6 +251,8 @@ pub struct Pair {
     pub a: Netns,
     /// The other.
     pub b: Netns,
+    /// What stands between them, if not a cable alone.
+    switch: Option<Netns>,
 }
 
 impl Pair {
@@ -254,6 +264,7 @@ impl Pair {
         let pair = Self {
             a: Netns::new()?,
             b: Netns::new()?,
+            switch: None,
         };
         let (a, b) = (pair.a.name(), pair.b.name());
         let link = ["link", "add", INTERFACE, "netns", a, "type", "veth"];
@@ -263,6 +274,38 @@ impl Pair {
         pair.a.knows(2)?;
         pair.b.knows(1)?;
         Ok(pair)
+    }
+
+    /// Two hosts with a switch between them whose ports send `mbit` Mbit/s from a queue of `queue_ms`.
+    /// The narrow place is no host's own device: there the kernel holds TCP back (small queues), but not
+    /// UDP, and no two flows would be judged alike.
+    ///
+    /// # Errors
+    /// As [`Netns::new`].
+    pub fn across_switch(mbit: u32, queue_ms: u32) -> Result<Self> {
+        let Cluster { mut hosts, switch } = Cluster::new(2)?;
+        for port in ["port1", "port2"] {
+            switch.limit_rate_of(port, mbit, queue_ms)?;
+        }
+        match (hosts.pop(), hosts.pop()) {
+            (Some(b), Some(a)) => Ok(Self {
+                a,
+                b,
+                switch: Some(switch),
+            }),
+            _ => Err(Failure::new("a cluster of two has two hosts")),
+        }
+    }
+
+    /// What the queue towards `b` has seen: the switch's, else `a`'s own.
+    ///
+    /// # Errors
+    /// `tc` prints what we cannot read.
+    pub fn queue_to_b(&self) -> Result<Traffic> {
+        match &self.switch {
+            Some(switch) => switch.queue_of("port2"),
+            None => self.a.queue(),
+        }
     }
 
     /// The IPv4 address of `a`.
@@ -371,7 +414,7 @@ impl Netns {
 pub struct Cluster {
     /// The hosts; host `i` has the address [`Cluster::addr`]`(i)`.
     pub hosts: Vec<Netns>,
-    _switch: Netns,
+    switch: Netns,
 }
 
 impl Cluster {
@@ -408,10 +451,7 @@ impl Cluster {
             host.address(number)?;
             hosts.push(host);
         }
-        Ok(Self {
-            hosts,
-            _switch: switch,
-        })
+        Ok(Self { hosts, switch })
     }
 
     /// The IPv4 address of the host at `index` of [`Cluster::hosts`].

@@ -198,11 +198,10 @@ fn mutants(_: &Ctx) -> Result<Figure> {
     Ok(Figure::new(score.percent() >= mutants::BOUND, text))
 }
 
-/// Two hosts with 100 Mbit/s between them; without offloads, so that queues hold packets.
+/// Two hosts with a switch of 100 Mbit/s between them; without offloads, so that queues hold packets.
 fn slow_pair() -> Result<Pair> {
-    let pair = Pair::new()?;
+    let pair = Pair::across_switch(LINK, QUEUE_MS)?;
     pair.offloads_off()?;
-    pair.limit_rate(LINK, QUEUE_MS)?;
     Ok(pair)
 }
 
@@ -211,7 +210,7 @@ fn alone(ctx: &Ctx) -> Result<Figure> {
     let out = ctx.scratch("flow");
     let _flow = Ends::between(ctx, &pair, PORT)?.start(Path::new("/dev/zero"), &out)?;
     let [rate] = tools::rates([&|| tools::length(&out)], SETTLED, JUDGED)?;
-    let loss = pair.a.queue()?.loss();
+    let loss = pair.queue_to_b()?.loss();
     let holds = rate >= 0.9 * f64::from(LINK) && loss < 0.01;
     Ok(Figure::new(
         holds,
