@@ -357,6 +357,7 @@ impl Shares {
         {
             return None;
         }
+        self.stop_waiting(grant);
         grant.begin_reclaim(now);
         Some(grant.generation())
     }
@@ -450,7 +451,8 @@ impl Shares {
         self.control_target().min(plenty.max(grant.booked.control))
     }
 
-    fn stop_waiting(&mut self, grant: &mut Grant) {
+    /// A grant waits no more: it was served, is being reclaimed, or its connection was replaced.
+    pub(crate) fn stop_waiting(&mut self, grant: &mut Grant) {
         if let Some(turn) = grant.waiting.take() {
             self.waiting.remove(&turn);
             self.waiting_bytes = self.waiting_bytes.saturating_sub(grant.charge());

@@ -237,15 +237,15 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(None);
         };
-        if let Some(accepted) = &peer.accepted {
-            if accepted.token == header.tag {
-                let bytes = accepted.bytes.clone();
-                self.shared.reply(arrival.from, bytes);
-                return Ok(());
-            }
-            if baked <= accepted.baked {
-                return Err(None);
-            }
+        if let Some(accepted) = &peer.accepted
+            && accepted.token == header.tag
+        {
+            let bytes = accepted.bytes.clone();
+            self.shared.reply(arrival.from, bytes);
+            return Ok(());
+        }
+        if peer.newest_baked.is_some_and(|newest| baked <= newest) {
+            return Err(None);
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(None);
@@ -258,7 +258,7 @@ impl Engine {
             }
             peer.end(now, EndReason::Restarted, &mut self.shared);
         }
-        if peer.farewells.len() >= crate::peer::MAX_FAREWELLS {
+        if peer.farewells.len() + 1 >= crate::peer::MAX_FAREWELLS {
             return Err(Some(RefusedCode::Full));
         }
         self.jar.redeemed();
@@ -303,9 +303,9 @@ impl Engine {
         let bytes = packet(shared, PacketType::Accept, first, header.tag, |b| {
             accept.put(b)
         });
+        peer.newest_baked = Some(baked);
         peer.accepted = Some(Accepted {
             token: header.tag,
-            baked,
             bytes: bytes.clone(),
         });
         shared.reply(arrival.from, bytes);

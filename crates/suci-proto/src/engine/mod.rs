@@ -313,7 +313,8 @@ impl Engine {
                 .get_mut(key)
                 .is_some_and(|p| p.serve(now, &mut self.shared));
             self.touch(key);
-            if !served {
+            // Who is still first took nothing: asking again would not end.
+            if !served || self.shared.shares.next_to_serve() == Some(key) {
                 break;
             }
         }
@@ -340,6 +341,7 @@ impl Engine {
                 self.train_peer = None;
                 return true;
             }
+            self.serve_large();
             let Some(key) = self.dirty.pop_front() else {
                 return false;
             };
@@ -419,7 +421,6 @@ impl Engine {
             let node = peer.node;
             peer.renew_memory(&mut self.shared);
             self.touch(key);
-            self.serve_large();
             if let Some(message) = message {
                 self.shared.counters.messages_received += 1;
                 return Some((node, message));

@@ -13,6 +13,10 @@ use crate::wire::Start;
 use bytes::Bytes;
 use core::ops::Range;
 
+/// Most separate ranges of one message, however long: several times what a full window of alternating losses leaves,
+/// and few enough that finding one's way among them stays cheap (F07).
+const MOST_SPANS: u64 = 8_192;
+
 /// Gaps that any message may have.
 const FREE_SPANS: u64 = 4;
 
@@ -200,7 +204,8 @@ impl Assembly {
         }
         self.got.insert(range);
         let spans = len64(self.got.span_count());
-        if spans > FREE_SPANS.saturating_add(self.reach / len64(MIN_PIECE)) {
+        let most = FREE_SPANS.saturating_add(self.reach / len64(MIN_PIECE));
+        if spans > most.min(MOST_SPANS) {
             return Err(Fault::Gaps);
         }
         Ok(())

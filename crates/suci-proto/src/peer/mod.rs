@@ -65,6 +65,9 @@ pub(crate) struct Peer {
     pub(crate) lingering: Option<Instant>,
     pub(crate) attempt: Option<Attempt>,
     pub(crate) accepted: Option<Accepted>,
+    /// When the cookie of the newest INIT accepted was made: older INITs are history, whatever became of the
+    /// session.
+    pub(crate) newest_baked: Option<Instant>,
     pub(crate) life: Life,
     pub(crate) history: History,
     pub(crate) farewells: VecDeque<Farewell>,
@@ -143,6 +146,7 @@ impl Peer {
             lingering: None,
             attempt: None,
             accepted: None,
+            newest_baked: None,
             life: Life::new(now),
             history: History::default(),
             farewells: VecDeque::new(),

@@ -46,8 +46,6 @@ struct Offer {
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) token: u64,
-    /// When its cookie was made: older INITs are history.
-    pub(crate) baked: Instant,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -385,6 +383,7 @@ impl Peer {
             if let Some(mut older) = old.previous.take() {
                 shared.shares.release(&mut older);
             }
+            shared.shares.stop_waiting(&mut old.grant);
             connection.previous = Some(old.grant);
         }
         self.lingering = None;

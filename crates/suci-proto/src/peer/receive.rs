@@ -205,7 +205,10 @@ impl Peer {
         if let Some(counts) = ack.ecn {
             connection.on_marks(now, counts.ce, &summary);
         }
-        if let Some(credit) = ack.credit {
+        // The session that a lingering connection's credit was for is over.
+        if let Some(credit) = ack.credit
+            && self.lingering.is_none()
+        {
             self.on_credit(now, &credit);
         }
         Ok(())
