@@ -1,5 +1,5 @@
-//! Who may know whom (DESIGN section 1), checked from what cargo knows, and the house limits on
-//! size that are best found before a review.
+//! Who may know whom (ARCHITECTURE.md section 1), checked from what cargo knows, and the house
+//! limits on size that are best found before a review.
 
 use std::collections::BTreeSet;
 use std::path::Path;
