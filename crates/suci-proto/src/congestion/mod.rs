@@ -1,7 +1,7 @@
 //! Congestion control: how much may be under way to one peer.
 //!
-//! A controller sees sizes, times and marks, never packets or peers. Which one a connection uses
-//! is a setting; a controller written by a user may only reduce what the built-in one allows.
+//! A controller sees sizes, times and marks, never packets or peers. Every connection uses
+//! [`Cubic`], made in `Connection::new`; another one implements [`Controller`] and is made there.
 
 mod cubic;
 mod hystart;
