@@ -146,14 +146,6 @@ impl Grant {
         self.charge
     }
 
-    /// Packets that the peer may send us now, acks among them. Who sends more data than so
-    /// many packets can acknowledge would force its peer beyond the reserve: hold it instead.
-    #[must_use]
-    pub const fn ack_room(&self) -> u64 {
-        let ahead = if self.live { self.ahead() } else { 0 };
-        ahead.saturating_add(self.control.target)
-    }
-
     /// Whether the peer has to ask (BLOCKED) before it may send data.
     #[must_use]
     pub const fn is_dormant(&self) -> bool {

@@ -307,29 +307,6 @@ impl Inbox {
         self.grant_waiting();
     }
 
-    /// Tries again to permit what waits: another session may have freed some of the budget that all share
-    /// ([`Pool::limit_large`]).
-    pub fn retry_large(&mut self) {
-        self.grant_waiting();
-    }
-
-    /// The session is over: only what the program can still take stays, and nothing is answered.
-    pub fn end(&mut self) {
-        let mut large = 0_u64;
-        for channel in &mut self.channels {
-            let freed = channel.drop_unready();
-            self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
-            large = large.saturating_add(freed.large);
-            channel.listed.answer = false;
-            channel.listed.update = false;
-        }
-        self.free_large(large);
-        self.waiting.clear();
-        self.answers.clear();
-        self.updates.clear();
-        self.incoming.clear();
-    }
-
     // ---- questions
 
     /// Absolute memory credit of the session, now. Only rises.
@@ -436,12 +413,12 @@ impl Inbox {
             .retain(|info| info.channel != channel || info.number != number);
     }
 
-    /// Permits what waits, as far as this session's budget and that of all sessions reach.
+    /// Permits what waits, as far as the session's budget reaches.
     fn grant_waiting(&mut self) {
         while let Some(&place) = self.waiting.front() {
             let total = self.large_wanted().unwrap_or(0);
             let large = self.accounts.large.saturating_add(total);
-            if large > self.large_budget || !self.accounts.pool.reserve_large(total) {
+            if large > self.large_budget {
                 return;
             }
             self.waiting.pop_front();
@@ -449,13 +426,6 @@ impl Inbox {
                 channel.grant(None, &mut self.accounts);
             }
             self.list_answer(place);
-        }
-    }
-
-    fn free_large(&mut self, bytes: u64) {
-        if bytes > 0 {
-            self.accounts.large = self.accounts.large.saturating_sub(bytes);
-            self.accounts.pool.release_large(bytes);
         }
     }
 
@@ -467,7 +437,7 @@ impl Inbox {
             .saturating_add(planted_consumption(freed.charge));
         self.move_session_limit();
         if freed.large > 0 {
-            self.free_large(freed.large);
+            self.accounts.large = self.accounts.large.saturating_sub(freed.large);
             self.grant_waiting();
         }
         self.list_due_update(place);
@@ -510,11 +480,5 @@ impl Inbox {
             channel.listed.update = true;
             self.updates.push_back(place);
         }
-    }
-}
-
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        self.free_large(self.accounts.large);
     }
 }

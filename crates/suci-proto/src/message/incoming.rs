@@ -381,19 +381,6 @@ impl Channel {
         self.window = window;
     }
 
-    /// Drops what the program cannot take any more: everything from the first gap on.
-    pub(super) fn drop_unready(&mut self) -> Freed {
-        let mut freed = Freed::default();
-        for slot in self.slots.drain(self.settled.min(self.slots.len())..) {
-            freed.charge = freed.charge.saturating_add(slot.charge());
-            if let Slot::Pieces(assembly) | Slot::Assembled(assembly) = slot {
-                freed.large = freed.large.saturating_add(assembly.budgeted());
-            }
-        }
-        self.request = None;
-        freed
-    }
-
     // ---- large messages
 
     /// Takes an RTS, whose `verdict` this is if it is new.

@@ -33,9 +33,6 @@ struct Shelves {
     free: BTreeMap<usize, Vec<Vec<u8>>>,
     kept: usize,
     max_kept: usize,
-    /// Bytes of large messages granted by all sessions.
-    large: u64,
-    max_large: u64,
 }
 
 impl Pool {
@@ -46,8 +43,6 @@ impl Pool {
             free: BTreeMap::new(),
             kept: 0,
             max_kept,
-            large: 0,
-            max_large: u64::MAX,
         };
         Self {
             shelves: Arc::new(Mutex::new(shelves)),
@@ -58,36 +53,6 @@ impl Pool {
     #[must_use]
     pub fn kept(&self) -> usize {
         self.lock().kept
-    }
-
-    /// Lets the large messages that all sessions together take into memory of ours have at most so many
-    /// bytes at once. Unlimited at first; what was granted stays.
-    pub fn limit_large(&self, bytes: u64) {
-        self.lock().max_large = bytes;
-    }
-
-    /// Bytes of large messages that all sessions hold or have granted.
-    #[must_use]
-    pub fn large_held(&self) -> u64 {
-        self.lock().large
-    }
-
-    /// Takes `bytes` of the budget of large messages, if it has them.
-    #[must_use]
-    pub(super) fn reserve_large(&self, bytes: u64) -> bool {
-        let mut shelves = self.lock();
-        let large = shelves.large.saturating_add(bytes);
-        let fits = large <= shelves.max_large;
-        if fits {
-            shelves.large = large;
-        }
-        fits
-    }
-
-    /// Gives `bytes` back to the budget of large messages.
-    pub(super) fn release_large(&self, bytes: u64) {
-        let mut shelves = self.lock();
-        shelves.large = shelves.large.saturating_sub(bytes);
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelves> {

@@ -295,19 +295,6 @@ fn a_return_proves_the_reserve_its_generation_began_with() {
 }
 
 #[test]
-fn acks_of_the_peer_have_limited_room() {
-    let (mut shares, mut grant) = one(8, 0);
-    assert_eq!(grant.ack_room(), 7 + grant.control());
-    shares.expire(&mut grant, at(2 * L));
-    assert_eq!(grant.ack_room(), grant.control());
-    shares.wake(&mut grant, at(2 * L));
-    assert_eq!(
-        (grant.ack_room(), grant.generation()),
-        (7 + grant.control(), 1)
-    );
-}
-
-#[test]
 fn f15_grants_near_the_end_of_the_numbers() {
     let first = u64::MAX - 20;
     let (mut shares, mut grant) = one(80, first);

@@ -291,37 +291,3 @@ fn f32_long_messages_use_memory_again() {
     assert_eq!(places.len(), 1);
     assert!(pool.kept() < 65_536);
 }
-
-#[test]
-fn the_end_keeps_what_can_still_be_taken() {
-    let mut inbox = Inbox::new(
-        InboxLimits {
-            max_message: 500,
-            ..inbox_limits()
-        },
-        Pool::new(0),
-    );
-    inbox.on_frag(&frag(0, 1, 0, b"a")).unwrap();
-    inbox.on_frag(&frag(1, 1, 0, b"b")).unwrap();
-    inbox.on_frag(&frag(2, 500, 0, b"part")).unwrap();
-    inbox.on_frag(&frag(3, 14, 0, b"behind the gap")).unwrap();
-    inbox
-        .on_rts(&Rts {
-            channel: C1,
-            ..rts(0, 400)
-        })
-        .unwrap();
-    inbox
-        .on_rts(&Rts {
-            channel: ChannelId(2),
-            ..rts(0, 4_000)
-        })
-        .unwrap();
-    inbox.repeat_limit(C0);
-    inbox.end();
-    assert!(!inbox.has_answers());
-    assert_eq!(inbox.poll_incoming(), None);
-    assert_eq!(inbox.memory_used(), 2 * 66);
-    assert_eq!(numbers(&mut inbox), [(0, 0), (0, 1)]);
-    assert_eq!((inbox.memory_used(), inbox.large_held()), (0, 0));
-}

@@ -274,36 +274,6 @@ fn another_budget_grants_what_waits_and_takes_nothing_back() {
 }
 
 #[test]
-fn f32_all_sessions_share_one_budget() {
-    let pool = Pool::new(0);
-    pool.limit_large(1_000);
-    let limits = InboxLimits {
-        max_message: 1_000,
-        max_large: 1_000,
-        ..inbox_limits()
-    };
-    let [mut first, mut second, mut third] = [(); 3].map(|()| Inbox::new(limits, pool.clone()));
-    for inbox in [&mut first, &mut second, &mut third] {
-        inbox.on_rts(&rts(0, 600)).unwrap();
-    }
-    assert_eq!(polled(&mut first), [cts(0)]);
-    second.retry_large();
-    assert!(polled(&mut second).is_empty());
-    assert_eq!((pool.large_held(), second.large_wanted()), (600, Some(600)));
-    first.on_frag(&frag(0, 600, 0, &[0; 600])).unwrap();
-    first.pop().unwrap();
-    assert_eq!(pool.large_held(), 0);
-    second.retry_large();
-    assert_eq!(polled(&mut second), [cts(0)]);
-    second.end();
-    assert_eq!(pool.large_held(), 0, "nothing of it can be taken any more");
-    third.retry_large();
-    assert_eq!(pool.large_held(), 600);
-    drop(third);
-    assert_eq!(pool.large_held(), 0);
-}
-
-#[test]
 fn f22_at_least_one_large_message_is_always_under_way() {
     // Both sides send their huge messages first, on many channels, with room for one each.
     let len = 150_000;
