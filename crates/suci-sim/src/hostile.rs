@@ -1,7 +1,7 @@
 //! Somebody who means harm: overhears packets, repeats them, damages them, invents others.
 //!
 //! In plain mode the 64-bit tag and the checksum keep accidents out, not attackers on the path
-//! (DESIGN.md section 9). So this one may repeat what it overheard and lie in hints, but forges
+//! (plain mode: ARCHITECTURE.md). So this one may repeat what it overheard and lie in hints, but forges
 //! packets of a connection only with a wrong tag. Scenario tests play the peer that knows the
 //! tag and breaks the protocol.
 

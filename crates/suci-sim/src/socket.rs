@@ -6,7 +6,7 @@ use suci_proto::time::{Duration, Instant};
 
 use crate::packet::Packet;
 
-/// A stop longer than this (L) excuses overrun: DESIGN.md promise 7.
+/// A stop longer than this (L) excuses overrun: promise 7 of ARCHITECTURE.md.
 pub const LONGEST_EXCUSED_STOP: Duration = Duration::from_secs(10);
 
 /// What the kernel charges a datagram with that many bytes of payload (measured true sizes).

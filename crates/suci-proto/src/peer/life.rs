@@ -1,4 +1,4 @@
-//! Whether a peer answers: silence, Lost, giving up (DESIGN: peer life).
+//! Whether a peer answers: silence, Lost, giving up.
 //!
 //! Silence counts only while something is outstanding or the peer is watched, and only while our own
 //! driver was there to hear: the engine shifts the marks by any time that passed undrained.

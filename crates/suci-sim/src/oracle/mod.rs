@@ -5,7 +5,7 @@
 //! saw going out of one process and into another ([`crate::tap`]). A session is what lies
 //! between two `Ended` events of one process about one node.
 //!
-//! Promises (DESIGN.md section 5) and where they are checked: 1 in `receiver`, 2 in `finish`,
+//! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`,
 //! 3 and 4 in `sender`, 5 in `receiver` (nothing arrives twice, whoever receives it). Promises
 //! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
