@@ -22,7 +22,7 @@ use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
 use crate::limits;
 use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
-use crate::recovery::{SentFrame, Sink};
+use crate::recovery::{Recovery, SentFrame, Sink};
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, NodeId};
 use crate::wire::close_code;
@@ -92,6 +92,20 @@ struct Fate<'a> {
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
     close_acked: bool,
+}
+
+impl Connection {
+    /// What became of packets, and whom in this connection and in `session` it concerns.
+    fn fates<'a>(&'a mut self, session: &'a mut Session) -> (&'a mut Recovery, Fate<'a>) {
+        let fate = Fate {
+            session,
+            pending: &mut self.pending,
+            received: &mut self.received,
+            credit: &mut self.credit,
+            close_acked: false,
+        };
+        (&mut self.recovery, fate)
+    }
 }
 
 impl Sink for Fate<'_> {
@@ -318,21 +332,8 @@ impl Peer {
 
     /// Everything in flight on `connection` goes back to the session's queues.
     fn requeue(&mut self, connection: &mut Connection) {
-        let Connection {
-            recovery,
-            pending,
-            received,
-            credit,
-            ..
-        } = connection;
-        let session = &mut self.session;
-        recovery.drop_all(&mut Fate {
-            session,
-            pending,
-            received,
-            credit,
-            close_acked: false,
-        });
+        let (recovery, mut fate) = connection.fates(&mut self.session);
+        recovery.drop_all(&mut fate);
     }
 
     /// Whether messages have a connection to travel on.
@@ -368,21 +369,7 @@ impl Peer {
         connection.mtu.on_too_big(now, size);
         connection.mtu_changed();
         let largest = connection.mtu.current();
-        let Connection {
-            recovery,
-            pending,
-            received,
-            credit,
-            ..
-        } = connection;
-        let session = &mut self.session;
-        let mut fate = Fate {
-            session,
-            pending,
-            received,
-            credit,
-            close_acked: false,
-        };
+        let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_larger_than(largest, &mut fate);
     }
 

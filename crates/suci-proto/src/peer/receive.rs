@@ -1,6 +1,6 @@
 //! A packet of an established connection: its frames, one by one.
 
-use super::{Closing, Connection, Fate, Peer};
+use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::engine::Shared;
@@ -178,28 +178,9 @@ impl Peer {
             return Ok(());
         };
         let in_flight = connection.recovery.in_flight();
-        let Connection {
-            recovery,
-            pending,
-            received,
-            credit,
-            params,
-            ..
-        } = connection;
-        let mut fate = Fate {
-            session: &mut self.session,
-            pending,
-            received,
-            credit,
-            close_acked: false,
-        };
-        let summary = recovery.on_ack(
-            now,
-            ack.ranges(),
-            ack.delay,
-            params.max_ack_delay,
-            &mut fate,
-        )?;
+        let max_ack_delay = connection.params.max_ack_delay;
+        let (recovery, mut fate) = connection.fates(&mut self.session);
+        let summary = recovery.on_ack(now, ack.ranges(), ack.delay, max_ack_delay, &mut fate)?;
         effects.close_acked |= fate.close_acked;
         connection.on_ack_summary(now, in_flight, &summary, shared);
         if let Some(counts) = ack.ecn {

@@ -1,7 +1,7 @@
 //! A peer's deadlines: what happens when time passes.
 
 use super::life::Verdict;
-use super::{Closing, Connection, Fate, Peer};
+use super::{Closing, Connection, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
@@ -106,22 +106,9 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let Connection {
-            recovery,
-            pending,
-            received,
-            credit,
-            params,
-            ..
-        } = connection;
-        let mut fate = Fate {
-            session: &mut self.session,
-            pending,
-            received,
-            credit,
-            close_acked: false,
-        };
-        match recovery.on_timeout(now, params.max_ack_delay, &mut fate) {
+        let max_ack_delay = connection.params.max_ack_delay;
+        let (recovery, mut fate) = connection.fates(&mut self.session);
+        match recovery.on_timeout(now, max_ack_delay, &mut fate) {
             TimerAction::None => {}
             TimerAction::LossesDeclared(lost) => connection.on_losses(now, &lost, shared),
             TimerAction::Probe { count } => {
