@@ -240,5 +240,6 @@ fuzz_target!(|data: &[u8]| {
     }
     while let Some(message) = inbox.pop() {
         model.check(&message);
+        assert!(inbox.memory_used() <= WINDOW + LARGE, "promise 6");
     }
 });
