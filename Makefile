@@ -79,10 +79,10 @@ test: setup ## Everything that a change must pass (under 15 minutes on 2 cores)
 	@echo "== test: every step of cargo xtask ci"
 	$(XTASK) ci
 
-sim: setup-rust ## The simulator over SEEDS (default 0..10000), then the ten planted faults
+sim: setup-rust ## The simulator over SEEDS (default 0..10000), then the planted faults
 	@echo "== sim: simulated clusters, seeds $(SEEDS)"
 	$(CARGO) run --release --locked -p suci-sim -- --seeds $(SEEDS)
-	@echo "== sim: ten planted faults must be found"
+	@echo "== sim: planted faults must be found"
 	$(XTASK) planted
 
 fuzz: setup-rust setup-host ## Each fuzz target for FUZZ_SECONDS (default 60)

@@ -31,7 +31,7 @@ enum Chore {
         #[arg(long)]
         write: bool,
     },
-    /// The ten planted faults must be found by the simulator
+    /// The planted faults must be found by the simulator
     Planted,
     /// Run the fuzz targets
     Fuzz {

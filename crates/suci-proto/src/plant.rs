@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The faults that can be planted.
-pub const NAMES: [&str; 10] = [
+/// The faults that can be planted. `suci-sim --list-plants` prints them, and `cargo xtask planted` looks for each.
+pub const NAMES: &[&str] = &[
     "dedup-off",
     "ack-off-by-one",
     "credit-not-moved-after-loss",

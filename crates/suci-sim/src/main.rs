@@ -32,6 +32,9 @@ struct Args {
     /// Plant a fault in every engine (builds with --cfg suci_plant only)
     #[arg(long, value_name = "NAME")]
     plant: Option<String>,
+    /// Print the names that --plant takes, one per line (none in ordinary builds)
+    #[arg(long)]
+    list_plants: bool,
     /// Succeed as soon as one seed fails, fail if none does
     #[arg(long)]
     expect_failure: bool,
@@ -59,6 +62,10 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.list_plants {
+        plants().iter().for_each(|name| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
     if let Some(name) = &args.plant
         && let Err(text) = plant(name)
     {
@@ -137,8 +144,13 @@ fn plant(name: &str) -> Result<(), String> {
     }
     Err(format!(
         "no fault {name:?} to plant; there are {}",
-        suci_proto::plant::NAMES.join(", ")
+        plants().join(", ")
     ))
+}
+
+#[cfg(suci_plant)]
+fn plants() -> &'static [&'static str] {
+    suci_proto::plant::NAMES
 }
 
 #[cfg(not(suci_plant))]
@@ -146,4 +158,9 @@ fn plant(name: &str) -> Result<(), String> {
     Err(format!(
         "--plant {name} needs a build with planted faults: RUSTFLAGS=\"--cfg suci_plant\" cargo build -p suci-sim"
     ))
+}
+
+#[cfg(not(suci_plant))]
+fn plants() -> &'static [&'static str] {
+    &[]
 }

@@ -155,6 +155,12 @@ pub(super) fn mbit(bytes: u64) -> f64 {
     bytes as f64 * 8.0 / 1e6
 }
 
+/// The middle one of some figures (the upper of two); NaN, which no bound holds for, if there are none.
+pub(super) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Jain's fairness index of some rates: 1 when all are equal, 1/n when one has everything.
 #[expect(clippy::cast_precision_loss, reason = "a handful of flows")]
 pub(super) fn jain(rates: &[f64]) -> f64 {
@@ -191,6 +197,12 @@ mod tests {
         assert_eq!(number_of(line, "faults"), Some(77));
         assert_eq!(number_of("messages=1_204", "messages"), Some(1204));
         assert_eq!(number_of(line, "bytes"), None);
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert!((median(vec![9.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!(median(Vec::new()).is_nan());
     }
 
     #[test]
