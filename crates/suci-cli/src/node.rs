@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use suci::{
     AddressBook, Config, EndReason, Event, Node, NodeBuilder, NodeId, RefusedReason, SharedNode,
+    Warning,
 };
 
 use crate::args::NodeArgs;
@@ -82,6 +83,13 @@ pub(crate) fn watch(config: &mut Config, give_up_after: Duration) {
         .max(SHORTEST_SILENCE);
     config.give_up_after = give_up_after.max(config.silence_timeout);
     config.watch = true;
+}
+
+/// Says what about the system keeps a node from working well.
+pub(crate) fn warn(command: &str, warning: Option<Warning>) {
+    if let Some(warning) = warning {
+        eprintln!("suci {command}: {warning}");
+    }
 }
 
 /// Whatever has happened so far.

@@ -1,6 +1,7 @@
 //! From settings to a node.
 
 use crate::book::AddressBook;
+use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::driver::{Driver, no_descriptor};
 use crate::env;
@@ -257,6 +258,7 @@ impl NodeBuilder {
             self.check_plain(address)?;
             engine.add_peer(clock.now(), node, address)?;
         }
+        let budget = Budget::new(&self.udp, &*backend, &engine);
         let driver = Driver::new(engine, backend, socket, clock);
         let Self {
             wait,
@@ -267,6 +269,7 @@ impl NodeBuilder {
             id,
             local,
             driver,
+            budget,
             birth,
             config,
             wait,
@@ -335,6 +338,7 @@ pub(crate) struct Opened {
     pub(crate) id: NodeId,
     pub(crate) local: SocketAddr,
     pub(crate) driver: Driver,
+    pub(crate) budget: Budget,
     pub(crate) birth: Birth,
     pub(crate) config: Config,
     pub(crate) wait: Wait,

@@ -38,6 +38,7 @@
 
 mod batch;
 mod book;
+mod budget;
 mod builder;
 mod cell;
 mod clock;
@@ -56,6 +57,7 @@ mod wait;
 
 pub use batch::Batch;
 pub use book::AddressBook;
+pub use budget::Warning;
 pub use builder::NodeBuilder;
 pub use bytes::Bytes;
 pub use error::{BookError, Error};

@@ -1,6 +1,7 @@
 //! A node that works when its program calls it.
 
 use crate::batch::Batch;
+use crate::budget::Budget;
 use crate::builder::{NodeBuilder, Opened, check_plain};
 use crate::clock::Deadline;
 use crate::core::{Core, Turn};
@@ -39,6 +40,7 @@ pub struct Node {
     helper: Option<JoinHandle<()>>,
     id: NodeId,
     local: SocketAddr,
+    pub(crate) budget: Budget,
     wait: Wait,
     plain_on_network: bool,
     closed: bool,
@@ -75,6 +77,7 @@ impl Node {
             id,
             local,
             driver,
+            budget,
             birth,
             config,
             wait,
@@ -90,6 +93,7 @@ impl Node {
             helper,
             id,
             local,
+            budget,
             wait,
             plain_on_network,
             closed: false,

@@ -296,3 +296,19 @@ fn abandoning_a_peer_tells_what_became_of_its_messages() {
         (3, suci::Outcome::NotDelivered)
     );
 }
+
+#[test]
+fn the_peer_limit_follows_the_receive_buffer() {
+    let open = |bytes| {
+        builder(0)
+            .udp(|udp| udp.recv_buffer = bytes)
+            .open()
+            .unwrap()
+    };
+    let small = open(100_000);
+    // The kernel doubles what is asked for; 6,656 bytes make a peer.
+    assert_eq!(small.peer_limit(), 30);
+    assert_eq!(small.warning(), None, "it was asked for");
+    let shared = builder(1).udp(|udp| udp.recv_buffer = 100_000);
+    assert_eq!(shared.open_threads(1).unwrap().peer_limit(), 30);
+}

@@ -21,6 +21,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     let node = node::listener(&args.node, CAT, address)
         .config(|config| node::watch(config, args.give_up_after))
         .open_threads(1)?;
+    node::warn("cat", node.warning());
     let mut receiver = Receiver {
         node,
         from: None,

@@ -33,6 +33,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     let node = node::caller(&args.node, address)?
         .config(|config| node::watch(config, args.give_up_after))
         .open_threads(1)?;
+    node::warn("cat", node.warning());
     node.add_peer(CAT, address)?;
     let sender = Sender { node, address };
     sender.connect(args.connect_timeout)?;

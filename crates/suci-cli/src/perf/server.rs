@@ -92,6 +92,7 @@ impl Session {
             .accept(Accept::Anyone)
             .wait(suci_wire::wait(wait))
             .open()?;
+        node::warn("perf", node.warning());
         let (udp, tcp) = (
             node.local_addr(),
             listener.local_addr().context("the listening socket")?,

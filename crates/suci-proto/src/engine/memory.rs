@@ -3,11 +3,13 @@
 //! Half of it is for *windows*: what a session's peer may have sent and the program not yet taken. What was promised
 //! cannot be taken back from a peer that is idle. So the n-th session is given pool / 16n at first: the
 //! sum stays below three quarters of the pool for thousands of sessions (harmonic series). From the last
-//! quarter those that read grow towards an even share. The other half is for *large* messages, which ask first: it is given to
-//! whoever asked first, message by message.
+//! quarter those that read grow towards an even share. The other half is for *large* messages, which ask first: it is given
+//! message by message, strictly in the order in which sessions asked. Whoever comes later waits even if it would fit,
+//! else many middling messages could keep a very large one waiting for ever. The first always fits once the
+//! program took what came before, since what is longer than the whole half is never taken into memory of ours.
 
 use crate::message::MIN_WINDOW;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// Largest window of one session, in bytes.
 const LARGEST: u64 = 8 << 20;
@@ -17,7 +19,7 @@ const PARTS: u64 = 16;
 const GROWTH: u64 = 4;
 
 /// What one session is promised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promise {
     /// Bytes ahead of the program, 0 before the handshake.
     pub(crate) window: u64,
@@ -25,6 +27,15 @@ pub(crate) struct Promise {
     grown: u64,
     /// Bytes of large messages.
     pub(crate) large: u64,
+    /// Its turn among those whose large messages wait for memory.
+    turn: Option<u64>,
+}
+
+impl Promise {
+    /// Whether its session waits for memory for a large message.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.turn.is_some()
+    }
 }
 
 /// How much is promised to whom, in sum.
@@ -36,9 +47,10 @@ pub(crate) struct MemoryShares {
     grown: u64,
     sessions: u64,
     large: u64,
-    /// Peers whose large messages wait for memory.
-    waiting: VecDeque<usize>,
-    /// Memory for large messages was given back since the waiting were looked at.
+    /// Peers whose large messages wait for memory, by turn; one turn for each session.
+    waiting: BTreeMap<u64, usize>,
+    next_turn: u64,
+    /// The first of them may be served now and was not looked at yet.
     freed: bool,
 }
 
@@ -51,7 +63,8 @@ impl MemoryShares {
             grown: 0,
             sessions: 0,
             large: 0,
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            next_turn: 0,
             freed: false,
         }
     }
@@ -89,7 +102,8 @@ impl MemoryShares {
     }
 
     /// A session ended and its messages were taken: what it was promised is free.
-    pub(crate) fn release(&mut self, promise: Promise) {
+    pub(crate) fn release(&mut self, mut promise: Promise) {
+        self.leave(&mut promise);
         if promise.window > 0 {
             self.sessions = self.sessions.saturating_sub(1);
         }
@@ -99,8 +113,8 @@ impl MemoryShares {
         self.freed |= promise.large > 0;
     }
 
-    /// Settles what a session is promised for large messages, if it holds `held` and asks for `wanted` more; `peer`
-    /// is looked at again when some is free.
+    /// Settles what a session is promised for large messages, if it holds `held` and asks for `wanted` more. If that has
+    /// to wait, `peer` is named by [`next_waiting`](Self::next_waiting) when its turn has come.
     pub(crate) fn large(
         &mut self,
         promise: &mut Promise,
@@ -110,11 +124,18 @@ impl MemoryShares {
     ) {
         let others = self.large.saturating_sub(promise.large);
         let mut budget = held;
-        if let Some(wanted) = wanted {
-            if others.saturating_add(held).saturating_add(wanted) <= self.pool {
-                budget = held.saturating_add(wanted);
-            } else if !self.waiting.contains(&peer) {
-                self.waiting.push_back(peer);
+        match wanted {
+            None => self.leave(promise),
+            Some(wanted) => {
+                let all = others.saturating_add(held).saturating_add(wanted);
+                if self.is_next(promise) && all <= self.pool {
+                    self.leave(promise);
+                    budget = held.saturating_add(wanted);
+                } else if promise.turn.is_none() {
+                    promise.turn = Some(self.next_turn);
+                    self.waiting.insert(self.next_turn, peer);
+                    self.next_turn = self.next_turn.saturating_add(1);
+                }
             }
         }
         self.freed |= budget < promise.large;
@@ -122,14 +143,28 @@ impl MemoryShares {
         promise.large = budget;
     }
 
-    /// A peer to be looked at because memory for large messages was given back.
-    pub(crate) fn next_waiting(&mut self) -> Option<usize> {
-        if !self.freed {
-            return None;
+    /// A session waits no more for large messages: it was served, has nothing to ask for, or ended.
+    pub(crate) fn leave(&mut self, promise: &mut Promise) {
+        if let Some(turn) = promise.turn.take() {
+            self.waiting.remove(&turn);
+            // Another is the first now.
+            self.freed = true;
         }
-        let next = self.waiting.pop_front();
-        self.freed = next.is_some();
-        next
+    }
+
+    /// Whether nobody waits before this session.
+    fn is_next(&self, promise: &Promise) -> bool {
+        match self.waiting.first_key_value() {
+            None => true,
+            Some((first, _)) => promise.turn == Some(*first),
+        }
+    }
+
+    /// The peer that waited longest, if there may be memory for it now: to be looked at.
+    pub(crate) fn next_waiting(&mut self) -> Option<usize> {
+        let freed = core::mem::take(&mut self.freed);
+        let (_, peer) = self.waiting.first_key_value()?;
+        freed.then_some(*peer)
     }
 
     /// Whether no more was promised than there is.
@@ -187,6 +222,57 @@ mod tests {
         assert_eq!(shares.next_waiting(), Some(2), "the program took the first");
         shares.large(&mut two, 0, Some(8), 2);
         assert_eq!(two.large, 8);
+        assert!(shares.is_sound() && shares.waiting.is_empty());
+    }
+
+    /// A very large message asked first; middling ones that would fit come without end.
+    #[test]
+    fn f32_who_asked_first_is_served_first_though_later_ones_would_fit() {
+        let mut shares = MemoryShares::new(20);
+        let mut huge = Promise::default();
+        let mut middling = [(); 4].map(|()| Promise::default());
+        shares.large(&mut middling[0], 0, Some(3), 0);
+        shares.large(&mut huge, 0, Some(10), 9);
+        for (peer, promise) in middling.iter_mut().enumerate().skip(1) {
+            shares.large(promise, 0, Some(3), peer);
+            assert_eq!(promise.large, 0, "peer {peer} came later");
+        }
+        // The first one's program takes its message; its next one has to queue like everybody's.
+        shares.large(&mut middling[0], 0, Some(3), 0);
+        assert_eq!(shares.next_waiting(), Some(9));
+        assert_eq!(shares.next_waiting(), None, "told once");
+        shares.large(&mut huge, 0, Some(10), 9);
+        assert_eq!(huge.large, 10);
+        shares.large(&mut huge, 0, None, 9);
+        for peer in [1, 2, 3] {
+            assert_eq!(shares.next_waiting(), Some(peer), "in their order");
+            shares.large(&mut middling[peer], 0, Some(3), peer);
+            assert_eq!(middling[peer].large, 3);
+        }
+        assert_eq!(shares.next_waiting(), Some(0));
+        shares.large(&mut middling[0], 0, Some(3), 0);
+        assert_eq!(middling[0].large, 0, "nothing is left");
         assert!(shares.is_sound());
+    }
+
+    #[test]
+    fn f32_who_ends_or_wants_nothing_more_holds_nobody_up() {
+        let mut shares = MemoryShares::new(20);
+        let mut promises = [(); 4].map(|()| Promise::default());
+        shares.large(&mut promises[0], 0, Some(6), 0);
+        for (peer, wanted) in [(1, 10), (2, 7), (3, 2)] {
+            shares.large(&mut promises[peer], 0, Some(wanted), peer);
+            assert!(promises[peer].is_waiting());
+        }
+        // The first in the queue ends, the second is refused by the program: the third has its turn.
+        shares.release(core::mem::take(&mut promises[1]));
+        assert_eq!(shares.next_waiting(), Some(2));
+        shares.large(&mut promises[2], 0, None, 2);
+        assert_eq!(shares.next_waiting(), Some(3));
+        shares.large(&mut promises[3], 0, Some(2), 3);
+        assert_eq!(promises[3].large, 2);
+        promises.into_iter().for_each(|p| shares.release(p));
+        assert_eq!((shares.large, shares.waiting.len()), (0, 0));
+        assert_eq!(shares.next_waiting(), None);
     }
 }

@@ -454,6 +454,12 @@ impl Engine {
         self.touch(key);
     }
 
+    /// How many peers the socket's receive buffer serves.
+    #[must_use]
+    pub fn peer_limit(&self) -> u64 {
+        self.shared.shares.peer_limit()
+    }
+
     /// What was counted since the engine began.
     #[must_use]
     pub fn counters(&self) -> &Counters {

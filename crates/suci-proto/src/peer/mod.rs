@@ -246,7 +246,8 @@ impl Peer {
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
             let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
-            let promise = old.promise;
+            let mut promise = old.promise;
+            shared.memory.leave(&mut promise);
             let before = core::mem::take(&mut self.untold);
             self.farewells.push_back(Farewell {
                 before,
@@ -291,8 +292,10 @@ impl Peer {
             if !first.messages.is_empty() {
                 return;
             }
-            if let Some(farewell) = self.farewells.pop_front() {
-                shared.memory.release(farewell.promise);
+            if let Some(mut farewell) = self.farewells.pop_front() {
+                shared
+                    .memory
+                    .release(core::mem::take(&mut farewell.promise));
                 shared.events.push_back(farewell.into_event(self.node));
             }
         }
@@ -390,7 +393,8 @@ impl Peer {
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
         let wanted = inbox.large_wanted();
-        if wanted.is_none() && held == self.session.promise.large {
+        let promise = &self.session.promise;
+        if wanted.is_none() && held == promise.large && !promise.is_waiting() {
             return;
         }
         shared

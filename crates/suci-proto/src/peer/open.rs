@@ -156,10 +156,9 @@ impl Peer {
     }
 
     fn furnish_with(&mut self, promise: Promise) {
+        let window = promise.window;
         self.session.promise = promise;
-        self.session
-            .inbox
-            .set_windows(promise.window / 2, promise.window);
+        self.session.inbox.set_windows(window / 2, window);
     }
 
     /// An index and tag for packets to us.
@@ -250,8 +249,8 @@ impl Peer {
         let local = self.new_end(shared);
         let epoch = self.epoch_for(cookie.incarnation);
         let mut params = self.params(shared);
-        if let Some(Promise { window, .. }) = promise {
-            beginning.memory_told = window;
+        if let Some(Promise { window, .. }) = &promise {
+            beginning.memory_told = *window;
             params.channel_memory = window / 2;
         }
         let grant = self.first_grant(&mut beginning);

@@ -4,6 +4,7 @@ use super::doze::Doze;
 use super::gate::Gate;
 use super::ring::Ring;
 use super::sleepers::Sleepers;
+use crate::budget::Budget;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
@@ -61,6 +62,7 @@ pub(super) struct Life {
 pub(super) struct Inner {
     pub(super) id: NodeId,
     pub(super) local: SocketAddr,
+    pub(super) budget: Budget,
     pub(super) plain_on_network: bool,
     birth: Birth,
     abandoned: AtomicBool,
@@ -98,6 +100,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Origin {
     pub(super) id: NodeId,
     pub(super) local: SocketAddr,
+    pub(super) budget: Budget,
     pub(super) plain_on_network: bool,
     pub(super) birth: Birth,
     pub(super) socket: RawFd,
@@ -109,6 +112,7 @@ impl Inner {
         let Origin {
             id,
             local,
+            budget,
             plain_on_network,
             birth,
             socket,
@@ -117,6 +121,7 @@ impl Inner {
         Ok(Self {
             id,
             local,
+            budget,
             plain_on_network,
             birth,
             abandoned: AtomicBool::new(false),

@@ -22,6 +22,7 @@ mod sleepers;
 mod thread;
 mod verbs;
 
+use crate::budget::Warning;
 use crate::builder::{Opened, check_plain};
 use crate::clock::Deadline;
 use crate::driver::Driver;
@@ -70,6 +71,7 @@ impl SharedNode {
             id,
             local,
             driver,
+            budget,
             birth,
             config,
             wait,
@@ -80,6 +82,7 @@ impl SharedNode {
         let origin = Origin {
             id,
             local,
+            budget,
             plain_on_network,
             birth,
             socket,
@@ -170,6 +173,18 @@ impl SharedNode {
         let mut peers = self.ask(|driver| driver.engine.peers().collect::<Vec<_>>())?;
         peers.sort_unstable();
         Ok(peers)
+    }
+
+    /// How many peers the socket's receive buffer serves (1,260 with 8 MiB).
+    #[must_use]
+    pub fn peer_limit(&self) -> u64 {
+        self.inner.budget.peer_limit
+    }
+
+    /// What about the system keeps the node from working well, and what mends it.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        self.inner.budget.warning()
     }
 
     /// What was counted since the node was opened; blocks for a turn of the thread.
