@@ -2,6 +2,7 @@
 
 use crate::time::Duration;
 use crate::types::NodeId;
+use crate::waits::{WaitReason, Waits};
 use std::net::SocketAddr;
 
 /// What one engine counted since it began.
@@ -70,6 +71,8 @@ pub struct PeerStats {
     pub rtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,
+    /// Mean deviation of the round-trip time from the smoothed one.
+    pub rtt_variance: Duration,
     /// Congestion window in bytes.
     pub congestion_window: u64,
     /// Bytes in flight.
@@ -82,12 +85,45 @@ pub struct PeerStats {
     pub queued_messages: u64,
     /// Bytes of them.
     pub queued_bytes: u64,
-    /// Packets sent on this peer's connections.
+    /// What went there and came from there since the peer is known.
+    pub traffic: Traffic,
+    /// Why messages waited since then.
+    pub waits: Waits,
+    /// What they wait for now.
+    pub waiting: Option<WaitReason>,
+}
+
+/// What went to one peer and came from it, over all its sessions and connections. Only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets sent, handshakes apart but what rides on them included.
     pub packets_sent: u64,
-    /// Packets received from it.
+    /// UDP payload of them in bytes.
+    pub bytes_sent: u64,
+    /// Packets received, duplicates and handshakes apart but what rides on them included.
     pub packets_received: u64,
+    /// UDP payload of them in bytes.
+    pub bytes_received: u64,
+    /// Messages accepted from the program.
+    pub messages_sent: u64,
+    /// Their payload in bytes.
+    pub message_bytes_sent: u64,
+    /// Messages handed to the program.
+    pub messages_received: u64,
+    /// Their payload in bytes.
+    pub message_bytes_received: u64,
+    /// Payload sent again in bytes, because it was lost or its connection was.
+    pub bytes_resent: u64,
+    /// Packets that carried an acknowledgement.
+    pub acks_sent: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
+    /// Packets declared lost that arrived after all.
+    pub spurious_losses: u64,
+    /// Probes because nothing was heard for a probe timeout.
+    pub probes: u64,
+    /// Packets dropped because they had come before, or were too old to tell.
+    pub duplicates: u64,
 }
 
 /// Whether a peer answers.

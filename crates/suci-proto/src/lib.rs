@@ -37,12 +37,14 @@ pub mod time;
 pub mod timer;
 mod transmit;
 pub mod types;
+mod waits;
 pub mod wire;
 
 pub use arrival::Arrival;
 pub use config::{Accept, Config, ConfigError};
-pub use counters::{Counters, Link, PeerStats};
+pub use counters::{Counters, Link, PeerStats, Traffic};
 pub use engine::{Engine, Identity, IncomingError, PeerError, SendError};
 pub use event::{EndReason, Event, MessageOutcome, RefusedReason};
 pub use message::{Message, Outcome, Outgoing};
 pub use transmit::{Transmit, TransmitResult};
+pub use waits::{Wait, WaitClock, WaitReason, Waits};

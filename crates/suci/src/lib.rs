@@ -70,6 +70,6 @@ pub use suci_net::udp::UdpOptions;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 pub use suci_proto::{
     Accept, Config, ConfigError, Counters, EndReason, Event, IncomingError, Link, MessageOutcome,
-    Outcome, PeerError, PeerStats, RefusedReason,
+    Outcome, PeerError, PeerStats, RefusedReason, Traffic, WaitReason, Waits,
 };
 pub use wait::Wait;

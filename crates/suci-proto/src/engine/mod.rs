@@ -32,6 +32,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
 use crate::types::{Ecn, NodeId};
+use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
 use memory::MemoryShares;
 use rand_chacha::ChaCha8Rng;
@@ -366,7 +367,14 @@ impl Engine {
         let peer = self.train_peer;
         match result {
             TransmitResult::Sent(segments) => self.sent(segments),
-            TransmitResult::Again => self.shared.counters.socket_full += 1,
+            TransmitResult::Again => {
+                self.shared.counters.socket_full += 1;
+                if let Some(peer) = peer.and_then(|key| self.peers.get_mut(key))
+                    && !peer.session.outbox.is_empty()
+                {
+                    peer.waits.note(now, Some(WaitReason::Socket));
+                }
+            }
             TransmitResult::NoGso => {}
             TransmitResult::TooBig => {
                 self.shared.counters.too_big += 1;
@@ -418,6 +426,11 @@ impl Engine {
             };
             peer.readable = false;
             let message = peer.next_message(&mut self.shared);
+            if let Some(message) = &message {
+                let traffic = peer.traffic_mut();
+                traffic.messages_received += 1;
+                traffic.message_bytes_received += message.payload.len() as u64;
+            }
             let node = peer.node;
             peer.renew_memory(&mut self.shared);
             self.touch(key);
@@ -466,11 +479,16 @@ impl Engine {
         &self.shared.counters
     }
 
-    /// What is known of one peer now.
+    /// What is known of one peer, as of the last turn.
     #[must_use]
     pub fn peer_stats(&self, node: NodeId) -> Option<PeerStats> {
         let peer = self.peers.get(self.peer_key(node)?)?;
         Some(peer.stats(self.last_run))
+    }
+
+    /// What is known of all peers now, in an order that stays as long as they do.
+    pub fn all_stats(&self) -> impl Iterator<Item = PeerStats> + '_ {
+        self.peers.iter().map(|(_, peer)| peer.stats(self.last_run))
     }
 
     /// All peers known, in no particular order.

@@ -160,6 +160,9 @@ impl Engine {
             peer.open(now, token);
         }
         self.shared.counters.messages_sent += 1;
+        let traffic = peer.traffic_mut();
+        traffic.messages_sent += 1;
+        traffic.message_bytes_sent += length;
         self.touch(key);
         Ok(number)
     }

@@ -8,6 +8,7 @@ use super::{Completion, Outgoing, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::waits::WaitReason;
 use crate::wire::{FragHead, Rts};
 use bytes::Bytes;
 use core::ops::Range;
@@ -53,6 +54,8 @@ pub enum Piece<'a> {
         range: Range<usize>,
         /// It fits only as the packet's last frame, without a length.
         last: bool,
+        /// These bytes were sent before.
+        resent: bool,
         /// What the packet has to remember.
         sent: SentFrame,
     },
@@ -63,6 +66,21 @@ pub enum Piece<'a> {
         /// What the packet has to remember.
         sent: SentFrame,
     },
+}
+
+impl Piece<'_> {
+    /// Bytes of payload that were sent before.
+    #[must_use]
+    pub fn resent(&self) -> u64 {
+        match self {
+            Self::Data {
+                range,
+                resent: true,
+                ..
+            } => len64(range.len()),
+            _ => 0,
+        }
+    }
 }
 
 /// The sending half of a session.
@@ -79,6 +97,9 @@ pub struct Outbox {
     turn_left: usize,
     /// Channels parked for want of session credit.
     session_parked: Vec<usize>,
+    /// How many are parked for want of their own credit, and how many for an answer.
+    channel_parked: usize,
+    answer_parked: usize,
     /// Channels parked for want of their own credit, to be reported.
     to_report: VecDeque<usize>,
     /// Where every channel's limit starts.
@@ -104,6 +125,8 @@ impl Outbox {
             ring: VecDeque::new(),
             turn_left: TURN,
             session_parked: Vec::new(),
+            channel_parked: 0,
+            answer_parked: 0,
             to_report: VecDeque::new(),
             channel_limit: limits.ride,
             window: None,
@@ -156,6 +179,7 @@ impl Outbox {
             }
         }
         self.session_parked.clear();
+        (self.channel_parked, self.answer_parked) = (0, 0);
         self.queued_bytes = 0;
         self.queued_messages = 0;
         outcomes
@@ -383,6 +407,19 @@ impl Outbox {
         (!self.session_parked.is_empty()).then_some(self.session_limit)
     }
 
+    /// What messages wait for, if for anything but packets. Exact after
+    /// [`has_sendable`](Self::has_sendable) said no.
+    #[must_use]
+    pub fn wait_reason(&self) -> Option<WaitReason> {
+        if !self.session_parked.is_empty() {
+            Some(WaitReason::SessionMemory)
+        } else if self.channel_parked > 0 {
+            Some(WaitReason::ChannelMemory)
+        } else {
+            (self.answer_parked > 0).then_some(WaitReason::Answer)
+        }
+    }
+
     /// The channels whose own credit is used up, with their limits. Exact after
     /// [`has_sendable`](Self::has_sendable) said no.
     pub fn blocked_by_channel(&self) -> impl Iterator<Item = (ChannelId, u64)> {
@@ -479,6 +516,7 @@ impl Outbox {
             && channel.turn.parked == Some(Block::Channel)
         {
             channel.turn.parked = None;
+            self.channel_parked = self.channel_parked.saturating_sub(1);
             self.activate(place);
         }
     }
@@ -510,9 +548,18 @@ impl Outbox {
         if before == block {
             return;
         }
+        match before {
+            Some(Block::Channel) => self.channel_parked = self.channel_parked.saturating_sub(1),
+            Some(Block::Answer) => self.answer_parked = self.answer_parked.saturating_sub(1),
+            Some(Block::Session) | None => {}
+        }
         match block {
             Some(Block::Session) => self.session_parked.push(place),
-            Some(Block::Channel) => self.report(place),
+            Some(Block::Channel) => {
+                self.channel_parked = self.channel_parked.saturating_add(1);
+                self.report(place);
+            }
+            Some(Block::Answer) => self.answer_parked = self.answer_parked.saturating_add(1),
             None => {}
         }
     }

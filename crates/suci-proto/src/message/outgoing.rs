@@ -28,11 +28,15 @@ pub(super) struct Terms {
     pub(super) session_room: u64,
 }
 
-/// Which memory credit is used up.
+/// What a channel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
+    /// Its own memory credit.
     Channel,
+    /// That of all channels together.
     Session,
+    /// The answer to an RTS.
+    Answer,
 }
 
 /// Whether a channel has something for the next packet.
@@ -40,7 +44,7 @@ pub(super) enum Block {
 pub(super) enum Status {
     Ready,
     Blocked(Block),
-    /// Nothing to send, or an RTS waits for its answer.
+    /// Nothing to send.
     Idle,
 }
 
@@ -67,7 +71,7 @@ pub(super) struct Plan {
 pub(super) struct Turn {
     /// Stands in the ring of channels that may have something.
     pub(super) in_ring: bool,
-    /// Left the ring for want of this credit.
+    /// Left the ring for want of this.
     pub(super) parked: Option<Block>,
     /// Stands in the list of channels to report as blocked.
     pub(super) to_report: bool,
@@ -241,9 +245,8 @@ impl Channel {
                 Err(block) => Status::Blocked(block),
             },
             Phase::Granted | Phase::Parts(_) => Status::Ready,
-            Phase::Asked { .. } | Phase::Whole { .. } | Phase::Acked | Phase::Refused(_) => {
-                Status::Idle
-            }
+            Phase::Asked { .. } => Status::Blocked(Block::Answer),
+            Phase::Whole { .. } | Phase::Acked | Phase::Refused(_) => Status::Idle,
         }
     }
 
@@ -401,6 +404,7 @@ impl Channel {
             payload: &entry.payload,
             range,
             last,
+            resent: plan.resent,
             sent,
         })
     }

@@ -109,6 +109,7 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
                 range,
                 last,
                 sent,
+                ..
             } => {
                 head.put(&mut bytes, range.len(), last);
                 bytes.extend_from_slice(&payload[range]);

@@ -17,6 +17,7 @@ use crate::recovery::{SentFrame, SentKind};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
+use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header};
 
 /// Messages up to this many bytes are copied into the packet; of longer ones every piece is gathered by
@@ -58,6 +59,21 @@ impl Peer {
     /// Fills `train` with packets for this peer, at most `max_segments`. False if nothing may go now; then
     /// [`Peer::deadline`] says when that may change.
     pub(crate) fn build(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> bool {
+        let built = self.build_train(now, max_segments, train, shared);
+        if !built {
+            let reason = self.wait_reason(now);
+            self.waits.note(now, reason);
+        }
+        built
+    }
+
+    fn build_train(
         &mut self,
         now: Instant,
         max_segments: usize,
@@ -235,23 +251,24 @@ impl Peer {
 
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
     fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
-        loop {
+        let full = size.saturating_sub(PLAIN_OVERHEAD + PING);
+        let mut resent = 0;
+        let closed = loop {
             let room = size.saturating_sub(train.packet_len());
-            let Some(piece) = self
-                .session
-                .outbox
-                .next(room, size.saturating_sub(PLAIN_OVERHEAD + PING))
-            else {
-                return false;
+            let Some(piece) = self.session.outbox.next(room, full) else {
+                break false;
             };
+            resent += piece.resent();
             let (sent, closed) = write_piece(&piece, room, train);
             if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
                 frames.push(sent);
             }
             if closed {
-                return true;
+                break true;
             }
-        }
+        };
+        self.traffic_mut().bytes_resent += resent;
+        closed
     }
 
     /// Fills the packet up with padding if another of the same size can follow.
@@ -283,7 +300,8 @@ impl Peer {
         connection.recovery.on_sent(number, now, len, kind, frames);
         connection.credit.on_sent(number, now, contents.eliciting);
         connection.numbers.advance(random);
-        connection.packets_sent += 1;
+        connection.traffic.packets_sent += 1;
+        connection.traffic.bytes_sent += len as u64;
         if contents.eliciting {
             let in_flight = connection.recovery.in_flight();
             connection.congestion.on_sent(now, len as u64, in_flight);
@@ -292,6 +310,32 @@ impl Peer {
         if contents.data {
             connection.pacer.consume(len as u64);
             connection.unasked = connection.unasked.saturating_add(len as u64);
+        }
+    }
+
+    /// What the messages wait for that could not go now: the first limit that none of them passes.
+    fn wait_reason(&mut self, now: Instant) -> Option<WaitReason> {
+        if self.session.outbox.is_empty() {
+            return None;
+        }
+        if !self.carries_data() {
+            return Some(WaitReason::Link);
+        }
+        if !self.session.outbox.has_sendable() {
+            return self.session.outbox.wait_reason();
+        }
+        let connection = self.connection.as_mut()?;
+        let number = connection.numbers.peek()?;
+        if !connection.credit.may_send_data(number, now) {
+            return Some(WaitReason::SocketCredit);
+        }
+        let size = connection.mtu.current() as u64;
+        if connection.may_fly(now, size) {
+            return None;
+        }
+        match connection.paced_until {
+            Some(_) => Some(WaitReason::Pacing),
+            None => Some(WaitReason::Congestion),
         }
     }
 
@@ -335,6 +379,7 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
             range,
             last,
             sent,
+            ..
         } => {
             let len = range.len();
             if *last {

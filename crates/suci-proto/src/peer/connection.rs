@@ -4,6 +4,7 @@ use super::path::Path;
 use super::pending::Pending;
 use crate::ack::Received;
 use crate::congestion::{Controller, Cubic};
+use crate::counters::Traffic;
 use crate::credit::{Grant, SendCredit};
 use crate::limits::{self, MIN_MTU};
 use crate::pacer::Pacer;
@@ -121,9 +122,8 @@ pub(crate) struct Connection {
     pub(crate) blame: Blame,
     /// Whether sending last stopped for want of messages or credit, not of window.
     pub(crate) app_limited: bool,
-    pub(crate) packets_sent: u64,
-    pub(crate) packets_received: u64,
-    pub(crate) packets_lost: u64,
+    /// The peer's, handed on from connection to connection.
+    pub(crate) traffic: Traffic,
 }
 
 /// How many of the losses of one congestion event still stand: when all turn out to have been mere lateness, the
@@ -215,9 +215,7 @@ impl Connection {
             reclaim_at: None,
             blame: Blame::default(),
             app_limited: true,
-            packets_sent: 0,
-            packets_received: 0,
-            packets_lost: 0,
+            traffic: Traffic::default(),
         }
     }
 

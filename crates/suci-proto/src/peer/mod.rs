@@ -17,7 +17,7 @@ pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};
 pub(crate) use session::{Farewell, History, Session};
 
-use crate::counters::{Link, PeerStats};
+use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
 use crate::limits;
@@ -25,6 +25,7 @@ use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
 use crate::recovery::{Recovery, SentFrame, Sink};
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, NodeId};
+use crate::waits::WaitClock;
 use crate::wire::close_code;
 use life::{Life, Patience};
 use std::collections::VecDeque;
@@ -83,6 +84,10 @@ pub(crate) struct Peer {
     untold: Vec<Event>,
     /// When a watched peer was last asked for a sign of life.
     kept_alive: Instant,
+    /// Of the connections before the present one, which goes on counting from there.
+    traffic: Traffic,
+    /// Why its messages wait.
+    pub(crate) waits: WaitClock,
 }
 
 /// Tells the parts of a session what became of a packet's frames.
@@ -171,6 +176,8 @@ impl Peer {
             ack_waits: false,
             untold: Vec::new(),
             kept_alive: now,
+            traffic: Traffic::default(),
+            waits: WaitClock::default(),
         }
     }
 
@@ -324,6 +331,7 @@ impl Peer {
     pub(crate) fn drop_connection(&mut self, shared: &mut Shared) {
         self.lingering = None;
         if let Some(mut connection) = self.connection.take() {
+            self.traffic = connection.traffic;
             self.requeue(&mut connection);
             shared.free_index(connection.local.index);
             shared.shares.release(&mut connection.grant);
@@ -418,6 +426,15 @@ impl Peer {
                 self.farewells.len()
             ));
         }
+        if let Some(reason) = self.waits.reason()
+            && self.session.outbox.is_empty()
+            && !self.queued
+        {
+            return Err(format!(
+                "node {}: nothing is queued and waits for {reason:?}",
+                self.node
+            ));
+        }
         let (used, granted) = self.session.outbox.session_credit();
         if used > granted {
             return Err(format!(
@@ -467,6 +484,7 @@ impl Peer {
             link: self.life.link(),
             rtt: rtt.map_or(Duration::ZERO, |r| r.smoothed()),
             min_rtt: rtt.map_or(Duration::ZERO, |r| r.min()),
+            rtt_variance: rtt.map_or(Duration::ZERO, |r| r.variance()),
             congestion_window: connection.map_or(0, |c| c.congestion.window()),
             in_flight: connection.map_or(0, |c| c.recovery.in_flight()),
             mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
@@ -477,9 +495,17 @@ impl Peer {
             }),
             queued_messages: self.session.outbox.queued_messages() as u64,
             queued_bytes: self.session.outbox.queued_bytes(),
-            packets_sent: connection.map_or(0, |c| c.packets_sent),
-            packets_received: connection.map_or(0, |c| c.packets_received),
-            packets_lost: connection.map_or(0, |c| c.packets_lost),
+            traffic: connection.map_or(self.traffic, |c| c.traffic),
+            waits: self.waits.until(now),
+            waiting: self.waits.reason(),
+        }
+    }
+
+    /// What is counted now.
+    pub(crate) fn traffic_mut(&mut self) -> &mut Traffic {
+        match &mut self.connection {
+            Some(connection) => &mut connection.traffic,
+            None => &mut self.traffic,
         }
     }
 }

@@ -372,6 +372,7 @@ impl Peer {
         let delay = shared.config.max_ack_delay;
         let mut connection = Connection::new(agreement, beginning, delay, now);
         let mut known_path = false;
+        connection.traffic = *self.traffic_mut();
         if let Some(mut old) = self.connection.take() {
             known_path = old.path.address() == address;
             if known_path {

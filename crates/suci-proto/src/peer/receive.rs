@@ -35,9 +35,11 @@ impl Peer {
         };
         if !connection.received.is_fresh(number) {
             shared.counters.duplicates += 1;
+            connection.traffic.duplicates += 1;
             return;
         }
-        connection.packets_received += 1;
+        connection.traffic.packets_received += 1;
+        connection.traffic.bytes_received += (payload.len() + wire::PLAIN_OVERHEAD) as u64;
         let newest = connection
             .received
             .highest()
@@ -286,6 +288,7 @@ impl Connection {
         shared: &mut Shared,
     ) {
         shared.counters.spurious_losses += u64::from(summary.spurious);
+        self.traffic.spurious_losses += u64::from(summary.spurious);
         if summary.spurious > 0 && self.blame.refute(summary.spurious) {
             self.congestion.on_spurious(now);
         }
@@ -324,7 +327,7 @@ impl Connection {
             return;
         };
         shared.counters.packets_lost += u64::from(lost.packets);
-        self.packets_lost += u64::from(lost.packets);
+        self.traffic.packets_lost += u64::from(lost.packets);
         self.blame.charge(now, sent_at, lost.packets);
         self.congestion.on_congestion(
             now,

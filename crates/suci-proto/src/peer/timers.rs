@@ -113,6 +113,7 @@ impl Peer {
             TimerAction::LossesDeclared(lost) => connection.on_losses(now, &lost, shared),
             TimerAction::Probe { count } => {
                 shared.counters.probes += 1;
+                connection.traffic.probes += 1;
                 connection.pending.ping = true;
                 connection.pending.probes = count;
                 let timeouts = connection.recovery.pto_count();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod pair;
+mod waits;
 
 use bytes::Bytes;
 use pair::{Pair, message};

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, Message, Outgoing, SendError, TransmitResult,
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerStats, SendError,
+    TransmitResult,
 };
 
 const LATENCY: Duration = Duration::from_micros(50);
@@ -16,6 +17,8 @@ pub(crate) struct Host {
     engine: Engine,
     events: Vec<Event>,
     received: Vec<Message>,
+    /// Its program takes messages.
+    reads: bool,
 }
 
 pub(crate) struct Pair {
@@ -25,6 +28,8 @@ pub(crate) struct Pair {
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sequence: u64,
     starts: u128,
+    /// Of each socket.
+    buffer: u64,
 }
 
 pub(crate) fn message(payload: &[u8]) -> Outgoing {
@@ -49,12 +54,18 @@ fn id(host: usize) -> NodeId {
 
 impl Pair {
     pub(crate) fn new() -> Self {
+        Self::with_buffer(BUFFER)
+    }
+
+    /// With sockets that hold `buffer` bytes.
+    pub(crate) fn with_buffer(buffer: u64) -> Self {
         let mut pair = Self {
             now: Instant::from_nanos(1_000_000_000),
             hosts: Vec::new(),
             wire: BTreeMap::new(),
             sequence: 0,
             starts: 0,
+            buffer,
         };
         for host in 0..2 {
             let host = pair.start(host);
@@ -75,7 +86,7 @@ impl Pair {
             incarnation: Incarnation(self.starts),
         };
         let seed = [self.starts as u8; 32];
-        let mut engine = Engine::new(config, identity, seed, BUFFER, self.now).unwrap();
+        let mut engine = Engine::new(config, identity, seed, self.buffer, self.now).unwrap();
         engine
             .add_peer(self.now, id(1 - host), address(1 - host))
             .unwrap();
@@ -83,6 +94,7 @@ impl Pair {
             engine,
             events: Vec::new(),
             received: Vec::new(),
+            reads: true,
         }
     }
 
@@ -96,6 +108,29 @@ impl Pair {
 
     pub(crate) fn engine(&self, host: usize) -> &Engine {
         &self.hosts[host].engine
+    }
+
+    /// Whether `host`'s program takes messages.
+    pub(crate) fn set_reads(&mut self, host: usize, reads: bool) {
+        self.hosts[host].reads = reads;
+    }
+
+    /// What `host` knows of the other one.
+    pub(crate) fn stats(&self, host: usize) -> PeerStats {
+        self.engine(host).peer_stats(id(1 - host)).unwrap()
+    }
+
+    /// Loses everything that is under way.
+    pub(crate) fn drop_wire(&mut self) {
+        self.wire.clear();
+    }
+
+    /// `host` builds a train, which its socket does not take.
+    pub(crate) fn refuse_train(&mut self, host: usize) {
+        let now = self.now;
+        let engine = &mut self.hosts[host].engine;
+        assert!(engine.poll_transmit(now, 64).is_some());
+        engine.transmit_done(now, TransmitResult::Again);
     }
 
     pub(crate) fn packets(&self) -> u64 {
@@ -182,7 +217,9 @@ impl Pair {
                 .handle_datagram(now, &arrival, &bytes);
         }
         self.hosts[host].engine.handle_timeout(now);
-        while let Some((_, message)) = self.hosts[host].engine.recv(now) {
+        while self.hosts[host].reads
+            && let Some((_, message)) = self.hosts[host].engine.recv(now)
+        {
             self.hosts[host].received.push(message);
         }
     }

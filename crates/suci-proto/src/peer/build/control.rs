@@ -76,6 +76,7 @@ impl Peer {
                 .received
                 .write_ack(train.head(), now, room, credit);
             if let Some(largest) = written {
+                connection.traffic.acks_sent += 1;
                 frames.push(SentFrame::Ack { largest });
                 return;
             }

@@ -36,6 +36,9 @@ impl Peer {
                 mtu_probe: false,
             };
             beginning.recovery.on_sent(number, now, len, kind, &frames);
+            let traffic = self.traffic_mut();
+            traffic.packets_sent += 1;
+            traffic.bytes_sent += (len + PLAIN_OVERHEAD) as u64;
         }
     }
 

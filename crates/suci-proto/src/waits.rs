@@ -1,0 +1,241 @@
+//! Why messages wait: for each reason how long, and how often.
+//!
+//! A program that is slower than its network wants to know which of the many limits holds it. They change
+//! within a round trip, so that looking now and then tells little: a clock adds up every moment instead, by
+//! the one reason that stood in the way then.
+
+use crate::time::Instant;
+
+/// What keeps messages that could be sent from being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum WaitReason {
+    /// There is no connection yet, or the peer is silent.
+    Link,
+    /// One side suspended the peer.
+    Suspended,
+    /// The congestion window is full.
+    Congestion,
+    /// The pacer spreads packets over time.
+    Pacing,
+    /// The receiver's socket buffer has no room that was granted to this peer.
+    SocketCredit,
+    /// The receiver's program has not taken enough of what came before, on all channels together.
+    SessionMemory,
+    /// As before, on this channel.
+    ChannelMemory,
+    /// A large message asked first, and the receiver has not answered.
+    Answer,
+    /// The program's own controller holds it back.
+    Controller,
+    /// A cap that was set here.
+    Cap,
+    /// The socket of this node took no more: the device or its queue is busy.
+    Socket,
+}
+
+impl WaitReason {
+    /// How many there are.
+    pub const COUNT: usize = 11;
+
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Link,
+        Self::Suspended,
+        Self::Congestion,
+        Self::Pacing,
+        Self::SocketCredit,
+        Self::SessionMemory,
+        Self::ChannelMemory,
+        Self::Answer,
+        Self::Controller,
+        Self::Cap,
+        Self::Socket,
+    ];
+
+    /// A short name: lower case, words joined by underscores.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Suspended => "suspended",
+            Self::Congestion => "congestion",
+            Self::Pacing => "pacing",
+            Self::SocketCredit => "socket_credit",
+            Self::SessionMemory => "session_memory",
+            Self::ChannelMemory => "channel_memory",
+            Self::Answer => "answer",
+            Self::Controller => "controller",
+            Self::Cap => "cap",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+/// How long and how often for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// Nanoseconds in all.
+    pub nanos: u64,
+    /// How often it began.
+    pub times: u64,
+}
+
+/// How long and how often for each reason. Only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits([Wait; WaitReason::COUNT]);
+
+impl Waits {
+    /// For one reason.
+    #[must_use]
+    pub fn get(&self, reason: WaitReason) -> Wait {
+        self.0.get(reason as usize).copied().unwrap_or_default()
+    }
+
+    /// Puts in what is known for one reason.
+    pub fn set(&mut self, reason: WaitReason, wait: Wait) {
+        if let Some(place) = self.0.get_mut(reason as usize) {
+            *place = wait;
+        }
+    }
+
+    /// All reasons together, in nanoseconds: the time in which something waited.
+    #[must_use]
+    pub fn nanos(&self) -> u64 {
+        self.0
+            .iter()
+            .fold(0, |sum, wait| sum.saturating_add(wait.nanos))
+    }
+
+    /// The reason that cost most, if anything ever waited.
+    #[must_use]
+    pub fn worst(&self) -> Option<WaitReason> {
+        let most = WaitReason::ALL
+            .into_iter()
+            .max_by_key(|r| self.get(*r).nanos)?;
+        (self.get(most).nanos > 0).then_some(most)
+    }
+
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut rest = *self;
+        for reason in WaitReason::ALL {
+            let (wait, old) = (self.get(reason), before.get(reason));
+            let nanos = wait.nanos.saturating_sub(old.nanos);
+            let times = wait.times.saturating_sub(old.times);
+            rest.set(reason, Wait { nanos, times });
+        }
+        rest
+    }
+}
+
+/// Adds up why messages wait. Told the same reason again it does nothing but compare.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitClock {
+    reason: Option<WaitReason>,
+    since: Instant,
+    waits: Waits,
+}
+
+impl WaitClock {
+    /// From `now` on messages wait for `reason`, or none does.
+    pub fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
+        if self.reason == reason {
+            return;
+        }
+        self.waits = self.until(now);
+        self.reason = reason;
+        self.since = now;
+        if let Some(reason) = reason {
+            let Wait { nanos, times } = self.waits.get(reason);
+            let times = times.saturating_add(1);
+            self.waits.set(reason, Wait { nanos, times });
+        }
+    }
+
+    /// What messages wait for.
+    #[must_use]
+    pub const fn reason(&self) -> Option<WaitReason> {
+        self.reason
+    }
+
+    /// What was added up until `now`, the present wait included.
+    #[must_use]
+    pub fn until(&self, now: Instant) -> Waits {
+        let mut waits = self.waits;
+        if let Some(reason) = self.reason {
+            let Wait { nanos, times } = waits.get(reason);
+            let more = now.since(self.since).as_nanos();
+            let nanos = nanos.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+            waits.set(reason, Wait { nanos, times });
+        }
+        waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    #[test]
+    fn every_reason_has_its_own_place_and_name() {
+        let mut names = std::collections::BTreeSet::new();
+        for (place, reason) in WaitReason::ALL.into_iter().enumerate() {
+            assert_eq!(place, reason as usize);
+            assert!(names.insert(reason.name()));
+        }
+    }
+
+    #[test]
+    fn time_goes_to_the_reason_that_stood_in_the_way() {
+        let mut clock = WaitClock::default();
+        clock.note(at(10), Some(WaitReason::Congestion));
+        clock.note(at(30), Some(WaitReason::SocketCredit));
+        clock.note(at(100), None);
+        clock.note(at(200), Some(WaitReason::Congestion));
+        clock.note(at(205), None);
+        let waits = clock.until(at(1_000));
+        let (nanos, times) = (25_000, 2);
+        assert_eq!(waits.get(WaitReason::Congestion), Wait { nanos, times });
+        let (nanos, times) = (70_000, 1);
+        assert_eq!(waits.get(WaitReason::SocketCredit), Wait { nanos, times });
+        assert_eq!(waits.nanos(), 95_000);
+        assert_eq!(waits.worst(), Some(WaitReason::SocketCredit));
+    }
+
+    #[test]
+    fn the_present_wait_counts_before_it_is_over_and_once() {
+        let mut clock = WaitClock::default();
+        clock.note(at(10), Some(WaitReason::Link));
+        clock.note(at(20), Some(WaitReason::Link));
+        let (nanos, times) = (40_000, 1);
+        let sofar = clock.until(at(50));
+        assert_eq!(sofar.get(WaitReason::Link), Wait { nanos, times });
+        clock.note(at(60), None);
+        let added = clock.until(at(70)).since(&sofar);
+        let (nanos, times) = (10_000, 0);
+        assert_eq!(added.get(WaitReason::Link), Wait { nanos, times });
+    }
+
+    #[test]
+    fn without_a_wait_there_is_no_worst() {
+        let mut clock = WaitClock::default();
+        clock.note(at(10), None);
+        assert_eq!(clock.until(at(50)), Waits::default());
+        assert_eq!(clock.until(at(50)).worst(), None);
+    }
+
+    /// A clock that seems to go back adds nothing.
+    #[test]
+    fn time_never_runs_backwards() {
+        let mut clock = WaitClock::default();
+        clock.note(at(10), Some(WaitReason::Cap));
+        clock.note(at(5), None);
+        assert_eq!(clock.until(at(5)).get(WaitReason::Cap).nanos, 0);
+    }
+}

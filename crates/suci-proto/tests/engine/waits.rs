@@ -1,0 +1,157 @@
+//! Why messages wait, and what a peer's counters say.
+
+use crate::pair::{Pair, message};
+use suci_proto::time::Duration;
+use suci_proto::{Link, WaitReason};
+
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// Nothing waits, and what waited was acknowledged.
+fn assert_idle(pair: &Pair, host: usize) {
+    let stats = pair.stats(host);
+    assert_eq!((stats.waiting, stats.queued_messages), (None, 0));
+}
+
+#[test]
+fn the_first_message_waits_for_its_link() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"first"));
+    assert_eq!(pair.stats(0).waiting, Some(WaitReason::Link));
+    pair.run(MOMENT);
+    assert_idle(&pair, 0);
+    let wait = pair.stats(0).waits.get(WaitReason::Link);
+    // HELLO, COOKIE, INIT, ACCEPT: two round trips of 100 us.
+    assert!((150_000..400_000).contains(&wait.nanos), "{wait:?}");
+    assert_eq!(wait.times, 1);
+    let nanos = pair.stats(0).waits.nanos();
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.stats(0).waits.nanos(), nanos, "an idle peer waits");
+}
+
+#[test]
+fn a_burst_waits_for_window_or_pacer() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    for _ in 0..200 {
+        pair.queue(0, message(&[7; 1_400]));
+    }
+    pair.send(0, message(b"last"));
+    let waiting = pair.stats(0).waiting;
+    assert!(
+        matches!(
+            waiting,
+            Some(WaitReason::Congestion) | Some(WaitReason::Pacing)
+        ),
+        "{waiting:?}"
+    );
+    pair.run(Duration::from_secs(1));
+    assert_idle(&pair, 0);
+    let waits = pair.stats(0).waits;
+    let held = [WaitReason::Congestion, WaitReason::Pacing].map(|r| waits.get(r).nanos);
+    assert!(held.iter().sum::<u64>() > 0, "{waits:?}");
+    assert_eq!(waits.get(WaitReason::SessionMemory).times, 0);
+}
+
+#[test]
+fn a_small_socket_buffer_shows_as_socket_credit() {
+    let mut pair = Pair::with_buffer(32 << 10);
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    for _ in 0..100 {
+        pair.queue(0, message(&[7; 1_400]));
+    }
+    pair.send(0, message(b"last"));
+    assert_eq!(pair.stats(0).waiting, Some(WaitReason::SocketCredit));
+    pair.run(Duration::from_secs(5));
+    assert_idle(&pair, 0);
+    let wait = pair.stats(0).waits.get(WaitReason::SocketCredit);
+    assert!(wait.nanos > 0 && wait.times > 0, "{wait:?}");
+}
+
+#[test]
+fn a_program_that_does_not_read_shows_as_memory() {
+    let mut pair = Pair::new();
+    pair.set_reads(1, false);
+    // Longer ones would ask for memory of another kind.
+    for _ in 0..3_000 {
+        pair.queue(0, message(&[7; 4_000]));
+    }
+    pair.send(0, message(b"last"));
+    pair.run(Duration::from_secs(5));
+    let waiting = pair.stats(0).waiting;
+    assert_eq!(waiting, Some(WaitReason::ChannelMemory));
+    assert!(pair.stats(0).waits.get(WaitReason::ChannelMemory).nanos > 1_000_000_000);
+    pair.set_reads(1, true);
+    pair.run(Duration::from_secs(2));
+    assert_idle(&pair, 0);
+}
+
+#[test]
+fn a_large_message_waits_for_its_answer() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    pair.send(0, message(&vec![7; 300 << 10]));
+    assert_eq!(pair.stats(0).waiting, Some(WaitReason::Answer));
+    pair.run(Duration::from_secs(1));
+    assert_idle(&pair, 0);
+    let wait = pair.stats(0).waits.get(WaitReason::Answer);
+    assert!((100_000..300_000).contains(&wait.nanos), "{wait:?}");
+    assert_eq!(wait.times, 1);
+}
+
+#[test]
+fn a_socket_that_takes_nothing_is_a_reason_too() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    pair.queue(0, message(b"more"));
+    pair.refuse_train(0);
+    assert_eq!(pair.stats(0).waiting, Some(WaitReason::Socket));
+    pair.send(0, message(b"it takes some again"));
+    pair.run(MOMENT);
+    assert_idle(&pair, 0);
+}
+
+#[test]
+fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
+    let mut pair = Pair::new();
+    for _ in 0..10 {
+        pair.send(0, message(&[7; 100]));
+    }
+    pair.run(MOMENT);
+    let (here, there) = (pair.stats(0).traffic, pair.stats(1).traffic);
+    assert_eq!((here.messages_sent, here.message_bytes_sent), (10, 1_000));
+    let received = (there.messages_received, there.message_bytes_received);
+    assert_eq!(received, (10, 1_000));
+    assert_eq!(here.packets_sent, there.packets_received);
+    assert_eq!(here.bytes_sent, there.bytes_received);
+    assert_eq!(there.packets_sent, here.packets_received);
+    assert!(there.acks_sent > 0 && there.acks_sent <= there.packets_sent);
+    assert_eq!((here.bytes_resent, here.packets_lost), (0, 0));
+    let stats = pair.stats(0);
+    assert!(stats.min_rtt <= stats.rtt && stats.rtt_variance < stats.rtt);
+
+    pair.close(0, Duration::from_secs(1));
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.stats(0).link, Link::Idle);
+    let after = pair.stats(0).traffic;
+    assert_eq!((after.messages_sent, after.message_bytes_sent), (10, 1_000));
+    assert!(after.packets_sent >= here.packets_sent);
+}
+
+/// What a dead connection carried goes out again, and is counted as such.
+#[test]
+fn what_is_sent_again_is_counted() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    pair.send(0, message(&[7; 1_000]));
+    pair.drop_wire();
+    pair.run(Duration::from_secs(2));
+    assert_idle(&pair, 0);
+    let traffic = pair.stats(0).traffic;
+    assert_eq!((traffic.bytes_resent, traffic.packets_lost), (1_000, 1));
+    assert!(traffic.probes > 0);
+}
