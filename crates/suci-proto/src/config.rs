@@ -46,7 +46,8 @@ pub struct Config {
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,
-    /// Announce that nobody serves the engine while the program computes; default false.
+    /// Announce that nobody serves the engine while the program computes: peers then report it as quiet,
+    /// not lost, and never give it up; default false.
     pub unattended: bool,
     /// Notice the silence of idle peers too, by probing them; default false.
     pub watch: bool,

@@ -138,4 +138,6 @@ pub enum Link {
     Up,
     /// Silent for longer than the silence timeout.
     Lost,
+    /// As long silent, but nobody serves it while its program computes (`unattended`).
+    Quiet,
 }

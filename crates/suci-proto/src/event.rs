@@ -7,13 +7,18 @@ use bytes::Bytes;
 /// Something happened. Messages themselves come by [`crate::Engine::recv`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer answers: at first contact, and again after `Lost`.
+    /// The peer answers: at first contact, and again after `Lost` or `Quiet`.
     Up {
         /// Who.
         node: NodeId,
     },
     /// Nothing was heard from the peer for the silence timeout. Completes nothing and is undone by `Up`.
     Lost {
+        /// Who.
+        node: NodeId,
+    },
+    /// As `Lost`, of a peer that announced `unattended`: it is probably computing, and is never given up.
+    Quiet {
         /// Who.
         node: NodeId,
     },

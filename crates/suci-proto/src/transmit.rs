@@ -232,7 +232,7 @@ impl Train {
 
     /// The driver says that the socket took `count` more segments.
     pub(crate) fn taken(&mut self, count: usize) {
-        self.sent = (self.sent + count).min(self.segments.len());
+        self.sent = self.sent.saturating_add(count).min(self.segments.len());
     }
 
     /// What waits, at most `max_segments` packets of it.
@@ -318,4 +318,21 @@ pub enum TransmitResult {
     NoGso,
     /// The network says that it cannot be reached: counts as sent and lost.
     Unreachable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F25: the socket took part of a train, and then cannot reach the destination.
+    #[test]
+    fn f25_the_rest_of_a_train_is_given_up_at_once() {
+        let mut train = Train::default();
+        train.begin(SocketAddr::from(([127, 0, 0, 1], 1)), Ecn::NotEct);
+        (0..3).for_each(|_| train.single(b"packet"));
+        train.taken(1);
+        assert!(train.is_pending());
+        train.taken(usize::MAX);
+        assert!(!train.is_pending());
+    }
 }

@@ -239,6 +239,9 @@ impl World {
             self.oracle.peers_stay(id);
         }
         let config = self.config(place);
+        if config.unattended {
+            self.oracle.is_unattended(id);
+        }
         let incarnation = u128::from(self.rng.word()) << 64 | u128::from(self.rng.word());
         let identity = Identity {
             node: NodeId(node),

@@ -3,10 +3,14 @@
 mod scenario;
 
 use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, up, world};
+use std::cell::Cell;
+use std::rc::Rc;
 use suci_proto::time::Duration;
+use suci_proto::types::NodeId;
 use suci_sim::options::{Faults, Options, Step};
 use suci_sim::packet::Packet;
 use suci_sim::runner;
+use suci_sim::world::World;
 
 /// F10: everything that was ever sent comes again minutes later, and again to a successor.
 #[test]
@@ -196,4 +200,51 @@ fn f31_incast_of_a_thousand_overruns_nothing() {
     assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
     assert_eq!(outcome.tally.overrun_excused, 0);
     assert!(outcome.tally.messages >= 3_000, "{}", outcome.tally);
+}
+
+/// F31: the last packet of a burst is lost, and no later one tells. The first probe brings what it carried.
+#[test]
+fn f31_a_lost_tail_comes_with_the_first_probe() {
+    let mut world = world(Options::quiet(2));
+    send(&mut world, 0, 5, spec(2, 0, 100));
+    arrive(&mut world, SECOND);
+    let sent = Rc::new(Cell::new(0));
+    let count = Rc::clone(&sent);
+    world.filter = Some(Box::new(move |_, packet| {
+        let ours = packet.source == 0;
+        count.set(count.get() + u32::from(ours));
+        ours && count.get() == 1
+    }));
+    send(&mut world, 0, 1, spec(2, 0, 100));
+    let before = world.oracle.delivered();
+    while world.oracle.delivered() == before {
+        ok(world.run_for(Duration::from_micros(10)));
+    }
+    assert_eq!(sent.get(), 2, "the message, and the probe with it");
+}
+
+/// F13: what was learnt of the old path is forgotten with it.
+#[test]
+fn f13_a_moved_path_is_measured_anew() {
+    let mut options = Options::quiet(2);
+    options.links.latency = MS * 50;
+    let mut world = world(options);
+    send(&mut world, 1, 20, spec(1, 0, 100));
+    arrive(&mut world, SECOND * 5);
+    let rtt = |world: &World| {
+        let engine = world.engine(1);
+        let stats = engine.and_then(|engine| engine.peer_stats(NodeId(1)));
+        stats.map(|stats| stats.rtt).unwrap_or_default()
+    };
+    let before = rtt(&world);
+    assert!(before > MS * 50, "{before:?}");
+    world.network.links.latency = Duration::from_micros(50);
+    send(&mut world, 1, 5, spec(1, 0, 5_000));
+    world.apply(&Step::Rebind(0, false));
+    send(&mut world, 0, 1, spec(2, 0, 100));
+    arrive(&mut world, SECOND * 5);
+    send(&mut world, 1, 5, spec(1, 0, 5_000));
+    arrive(&mut world, SECOND * 5);
+    let after = rtt(&world);
+    assert!(after < MS * 5, "{after:?}");
 }

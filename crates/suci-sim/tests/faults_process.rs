@@ -2,10 +2,12 @@
 
 mod scenario;
 
-use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, outcomes, send, spec, up, world};
+use scenario::{
+    MS, SECOND, arrive, chatty, ended, lost, ok, outcomes, quiet, send, spec, up, world,
+};
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
-use suci_proto::{EndReason, Event, Outcome};
+use suci_proto::{Config, EndReason, Event, Outcome};
 use suci_sim::options::{DuplicateAt, Options, Step};
 
 /// F12: a second process with a live node's ID is refused, whatever it says about itself.
@@ -199,4 +201,34 @@ fn f23_a_client_that_starts_long_before_its_server_keeps_trying() {
     assert_eq!(world.oracle.delivered(), 0);
     arrive(&mut world, SECOND * 10);
     assert_eq!(ended(&world, 0), vec![]);
+}
+
+/// F17: a process that nobody serves while it computes, for longer than others would be borne: it is
+/// reported as quiet, not lost, and goes on where it was.
+#[test]
+fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
+    let mut options = Options::quiet(2);
+    let unattended = Config {
+        unattended: true,
+        ..Config::default()
+    };
+    options.configs = vec![Config::default(), unattended];
+    let mut world = world(options);
+    send(&mut world, 0, 5, spec(2, 0, 100));
+    arrive(&mut world, SECOND);
+    world.apply(&Step::Pause(1, SECOND * 400));
+    send(&mut world, 0, 5, spec(2, 0, 100));
+    ok(world.run_for(SECOND * 15));
+    assert_eq!(quiet(&world, 0), 1);
+    ok(world.run_for(SECOND * 380));
+    assert_eq!(
+        world
+            .engine(0)
+            .and_then(|engine| engine.peer_stats(NodeId(2)))
+            .map(|stats| stats.link),
+        Some(suci_proto::Link::Quiet),
+    );
+    arrive(&mut world, SECOND * 20);
+    assert_eq!((quiet(&world, 0), lost(&world, 0).len()), (1, 0));
+    assert_eq!((up(&world, 0), ended(&world, 0)), (2, vec![]));
 }

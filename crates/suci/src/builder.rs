@@ -21,9 +21,6 @@ use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::{Accept, Config, Engine, Identity};
 
-/// A program that polls by itself acknowledges when it polls; should it not, this late at most.
-const CALLER_ACK_DELAY: Duration = Duration::from_millis(25);
-
 /// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
 const ANYWHERE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -163,7 +160,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Nobody serves the node while the program does not call it: no helper thread. Peers are told.
+    /// Nobody serves the node while the program does not call it: no helper thread. Peers are told; they
+    /// report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it up.
     #[must_use]
     pub fn unattended(mut self) -> Self {
         self.config.unattended = true;
@@ -191,8 +189,8 @@ impl NodeBuilder {
         self
     }
 
-    /// The engine's settings as plain data, for those that have no method here. When acknowledgements go
-    /// is `open`'s decision.
+    /// The engine's settings as plain data, for those that have no method here. Whether acknowledgements
+    /// wait for a poll is `open`'s decision.
     #[must_use]
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
@@ -212,7 +210,6 @@ impl NodeBuilder {
     /// What is missing, out of range, in use or not allowed; each says what to do.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.ack_on_poll = true;
-        self.config.max_ack_delay = CALLER_ACK_DELAY;
         let opened = self.prepare()?;
         Node::start(opened)
     }

@@ -91,6 +91,7 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
         && let Some(mut turn) = core.enter_at(word)
     {
         turn.turn()?;
+        turn.settle()?;
         let (socket, want_write) = turn.interest();
         let limit = turn.idle_time();
         drop(turn);

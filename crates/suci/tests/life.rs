@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LONG, await_event, builder, introduce, take};
+use common::{LONG, Relay, await_event, builder, introduce, take};
 use std::net::UdpSocket;
 use std::time::Duration;
 use suci::{Draft, EndReason, Event, FaultSpec, NodeId, Outcome};
@@ -39,14 +39,15 @@ fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
         .give_up_after(2 * SILENCE)
         .open()
         .unwrap();
-    let mut b = builder(1).unattended().open().unwrap();
-    introduce(&mut a, &mut b);
+    let mut b = builder(1).open().unwrap();
+    let relay = Relay::introduce(&mut a, &mut b);
     a.send(b.id(), "heard").unwrap();
     take(&mut b);
     b.poll(Duration::ZERO).unwrap();
     a.flush(LONG).unwrap();
     a.events().unwrap();
-    // From here on nobody serves b.
+    // From here on nothing reaches b, nor comes from it.
+    drop(relay);
     a.send(b.id(), Draft::new("unheard").token(5)).unwrap();
     assert_eq!(await_event(&mut a, |_| true), Event::Lost { node: b.id() });
     let ended = await_event(&mut a, |_| true);
@@ -61,6 +62,31 @@ fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
         panic!("{outcomes:?}")
     };
     assert_eq!((outcome.token, outcome.outcome), (5, Outcome::Unknown));
+}
+
+#[test]
+fn f17_a_silent_unattended_peer_is_quiet_and_not_given_up() {
+    let mut a = builder(0)
+        .silence_timeout(SILENCE)
+        .give_up_after(SILENCE)
+        .open()
+        .unwrap();
+    let mut b = builder(1).unattended().open().unwrap();
+    introduce(&mut a, &mut b);
+    a.send(b.id(), "heard").unwrap();
+    take(&mut b);
+    b.poll(Duration::ZERO).unwrap();
+    a.flush(LONG).unwrap();
+    a.events().unwrap();
+    // Nobody serves b while its program is elsewhere.
+    a.send(b.id(), "unheard").unwrap();
+    assert_eq!(await_event(&mut a, |_| true), Event::Quiet { node: b.id() });
+    assert!(a.recv_timeout(2 * SILENCE).unwrap().is_none());
+    assert_eq!(a.next_event().unwrap(), None, "nothing more is said of it");
+    assert_eq!(&take(&mut b).payload[..], b"unheard");
+    b.poll(Duration::ZERO).unwrap();
+    assert_eq!(await_event(&mut a, |_| true), Event::Up { node: b.id() });
+    a.flush(LONG).unwrap();
 }
 
 #[test]

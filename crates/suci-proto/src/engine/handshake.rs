@@ -233,10 +233,10 @@ impl Engine {
         init: &Init<'_>,
         baked: Instant,
     ) -> Result<(), Option<RefusedCode>> {
-        let silence = self.shared.config.silence_timeout;
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(None);
         };
+        let silence = peer.silence_timeout;
         if let Some(accepted) = &peer.accepted
             && accepted.token == header.tag
         {

@@ -102,6 +102,8 @@ pub struct Outbox {
     answer_parked: usize,
     /// Channels parked for want of their own credit, to be reported.
     to_report: VecDeque<usize>,
+    /// Longer messages the peer's program is asked about: they ask first, whatever our own threshold.
+    peer_max_message: u64,
     /// Where every channel's limit starts.
     channel_limit: u64,
     window: Option<u64>,
@@ -128,6 +130,7 @@ impl Outbox {
             channel_parked: 0,
             answer_parked: 0,
             to_report: VecDeque::new(),
+            peer_max_message: u64::MAX,
             channel_limit: limits.ride,
             window: None,
             session_limit: limits.ride,
@@ -194,6 +197,11 @@ impl Outbox {
         for place in 0..self.channels.len() {
             self.raise(place, limit);
         }
+    }
+
+    /// The handshake told how long a message may be that the peer takes without asking its program.
+    pub fn set_peer_max_message(&mut self, bytes: u64) {
+        self.peer_max_message = bytes;
     }
 
     /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs none.
@@ -475,7 +483,7 @@ impl Outbox {
 
     fn terms(&self) -> Terms {
         Terms {
-            rts_threshold: self.limits.rts_threshold,
+            rts_threshold: self.limits.rts_threshold.min(self.peer_max_message),
             window: self.window,
             session_room: self.session_limit.saturating_sub(self.session_used),
         }

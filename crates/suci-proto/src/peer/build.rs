@@ -82,7 +82,7 @@ impl Peer {
     ) -> bool {
         self.advance_closing(now, shared);
         self.renew_large(shared);
-        let waiting = self.is_waiting(shared.config.watch);
+        let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
         if self.build_challenge(now, train, shared) || self.build_mtu_probe(now, train, shared) {
             return true;

@@ -13,6 +13,8 @@ pub(crate) enum Verdict {
     Patience,
     /// The silence timeout has passed: the peer is lost, for now.
     Lost,
+    /// The same of a peer that nobody serves while its program computes: it may well live.
+    Quiet,
     /// `give_up_after` has passed.
     GiveUp,
 }
@@ -22,6 +24,9 @@ pub(crate) enum Verdict {
 pub(crate) struct Patience {
     pub(crate) silence_timeout: Duration,
     pub(crate) give_up_after: Duration,
+    /// The peer announced that nobody serves it while its program computes: however long it is silent, that
+    /// is no sign of its end.
+    pub(crate) unattended: bool,
 }
 
 /// The link's state and its marks in time.
@@ -79,16 +84,24 @@ impl Life {
         self.waiting_since.map(|since| since.max(self.heard))
     }
 
-    /// Judges the silence at `now`; `Lost` is said once.
+    /// Judges the silence at `now`; `Lost` and `Quiet` are said once.
     pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
         let Some(since) = self.silent_since() else {
             return Verdict::Patience;
         };
         let silence = now.since(since);
+        let silent = self.link == Link::Up && silence >= patience.silence_timeout;
+        if patience.unattended {
+            if silent {
+                self.link = Link::Quiet;
+                return Verdict::Quiet;
+            }
+            return Verdict::Patience;
+        }
         if silence >= patience.give_up_after {
             return Verdict::GiveUp;
         }
-        if self.link == Link::Up && silence >= patience.silence_timeout {
+        if silent {
             self.link = Link::Lost;
             return Verdict::Lost;
         }
@@ -100,6 +113,7 @@ impl Life {
         let since = self.silent_since()?;
         let wait = match self.link {
             Link::Up => patience.silence_timeout,
+            _ if patience.unattended => return None,
             _ => patience.give_up_after,
         };
         Some(since + wait)
@@ -136,6 +150,7 @@ mod tests {
     const PATIENCE: Patience = Patience {
         silence_timeout: Duration::from_secs(10),
         give_up_after: Duration::from_secs(300),
+        unattended: false,
     };
 
     fn at(seconds: u64) -> Instant {
@@ -157,6 +172,22 @@ mod tests {
         assert_eq!(life.judge(at(12), PATIENCE), Verdict::Patience, "said once");
         assert_eq!(life.deadline(PATIENCE), Some(at(301)));
         assert_eq!(life.judge(at(301), PATIENCE), Verdict::GiveUp);
+    }
+
+    #[test]
+    fn f17_an_unattended_peer_is_quiet_and_never_given_up() {
+        let patience = Patience {
+            unattended: true,
+            ..PATIENCE
+        };
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        assert_eq!(life.deadline(patience), Some(at(10)));
+        assert_eq!(life.judge(at(10), patience), Verdict::Quiet);
+        assert_eq!(life.link(), Link::Quiet);
+        assert_eq!(life.deadline(patience), None, "nothing follows");
+        assert_eq!(life.judge(at(100_000), patience), Verdict::Patience);
+        assert!(life.hear(at(100_001)), "up again");
     }
 
     #[test]

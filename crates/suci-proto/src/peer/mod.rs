@@ -88,6 +88,11 @@ pub(crate) struct Peer {
     traffic: Traffic,
     /// Why its messages wait.
     pub(crate) waits: WaitClock,
+    /// How long its silence is borne.
+    pub(crate) silence_timeout: Duration,
+    pub(crate) give_up_after: Duration,
+    /// Its silence is noticed when nothing waits for it, too.
+    pub(crate) watched: bool,
 }
 
 /// Tells the parts of a session what became of a packet's frames.
@@ -178,6 +183,9 @@ impl Peer {
             kept_alive: now,
             traffic: Traffic::default(),
             waits: WaitClock::default(),
+            silence_timeout: shared.config.silence_timeout,
+            give_up_after: shared.config.give_up_after,
+            watched: shared.config.watch,
         }
     }
 
@@ -187,20 +195,24 @@ impl Peer {
     }
 
     /// Whether anything waits for the peer's answer.
-    pub(crate) fn is_waiting(&self, watch: bool) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         let unfinished = !self.session.outbox.is_empty() || self.closing != Closing::Open;
         let unanswered = self
             .connection
             .as_ref()
             .is_some_and(|c| c.recovery.has_eliciting_in_flight());
         self.lingering.is_none()
-            && (unfinished || unanswered || (watch && self.connection.is_some()))
+            && (unfinished || unanswered || (self.watched && self.connection.is_some()))
     }
 
-    pub(crate) fn patience(shared: &Shared) -> Patience {
+    pub(crate) fn patience(&self) -> Patience {
         Patience {
-            silence_timeout: shared.config.silence_timeout,
-            give_up_after: shared.config.give_up_after,
+            silence_timeout: self.silence_timeout,
+            give_up_after: self.give_up_after,
+            unattended: self
+                .connection
+                .as_ref()
+                .is_some_and(|c| c.params.unattended),
         }
     }
 

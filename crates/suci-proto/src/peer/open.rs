@@ -328,7 +328,7 @@ impl Peer {
 
     /// Whether the peer's process may still be alive.
     pub(crate) fn is_live(&self) -> bool {
-        self.connection.is_some() && matches!(self.life.link(), Link::Up | Link::Lost)
+        self.connection.is_some() && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
     /// Asks the path in use whether it still answers, because another claims its node ID.
@@ -368,6 +368,7 @@ impl Peer {
         let first = agreement.first;
         let memory = agreement.grant.memory;
         let channel_memory = agreement.params.channel_memory;
+        let max_message = agreement.params.max_message;
         beginning.grant.start_at(first);
         let delay = shared.config.max_ack_delay;
         let mut connection = Connection::new(agreement, beginning, delay, now);
@@ -395,6 +396,7 @@ impl Peer {
             .outbox
             .set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
+        self.session.outbox.set_peer_max_message(max_message);
         self.connection = Some(connection);
         if !known_path {
             shared.wanted_routes.push_back((self.node, address));

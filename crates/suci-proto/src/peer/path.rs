@@ -17,6 +17,8 @@ struct Probation {
     address: SocketAddr,
     nonce: u64,
     tries: u32,
+    /// When it was first challenged.
+    asked_at: Instant,
     next_at: Instant,
 }
 
@@ -49,6 +51,7 @@ impl Path {
                 address: from,
                 nonce,
                 tries: 0,
+                asked_at: now,
                 next_at: now,
             });
         }
@@ -64,6 +67,9 @@ impl Path {
     /// The challenge that was due went out.
     pub(crate) fn challenge_sent(&mut self, now: Instant) {
         if let Some(p) = &mut self.probation {
+            if p.tries == 0 {
+                p.asked_at = now;
+            }
             p.tries += 1;
             p.next_at = now + CHALLENGE_WAIT;
             if p.tries > MAX_CHALLENGES {
@@ -77,16 +83,13 @@ impl Path {
         self.probation.map(|p| p.next_at)
     }
 
-    /// A response came. True if it moved the path.
-    pub(crate) fn on_response(&mut self, nonce: u64) -> bool {
-        match self.probation {
-            Some(p) if p.nonce == nonce && p.tries > 0 => {
-                self.address = p.address;
-                self.probation = None;
-                true
-            }
-            _ => false,
-        }
+    /// A response came. If it moved the path, what the new one's round trip takes at most: challenges look
+    /// alike, so the first counts.
+    pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
+        let examined = self.probation.filter(|p| p.nonce == nonce && p.tries > 0)?;
+        self.address = examined.address;
+        self.probation = None;
+        Some(now.since(examined.asked_at))
     }
 }
 
@@ -103,11 +106,14 @@ mod tests {
         let mut path = Path::new(address(1));
         path.heard_from(address(2), 77, Instant::ZERO);
         assert_eq!(path.challenge_due(Instant::ZERO), Some((address(2), 77)));
-        assert!(!path.on_response(77), "nothing was asked yet");
-        path.challenge_sent(Instant::ZERO);
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        assert_eq!(path.on_response(77, at(0)), None, "nothing was asked yet");
+        path.challenge_sent(at(1));
         assert_eq!(path.address(), address(1));
-        assert!(!path.on_response(78));
-        assert!(path.on_response(77));
+        path.challenge_sent(at(201));
+        assert_eq!(path.on_response(78, at(210)), None);
+        let round_trip = path.on_response(77, at(210));
+        assert_eq!(round_trip, Some(Duration::from_millis(209)));
         assert_eq!(path.address(), address(2));
         assert_eq!(path.deadline(), None);
     }

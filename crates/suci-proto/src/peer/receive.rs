@@ -1,5 +1,6 @@
 //! A packet of an established connection: its frames, one by one.
 
+use super::connection::Blame;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
@@ -140,7 +141,7 @@ impl Peer {
             }
             Frame::Close(close) => effects.close = Some(close.code),
             Frame::Challenge(nonce) => connection.pending.respond(nonce),
-            Frame::Response(nonce) => self.on_response(nonce),
+            Frame::Response(nonce) => self.on_response(now, nonce, shared),
             // Extensions that we never announced.
             Frame::Mode { .. } => return Err(ProtocolError::UnknownFrame(0x0c)),
             Frame::Suspend { .. } => return Err(ProtocolError::UnknownFrame(0x0d)),
@@ -157,16 +158,25 @@ impl Peer {
         self.session.outbox.set_session_limit(credit.memory);
     }
 
-    fn on_response(&mut self, nonce: u64) {
+    /// The address under examination answered: the path moves, and nothing that was learnt of the old one
+    /// or is still under way to it speaks of the new one (RFC 9000 9.4).
+    fn on_response(&mut self, now: Instant, nonce: u64, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        if connection.path.on_response(nonce) {
-            self.heard_at = Some(connection.path.address());
-            connection
-                .congestion
-                .on_path_changed(connection.mtu.current());
-        }
+        let Some(round_trip) = connection.path.on_response(nonce, now) else {
+            return;
+        };
+        let address = connection.path.address();
+        self.heard_at = Some(address);
+        connection
+            .congestion
+            .on_path_changed(connection.mtu.current());
+        connection.blame = Blame::default();
+        let (recovery, mut fate) = connection.fates(&mut self.session);
+        recovery.drop_all(&mut fate);
+        recovery.on_path_changed(round_trip);
+        shared.wanted_routes.push_back((self.node, address));
     }
 
     fn on_ack(

@@ -19,10 +19,10 @@ impl Peer {
         let connection = self.connection.as_ref();
         let ours = [
             self.attempt.as_ref().map(|a| a.opening.next_at()),
-            self.life.deadline(Self::patience(shared)),
+            self.life.deadline(self.patience()),
             self.lingering,
             self.closing_deadline(),
-            self.keep_alive_at(shared),
+            self.keep_alive_at(),
         ];
         let able = connection.filter(|c| c.numbers.peek().is_some());
         let theirs = able.map_or([None; 8], |c| self.connection_deadlines(c, shared));
@@ -73,13 +73,13 @@ impl Peer {
 
     /// When a peer is next asked for a sign of life: a watched one that is idle, or one for which something
     /// waits that no packet in flight asks about (credit, the answer to an RTS).
-    fn keep_alive_at(&self, shared: &Shared) -> Option<Instant> {
+    fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
-        let watched = shared.config.watch && self.life.link() == Link::Up;
+        let watched = self.watched && self.life.link() == Link::Up;
         let waits =
             !self.session.outbox.is_empty() && !connection.recovery.has_eliciting_in_flight();
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
-        let interval = shared.config.silence_timeout / KEEP_ALIVES;
+        let interval = self.silence_timeout / KEEP_ALIVES;
         ((watched || waits) && !asked && self.lingering.is_none())
             .then(|| self.life.heard_at().max(self.kept_alive) + interval)
     }
@@ -89,7 +89,7 @@ impl Peer {
         if self.lingering.is_some_and(|until| until <= now) {
             self.drop_connection(shared);
         }
-        if self.keep_alive_at(shared).is_some_and(|at| at <= now) {
+        if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.kept_alive = now;
             self.challenge_claim();
         }
@@ -103,6 +103,7 @@ impl Peer {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let carries = self.carries_data();
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -121,6 +122,12 @@ impl Peer {
                 if large && connection.mtu.on_probe_timeout(timeouts) {
                     connection.mtu_changed();
                 }
+                // Beyond the credit limit a probe stays a PING, of the size of control.
+                let number = connection.numbers.peek();
+                if carries && number.is_some_and(|n| connection.credit.may_send_data(n, now)) {
+                    let (recovery, mut fate) = connection.fates(&mut self.session);
+                    recovery.repeat_oldest(count, &mut fate);
+                }
             }
         }
     }
@@ -138,7 +145,7 @@ impl Peer {
     }
 
     fn judge_silence(&mut self, now: Instant, shared: &mut Shared) {
-        match self.life.judge(now, Self::patience(shared)) {
+        match self.life.judge(now, self.patience()) {
             Verdict::Patience => {}
             Verdict::Lost => {
                 self.tell(Event::Lost { node: self.node }, shared);
@@ -152,7 +159,18 @@ impl Peer {
                 let token = shared.random();
                 self.open(now, token);
             }
+            Verdict::Quiet => self.on_quiet(now, shared),
             Verdict::GiveUp => self.end(now, EndReason::Silent, shared),
+        }
+    }
+
+    /// A peer that nobody serves is probed on its path only, within its grants: HELLOs would pile up in its
+    /// buffer for as long as its program computes. Should it start anew in its place, UNKNOWN says so.
+    fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
+        self.tell(Event::Quiet { node: self.node }, shared);
+        if self.book.is_some_and(|at| Some(at) != self.path_address()) {
+            let token = shared.random();
+            self.open(now, token);
         }
     }
 

@@ -30,7 +30,8 @@ use sent::{Fate, Ledger, Oldest, RateMark, Slot};
 pub trait Sink {
     /// The peer has this packet.
     fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]);
-    /// Repeat what this eliciting packet carried. Packets that elicit nothing are never lost.
+    /// Repeat what this eliciting packet carried. Packets that elicit nothing are never lost. A packet
+    /// that was repeated by a probe may be reported once more.
     fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]);
 }
 
@@ -254,6 +255,15 @@ impl Recovery {
         }
         TimerAction::Probe {
             count: self.pto.on_fired(now),
+        }
+    }
+
+    /// Reports to `sink` as lost what the oldest `packets` packets in flight carried, without taking
+    /// them for lost: probes repeat it (RFC 9002 6.2.4). If nothing but these is missing, the probe
+    /// itself brings it; a PING would have to come back first. O(window).
+    pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink) {
+        for (position, slot) in self.ledger.carriers().take(packets as usize) {
+            sink.lost(self.ledger.number(position), self.ledger.frames(slot));
         }
     }
 

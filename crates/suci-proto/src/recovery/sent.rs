@@ -435,6 +435,16 @@ impl Ledger {
         })
     }
 
+    /// The packets in flight that carry something to be repeated, the oldest first. O(window).
+    pub(super) fn carriers(&self) -> impl Iterator<Item = (u64, &Slot)> {
+        let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
+        (self.oldest_flying.max(self.base)..self.next())
+            .filter_map(|at| Some((at, self.get(at)?)))
+            .filter(move |(_, slot)| {
+                slot.fate == Fate::Flying && self.frames(slot).iter().any(repeats)
+            })
+    }
+
     /// Positions of the packets in flight of at least `size` bytes. O(window).
     pub(super) fn flying_from(&self, size: usize) -> Vec<u64> {
         let start = self.oldest_flying.max(self.base);

@@ -57,7 +57,7 @@ pub enum Kind {
     OutcomeInvented,
     /// Accepted, both processes alive, the network mended: it must have arrived.
     Undelivered,
-    /// `Up`, `Lost` or `Ended` that does not fit the ones before.
+    /// `Up`, `Lost`, `Quiet` or `Ended` that does not fit the ones before, or the peer.
     Events,
     /// A limit of memory, credit, time or the network's interface.
     Invariant,
@@ -203,6 +203,8 @@ struct Process {
     stopped_at: Option<Instant>,
     /// Its peers answer all the time: it may lose none.
     steady: bool,
+    /// It said that nobody serves it while it computes.
+    unattended: bool,
 }
 
 /// Whether a process has a peer for up.
@@ -212,6 +214,7 @@ enum Link {
     Idle,
     Up,
     Lost,
+    Quiet,
 }
 
 /// What all programs of a run handed in and were given.
@@ -271,6 +274,7 @@ impl Oracle {
             node,
             stopped_at: None,
             steady: false,
+            unattended: false,
         });
         ProcId::try_from(self.processes.len() - 1).unwrap_or(ProcId::MAX)
     }
@@ -279,6 +283,13 @@ impl Oracle {
     pub fn peers_stay(&mut self, process: ProcId) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.steady = true;
+        }
+    }
+
+    /// A process announces that nobody serves it while it computes: its silence is no sign of its end.
+    pub fn is_unattended(&mut self, process: ProcId) {
+        if let Some(process) = self.processes.get_mut(process as usize) {
+            process.unattended = true;
         }
     }
 

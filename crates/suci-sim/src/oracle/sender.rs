@@ -24,15 +24,19 @@ impl Oracle {
     /// The promise that it breaks.
     pub fn event(&mut self, process: ProcId, event: &Event) -> Verdict {
         match *event {
-            Event::Up { node } => self.link(process, node, Link::Up, &[Link::Idle, Link::Lost]),
+            Event::Up { node } => self.link(
+                process,
+                node,
+                Link::Up,
+                &[Link::Idle, Link::Lost, Link::Quiet],
+            ),
             Event::Lost { node } => {
-                let sender = self.processes.get(process as usize);
-                let steady = !self.shaken && sender.is_some_and(|p| p.steady);
-                if steady {
-                    let text = format!("process {process} lost node {node}, which answers");
-                    return broken(Kind::Events, text);
-                }
+                self.check_silence(process, node, false)?;
                 self.link(process, node, Link::Lost, &[Link::Up])
+            }
+            Event::Quiet { node } => {
+                self.check_silence(process, node, true)?;
+                self.link(process, node, Link::Quiet, &[Link::Up])
             }
             Event::Delivered {
                 node,
@@ -83,6 +87,22 @@ impl Oracle {
             Kind::Events,
             format!("process {process}: node {node} is {to:?} after {was:?}"),
         )
+    }
+
+    /// Whether a process may take a node for lost, or for `quiet`, which only nodes are that said so.
+    fn check_silence(&self, process: ProcId, node: NodeId, quiet: bool) -> Verdict {
+        let observer = self.processes.get(process as usize);
+        if !self.shaken && observer.is_some_and(|p| p.steady) {
+            let text = format!("process {process} lost node {node}, which answers");
+            return broken(Kind::Events, text);
+        }
+        let mut candidates = self.processes.iter().filter(|p| p.node == node.0);
+        if candidates.any(|process| process.unattended == quiet) {
+            return Ok(());
+        }
+        let text =
+            format!("process {process}: node {node} is quiet ({quiet}), which it never said");
+        broken(Kind::Events, text)
     }
 
     fn session_ended(

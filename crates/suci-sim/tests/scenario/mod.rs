@@ -136,6 +136,15 @@ pub fn lost(world: &World, place: usize) -> Vec<Instant> {
         .collect()
 }
 
+/// How often somebody fell quiet for a place.
+pub fn quiet(world: &World, place: usize) -> usize {
+    let events = world.events(place);
+    events
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Quiet { .. }))
+        .count()
+}
+
 /// When somebody was up for a place.
 pub fn up(world: &World, place: usize) -> usize {
     let events = world.events(place);

@@ -2,6 +2,10 @@
 #![allow(dead_code, reason = "every test binary uses a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use suci::{AddressBook, Event, Message, Node, NodeBuilder, NodeId, SharedNode};
 
@@ -57,4 +61,45 @@ pub(crate) fn await_event(node: &mut Node, wanted: impl Fn(&Event) -> bool) -> E
         node.poll(Duration::from_millis(10)).unwrap();
     }
     panic!("no such event");
+}
+
+/// Carries packets between two nodes until it is dropped.
+pub(crate) struct Relay {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Makes two nodes known to each other as if both were at the relay's address.
+    pub(crate) fn introduce(a: &mut Node, b: &mut Node) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let wait = Some(Duration::from_millis(10));
+        socket.set_read_timeout(wait).unwrap();
+        let at = socket.local_addr().unwrap();
+        a.add_peer(b.id(), at).unwrap();
+        b.add_peer(a.id(), at).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ends, stopped) = ([a.local_addr(), b.local_addr()], Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let mut packet = [0; 65_536];
+            while !stopped.load(Ordering::Relaxed) {
+                if let Ok((len, from)) = socket.recv_from(&mut packet) {
+                    let to = if from == ends[0] { ends[1] } else { ends[0] };
+                    // What is not taken is lost, as on any network.
+                    let _ = socket.send_to(&packet[..len], to);
+                }
+            }
+        });
+        let thread = Some(thread);
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
 }

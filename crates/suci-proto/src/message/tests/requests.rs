@@ -80,6 +80,15 @@ fn a_threshold_is_exact_and_half_the_window_is_another() {
 }
 
 #[test]
+fn what_the_peer_takes_only_on_request_asks_first() {
+    let mut outbox = outbox();
+    outbox.set_peer_max_message(5_000);
+    push(&mut outbox, C0, 0..1, 5_000);
+    push(&mut outbox, C0, 1..2, 5_001);
+    assert_eq!(asked(&packets(&mut outbox, ROOM)), [1]);
+}
+
+#[test]
 fn the_next_request_goes_while_data_flows_but_only_one() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..4, 200_000);

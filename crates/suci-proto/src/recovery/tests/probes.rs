@@ -171,3 +171,25 @@ fn loss_timer_goes_before_the_probe_timer() {
     ));
     assert_eq!(bench.recovery.pto_count(), 0);
 }
+
+#[test]
+fn probes_repeat_the_oldest_packets_that_carry_something() {
+    let mut bench = Bench::measured();
+    let nothing = SentFrame::Ack { largest: 7 };
+    (1..=2).for_each(|number| bench.send(number, 200));
+    bench.recovery.on_sent(3, at(200), 60, DATA, &[nothing]);
+    bench.recovery.on_sent(4, at(200), 60, DATA, &[]);
+    bench.send(5, 200);
+    bench.send(6, 200);
+    bench.ack(250, &[1..=1]);
+    bench.log = Log::default();
+    bench.recovery.repeat_oldest(2, &mut bench.log);
+    assert_eq!(bench.log.lost, [2, 5]);
+    assert_eq!(
+        bench.recovery.in_flight(),
+        1_000 + 60 + 60 + 1_000 + 1_000,
+        "nothing is given up"
+    );
+    bench.ack(260, &[2..=6]);
+    assert_eq!(bench.log.acked, [2, 3, 4, 5, 6]);
+}
