@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::time::Duration;
+use crate::wire::Mode;
 
 /// Who may open a session with this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,9 @@ pub struct Config {
     /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits a
     /// program that polls by itself; default false.
     pub ack_on_poll: bool,
+    /// How traffic to peers flows of which the program said nothing ([`crate::Engine::prefer`]); default
+    /// [`Mode::Adaptive`].
+    pub mode: Mode,
     /// Who may open a session; default [`Accept::Book`].
     pub accept: Accept,
     /// Peers known at once; default 16,384.
@@ -68,6 +72,7 @@ impl Default for Config {
             give_up_after: Duration::from_secs(300),
             max_ack_delay: Duration::from_millis(2),
             ack_on_poll: false,
+            mode: Mode::Adaptive,
             accept: Accept::Book,
             max_peers: 16_384,
             max_datagram: limits::ETHERNET_MTU,

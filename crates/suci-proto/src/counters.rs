@@ -3,6 +3,7 @@
 use crate::time::Duration;
 use crate::types::NodeId;
 use crate::waits::{WaitReason, Waits};
+use crate::wire::Mode;
 use std::net::SocketAddr;
 
 /// What one engine counted since it began.
@@ -77,6 +78,10 @@ pub struct PeerStats {
     pub congestion_window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
+    /// How our traffic to it flows: as the program wishes, or as the traffic shows.
+    pub mode: Mode,
+    /// How its traffic to us flows, as far as it said.
+    pub remote_mode: Mode,
     /// UDP payload per packet on this path.
     pub mtu: usize,
     /// Packets that the peer still lets us send.

@@ -15,6 +15,7 @@ pub const NAMES: &[&str] = &[
     "retransmit-wrong-range",
     "pto-not-rearmed",
     "delivered-unacknowledged",
+    "class-starves-class",
 ];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);

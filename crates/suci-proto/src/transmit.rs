@@ -141,6 +141,11 @@ impl Train {
         self.copied += payload.len() as u64;
     }
 
+    /// Bytes of all its packets.
+    pub(crate) fn len(&self) -> usize {
+        self.segments.iter().map(|s| s.len as usize).sum()
+    }
+
     /// Payload bytes copied into this train.
     pub(crate) fn copied(&self) -> u64 {
         self.copied

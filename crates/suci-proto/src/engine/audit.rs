@@ -27,8 +27,8 @@ impl Engine {
                 self.shared.config.memory
             ));
         }
-        for (_, peer) in &self.peers {
-            peer.audit()?;
+        for (key, peer) in &self.peers {
+            peer.audit(self.dirty.is_listed(key))?;
         }
         Ok(())
     }

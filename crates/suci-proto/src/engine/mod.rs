@@ -31,6 +31,7 @@ use crate::peer::Peer;
 use crate::time::{Duration, Instant};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
+use crate::turns::{CLASSES, Turns};
 use crate::types::{Ecn, NodeId};
 use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
@@ -51,6 +52,9 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// Bytes of unused receive buffers kept for the next large messages.
 const POOL: usize = 64 << 20;
 
+/// A class that sent nothing for so long is not in use.
+const CLASS_IN_USE: Duration = Duration::from_secs(1);
+
 /// UNKNOWN hints per second at most.
 const HINTS_PER_SECOND: u64 = 100;
 
@@ -63,15 +67,19 @@ pub struct Engine {
     by_node: HashMap<NodeId, usize>,
     wheel: TimerWheel,
     /// Peers to look at: something happened that may let them send or change their deadline.
-    dirty: VecDeque<usize>,
-    /// Peers with messages for the program.
-    readable: VecDeque<usize>,
+    dirty: Turns,
+    /// When each class last sent something, to know which are in use.
+    class_used: [Option<Instant>; CLASSES],
+    /// Peers with messages for the program, a message in each turn.
+    readable: Turns,
     /// Peers whose acknowledgements wait for the next turn.
     ack_waits: Vec<usize>,
     due: Vec<usize>,
     train: Train,
     /// Whose packets are in the train; none for handshake packets.
     train_peer: Option<usize>,
+    /// A message waits that should not wait for others.
+    flush: bool,
     /// Until when the driver said it would sleep, and when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
@@ -128,12 +136,14 @@ impl Engine {
             peers: Slab::new(),
             by_node: HashMap::new(),
             wheel: TimerWheel::new(),
-            dirty: VecDeque::new(),
-            readable: VecDeque::new(),
+            dirty: Turns::default(),
+            class_used: [None; CLASSES],
+            readable: Turns::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
             train: Train::default(),
             train_peer: None,
+            flush: false,
             expected: None,
             last_run: now,
             sweep_at: None,
@@ -158,16 +168,12 @@ impl Engine {
 
     /// Something happened to a peer: it will be looked at in [`Engine::poll_transmit`].
     fn touch(&mut self, key: usize) {
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.peers.get(key) else {
             return;
         };
-        if !peer.queued {
-            peer.queued = true;
-            self.dirty.push_back(key);
-        }
-        if !peer.readable && peer.has_message() {
-            peer.readable = true;
-            self.readable.push_back(key);
+        self.dirty.add(key);
+        if peer.has_message() {
+            self.readable.add(key);
         }
     }
 
@@ -250,7 +256,7 @@ impl Engine {
             return;
         }
         peer.receive(now, arrival, header.number, body, &mut self.shared);
-        if self.shared.config.ack_on_poll && !peer.ack_waits && peer.owes_ack() {
+        if !peer.ack_waits && peer.owes_ack(self.shared.config.ack_on_poll) {
             peer.ack_waits = true;
             self.ack_waits.push(key);
         }
@@ -328,6 +334,7 @@ impl Engine {
     pub fn poll_transmit(&mut self, now: Instant, max_segments: usize) -> Option<Transmit<'_>> {
         if !self.train.is_pending() && !self.build_next(now, max_segments) {
             self.expected = self.next_timeout();
+            self.flush = false;
             return None;
         }
         self.train.view(max_segments)
@@ -343,23 +350,53 @@ impl Engine {
                 return true;
             }
             self.serve_large();
-            let Some(key) = self.dirty.pop_front() else {
+            let Some(key) = self.dirty.front() else {
                 return false;
             };
             self.attempt_packet(now, key);
+            let outranked = self.is_outranked(now, key);
             let Some(peer) = self.peers.get_mut(key) else {
+                self.dirty.drop_front();
                 continue;
             };
-            peer.queued = false;
-            if peer.build(now, max_segments, &mut self.train, &mut self.shared) {
+            if peer.build(
+                now,
+                max_segments,
+                outranked,
+                &mut self.train,
+                &mut self.shared,
+            ) {
                 self.train_peer = Some(key);
+                self.note_class(now, key);
                 return true;
             }
+            // Whoever may not send holds up nobody.
+            self.dirty.drop_front();
             match peer.deadline(&self.shared) {
                 Some(deadline) => self.wheel.set(key, deadline),
                 None => self.wheel.cancel(key),
             }
         }
+    }
+
+    /// The train that was built counts in its peer's turn, and shows that its class is in use.
+    fn note_class(&mut self, now: Instant, key: usize) {
+        let class = self.dirty.priority(key).class();
+        if let Some(used) = self.class_used.get_mut(usize::from(class)) {
+            *used = Some(now);
+        }
+        self.dirty.charge(self.train.len());
+    }
+
+    /// Whether a peer of a higher class sent something of late: a train that the socket has cannot be
+    /// overtaken, so those of this peer should be short.
+    fn is_outranked(&self, now: Instant, key: usize) -> bool {
+        let class = usize::from(self.dirty.priority(key).class());
+        self.class_used
+            .iter()
+            .skip(class + 1)
+            .flatten()
+            .any(|at| now.since(*at) < CLASS_IN_USE)
     }
 
     /// What became of what [`Engine::poll_transmit`] gave.
@@ -418,13 +455,14 @@ impl Engine {
         self.shared.events.pop_front()
     }
 
-    /// The next message for the program, peers in turn. Taking it gives its sender memory credit back.
+    /// The next message for the program: those of peers of higher classes first, within a class peers in
+    /// turn; likewise the channels of a peer. Taking it gives its sender memory credit back.
     pub fn recv(&mut self, _now: Instant) -> Option<(NodeId, Message)> {
-        while let Some(key) = self.readable.pop_front() {
+        while let Some(key) = self.readable.front() {
+            self.readable.drop_front();
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
-            peer.readable = false;
             let message = peer.next_message(&mut self.shared);
             if let Some(message) = &message {
                 let traffic = peer.traffic_mut();

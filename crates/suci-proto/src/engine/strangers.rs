@@ -49,11 +49,16 @@ impl Engine {
         let gone: Vec<usize> = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.is_forgettable(now, COOKIE_LIFETIME))
+            .filter(|(key, peer)| {
+                let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
+                !listed && peer.is_forgettable(now, COOKIE_LIFETIME)
+            })
             .map(|(key, _)| key)
             .collect();
         for key in gone {
             self.wheel.cancel(key);
+            self.dirty.forget(key);
+            self.readable.forget(key);
             let peer = self.peers.remove(key);
             self.by_node.remove(&peer.node);
             if let Some(from) = peer.stranger_from

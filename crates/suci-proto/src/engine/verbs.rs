@@ -7,7 +7,9 @@ use crate::limits;
 use crate::message::{self, Outgoing, PushError};
 use crate::peer::{Closing, Peer};
 use crate::time::{Duration, Instant};
+use crate::turns::Priority;
 use crate::types::{ChannelId, MessageNumber, NodeId};
+use crate::wire::Mode;
 use std::net::SocketAddr;
 
 /// Why a message was not accepted. Gives it back where trying again makes sense.
@@ -159,6 +161,7 @@ impl Engine {
             let token = self.shared.random();
             peer.open(now, token);
         }
+        self.flush |= peer.wish == Mode::Response;
         self.shared.counters.messages_sent += 1;
         let traffic = peer.traffic_mut();
         traffic.messages_sent += 1;
@@ -215,6 +218,75 @@ impl Engine {
         let done = verb(peer).map_err(IncomingError::Inbox);
         self.touch(key);
         done
+    }
+
+    /// How traffic to `node` should flow from now on, over all its sessions. The peer is told.
+    ///
+    /// # Errors
+    /// `UnknownPeer`, `Itself` or `Closed`.
+    pub fn prefer(&mut self, _now: Instant, node: NodeId, mode: Mode) -> Result<(), SendError> {
+        let key = self.reach(node)?;
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.wish = mode;
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Whether a message was accepted for a peer that prefers [`Mode::Response`] and
+    /// [`Engine::poll_transmit`] was not asked since: it should be, even inside a batch.
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        self.flush
+    }
+
+    /// How urgent `node` is beside other destinations, and in which order [`Engine::recv`] hands its messages
+    /// over beside those of others. Holds for all its sessions.
+    ///
+    /// # Errors
+    /// `UnknownPeer`, `Itself` or `Closed`.
+    pub fn set_priority(&mut self, node: NodeId, priority: Priority) -> Result<(), SendError> {
+        let key = self.reach(node)?;
+        self.dirty.set_priority(key, priority);
+        self.readable.set_priority(key, priority);
+        Ok(())
+    }
+
+    /// How urgent `channel` is beside other channels of `node`: what we send on it, and in which order
+    /// [`Engine::recv`] hands over what came on it. Holds for all sessions.
+    ///
+    /// # Errors
+    /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if as many as can be opened have a priority.
+    pub fn set_channel_priority(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        priority: Priority,
+    ) -> Result<(), SendError> {
+        let key = self.reach(node)?;
+        let peer = self.peers.get_mut(key);
+        let set = peer.is_some_and(|p| {
+            let set = p.session.outbox.set_priority(channel, priority);
+            if set {
+                p.session.inbox.set_priority(channel, priority);
+            }
+            set
+        });
+        if set {
+            Ok(())
+        } else {
+            Err(SendError::Channels)
+        }
+    }
+
+    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before it: as
+    /// far as both the credit of its socket and that of its memory reach. 0 while it is not up. More
+    /// than that may be accepted; it waits here. Longer messages than this side's `rts_threshold` ask first
+    /// whatever this says.
+    #[must_use]
+    pub fn remote_window(&self, now: Instant, node: NodeId, channel: ChannelId) -> u64 {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.map_or(0, |p| p.remote_window(now, channel))
     }
 
     /// Messages and bytes accepted for `node` and not yet acknowledged.

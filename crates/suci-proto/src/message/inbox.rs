@@ -15,6 +15,7 @@ use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumpt
 use super::len64;
 use super::pool::{Chunk, Pool};
 use crate::recovery::SentFrame;
+use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::wire::{Frag, Rts};
 use std::collections::{BTreeMap, VecDeque};
@@ -56,8 +57,10 @@ pub struct Inbox {
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last: most frames are about it.
     recent: Option<(ChannelId, usize)>,
-    /// Channels of which the program can take a message, in turns.
-    ready: VecDeque<usize>,
+    /// Channels of which the program can take a message, a message in each turn.
+    ready: Turns,
+    /// What the program said of channels, known or not.
+    priorities: BTreeMap<ChannelId, Priority>,
     /// Channels whose RTS waits for the budget, in order.
     waiting: VecDeque<usize>,
     answers: VecDeque<usize>,
@@ -88,7 +91,8 @@ impl Inbox {
             channels: Vec::new(),
             by_id: BTreeMap::new(),
             recent: None,
-            ready: VecDeque::new(),
+            ready: Turns::default(),
+            priorities: BTreeMap::new(),
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
             updates: VecDeque::new(),
@@ -170,13 +174,14 @@ impl Inbox {
 
     // ---- polls
 
-    /// The next complete message: in order per channel, channels in turns. Taking it moves memory credit.
+    /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
+    /// Taking it moves memory credit.
     pub fn pop(&mut self) -> Option<Message> {
-        while let Some(place) = self.ready.pop_front() {
+        while let Some(place) = self.ready.front() {
+            self.ready.drop_front();
             let Some(channel) = self.channels.get_mut(place) else {
                 continue;
             };
-            channel.listed.ready = false;
             let popped = channel.pop();
             self.list_ready(place);
             if let Some((message, freed)) = popped {
@@ -216,6 +221,19 @@ impl Inbox {
     }
 
     // ---- verbs
+
+    /// Sets the priority in which a channel's messages are handed over: by class, its weight is not looked at.
+    pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) {
+        self.priorities.insert(channel, priority);
+        if let Some(place) = self.find(channel) {
+            self.ready.set_priority(place, priority);
+        }
+    }
+
+    /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
+    pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
+        self.priorities = priorities;
+    }
 
     /// Permits a large message. With a buffer, at least as long as the message, it goes there and becomes its
     /// payload; without, it waits until the budget of large messages has room.
@@ -390,6 +408,8 @@ impl Inbox {
         self.channels
             .push(Channel::new(id, self.first_limit, self.each_window));
         self.by_id.insert(id, place);
+        let priority = self.priorities.get(&id).copied().unwrap_or_default();
+        self.ready.set_priority(place, priority);
         self.list_due_update(place);
         Ok(place)
     }
@@ -449,12 +469,8 @@ impl Inbox {
     }
 
     fn list_ready(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place)
-            && !channel.listed.ready
-            && channel.is_ready()
-        {
-            channel.listed.ready = true;
-            self.ready.push_back(place);
+        if self.channels.get(place).is_some_and(Channel::is_ready) {
+            self.ready.add(place);
         }
     }
 

@@ -67,7 +67,6 @@ pub(super) struct Freed {
 /// Places in the inbox's lists.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    pub(super) ready: bool,
     pub(super) answer: bool,
     pub(super) update: bool,
 }

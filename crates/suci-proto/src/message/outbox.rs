@@ -1,12 +1,16 @@
-//! What one side of a session sends: a bounded queue per channel, and turns between channels.
+//! What one side of a session sends: a bounded queue per channel, and turns between channels by their
+//! priorities.
 //!
 //! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
+
+mod fate;
 
 use super::outgoing::{Block, Channel, Status, Terms};
 use super::{Completion, Outgoing, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
+use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
 use crate::wire::{FragHead, Rts};
@@ -14,8 +18,8 @@ use bytes::Bytes;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes that a channel may send before the next one has its turn: about one train.
-const TURN: usize = 65_536;
+/// What a piece counts in its channel's turn beside its bytes: about the frame's head.
+const HEAD: usize = 8;
 
 /// The bounds of an [`Outbox`].
 #[derive(Clone, Copy, Debug)]
@@ -91,10 +95,12 @@ pub struct Outbox {
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last: most calls are about it.
     recent: Option<(ChannelId, usize)>,
-    /// Channels that may have something to send, in the order of their turns.
-    ring: VecDeque<usize>,
-    /// What is left of the first one's turn.
-    turn_left: usize,
+    /// Channels that may have something to send.
+    turns: Turns,
+    /// What the program said of channels, opened or not.
+    priorities: BTreeMap<ChannelId, Priority>,
+    /// The highest class of a channel that was opened.
+    highest_class: u8,
     /// Channels parked for want of session credit.
     session_parked: Vec<usize>,
     /// How many are parked for want of their own credit, and how many for an answer.
@@ -124,8 +130,9 @@ impl Outbox {
             channels: Vec::new(),
             by_id: BTreeMap::new(),
             recent: None,
-            ring: VecDeque::new(),
-            turn_left: TURN,
+            turns: Turns::default(),
+            priorities: BTreeMap::new(),
+            highest_class: 0,
             session_parked: Vec::new(),
             channel_parked: 0,
             answer_parked: 0,
@@ -169,6 +176,32 @@ impl Outbox {
         self.accepted = self.accepted.saturating_add(1);
         self.activate(place);
         Ok(number)
+    }
+
+    /// Sets the priority of a channel, from its next packet on and in what is lost and sent again. False if as
+    /// many channels as there can be have one already.
+    pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) -> bool {
+        if self.priorities.len() >= MAX_CHANNELS && !self.priorities.contains_key(&channel) {
+            return false;
+        }
+        self.priorities.insert(channel, priority);
+        if let Some(place) = self.find(channel) {
+            self.turns.set_priority(place, priority);
+        }
+        let open = self.by_id.values();
+        let classes = open.map(|place| self.turns.priority(*place).class());
+        self.highest_class = classes.max().unwrap_or(0);
+        true
+    }
+
+    /// What the program said of channels: it holds for the next session too.
+    pub fn take_priorities(&mut self) -> BTreeMap<ChannelId, Priority> {
+        core::mem::take(&mut self.priorities)
+    }
+
+    /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
+    pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
+        self.priorities = priorities;
     }
 
     /// The session is over: exactly one outcome for every message that was outstanding, by channel
@@ -262,92 +295,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// What a packet carried has arrived. Frames that are not the outbox's are ignored.
-    pub fn on_acked(&mut self, frame: &SentFrame) {
-        match *frame {
-            SentFrame::Whole {
-                channel,
-                first,
-                count,
-            } => {
-                let Some(place) = self.find(channel) else {
-                    return;
-                };
-                for number in (first..).take(count as usize) {
-                    let released = self
-                        .channels
-                        .get_mut(place)
-                        .and_then(|c| c.whole_acked(number));
-                    self.release(place, released);
-                }
-            }
-            SentFrame::Part {
-                channel,
-                message,
-                start,
-                end,
-            } => {
-                let Some(place) = self.find(channel) else {
-                    return;
-                };
-                let released = self
-                    .channels
-                    .get_mut(place)
-                    .and_then(|c| c.part_acked(message, start..end));
-                self.release(place, released);
-            }
-            SentFrame::Rts { channel, message } => {
-                if let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p)) {
-                    channel.rts_acked(message);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// What a packet carried is lost, or its connection is: what is not known to have arrived is owed again.
-    /// Frames that are not the outbox's are ignored.
-    pub fn on_lost(&mut self, frame: &SentFrame) {
-        let (SentFrame::Whole { channel, .. }
-        | SentFrame::Part { channel, .. }
-        | SentFrame::Rts { channel, .. }
-        | SentFrame::ChannelBlocked { channel }) = *frame
-        else {
-            return;
-        };
-        let Some(place) = self.find(channel) else {
-            return;
-        };
-        let Some(channel) = self.channels.get_mut(place) else {
-            return;
-        };
-        match *frame {
-            SentFrame::Whole { first, count, .. } => {
-                for number in (first..).take(count as usize) {
-                    channel.whole_lost(number);
-                }
-            }
-            SentFrame::Part {
-                message,
-                start,
-                end,
-                ..
-            } => channel.part_lost(message, start..end),
-            SentFrame::Rts { message, .. } => channel.rts_lost(message),
-            _ => {
-                self.report(place);
-                return;
-            }
-        }
-        self.activate(place);
-    }
-
     // ---- polls
 
     /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
     pub fn has_sendable(&mut self) -> bool {
         let terms = self.terms();
-        while let Some(&place) = self.ring.front() {
+        while let Some(place) = self.turns.front() {
             let status = self
                 .channels
                 .get(place)
@@ -355,8 +308,7 @@ impl Outbox {
             if status == Status::Ready {
                 return true;
             }
-            self.ring.pop_front();
-            self.turn_left = TURN;
+            self.turns.drop_front();
             self.park(place, status);
         }
         false
@@ -371,7 +323,7 @@ impl Outbox {
             return None;
         }
         let terms = self.terms();
-        let place = *self.ring.front()?;
+        let place = self.turns.front()?;
         let plan = self.channels.get_mut(place)?.next(room, full, terms)?;
         self.session_used = self.session_used.saturating_add(plan.charged);
         let piece = self.channels.get(place)?.piece(&plan, room)?;
@@ -379,11 +331,7 @@ impl Outbox {
             Piece::Data { range, .. } => range.len(),
             Piece::Rts { .. } => 0,
         };
-        self.turn_left = self.turn_left.saturating_sub(size.saturating_add(1));
-        if self.turn_left == 0 {
-            self.turn_left = TURN;
-            self.ring.rotate_left(1);
-        }
+        self.turns.charge(size.saturating_add(HEAD));
         Some(piece)
     }
 
@@ -473,6 +421,24 @@ impl Outbox {
         self.get(channel).map_or(0, Channel::base)
     }
 
+    /// Whether what goes next is of a lower class than a channel that was opened: that one may want to send at
+    /// any time, and should find room.
+    #[must_use]
+    pub fn is_outranked(&self) -> bool {
+        self.turns
+            .front_class()
+            .is_some_and(|class| class < self.highest_class)
+    }
+
+    /// Memory credit that is left for a message on `channel`, in bytes as messages are charged.
+    #[must_use]
+    pub fn room(&self, channel: ChannelId) -> u64 {
+        let session = self.session_limit.saturating_sub(self.session_used);
+        self.get(channel)
+            .map_or(self.channel_limit, Channel::room)
+            .min(session)
+    }
+
     /// Memory credit used and granted in this session.
     #[must_use]
     pub fn session_credit(&self) -> (u64, u64) {
@@ -515,6 +481,9 @@ impl Outbox {
         self.channels
             .push(Channel::new(channel, self.channel_limit));
         self.by_id.insert(channel, place);
+        let priority = self.priorities.get(&channel).copied().unwrap_or_default();
+        self.turns.set_priority(place, priority);
+        self.highest_class = self.highest_class.max(priority.class());
         place
     }
 
@@ -531,20 +500,14 @@ impl Outbox {
 
     /// Gives the channel a turn: something about it changed.
     fn activate(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place)
-            && !channel.turn.in_ring
-        {
-            channel.turn.in_ring = true;
-            self.ring.push_back(place);
-        }
+        self.turns.add(place);
     }
 
-    /// The channel leaves the ring.
+    /// The channel has no turn any more.
     fn park(&mut self, place: usize, status: Status) {
         let Some(channel) = self.channels.get_mut(place) else {
             return;
         };
-        channel.turn.in_ring = false;
         let block = match status {
             Status::Blocked(block) => Some(block),
             Status::Ready | Status::Idle => None,
@@ -579,25 +542,6 @@ impl Outbox {
         {
             channel.turn.to_report = true;
             self.to_report.push_back(place);
-        }
-    }
-
-    /// Message bytes were released: the queue has room, and the channel's front may be done.
-    fn release(&mut self, place: usize, released: Option<u64>) {
-        let Some(released) = released else { return };
-        self.queued_bytes = self.queued_bytes.saturating_sub(released);
-        self.queued_messages = self.queued_messages.saturating_sub(1);
-        let Some(channel) = self.channels.get_mut(place) else {
-            return;
-        };
-        while let Some(completion) = channel.pop_done() {
-            if completion.notify || completion.reason.is_some() {
-                self.completions.push_back(completion);
-            }
-        }
-        if channel.turn.parked.is_some() {
-            // With all before it delivered, a message may ask instead of waiting for credit.
-            self.activate(place);
         }
     }
 }

@@ -66,11 +66,9 @@ pub(super) struct Plan {
     pub(super) charged: u64,
 }
 
-/// The channel's place in the outbox's turns.
+/// Why the channel has no turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// Stands in the ring of channels that may have something.
-    pub(super) in_ring: bool,
     /// Left the ring for want of this.
     pub(super) parked: Option<Block>,
     /// Stands in the list of channels to report as blocked.
@@ -131,6 +129,11 @@ impl Channel {
 
     pub(super) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Memory credit left.
+    pub(super) fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.used)
     }
 
     /// Raises the limit. False if it was as high before.

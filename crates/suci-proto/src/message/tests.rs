@@ -8,6 +8,7 @@
 
 mod credit;
 mod lossy;
+mod priorities;
 mod receiving;
 mod requests;
 mod sending;

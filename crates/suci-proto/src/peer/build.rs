@@ -14,11 +14,11 @@ use crate::engine::Shared;
 use crate::limits;
 use crate::message::{Piece, merge};
 use crate::recovery::{SentFrame, SentKind};
-use crate::time::Instant;
+use crate::time::{Duration, Instant, nanos};
 use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::waits::WaitReason;
-use crate::wire::{CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header};
+use crate::wire::{CrcScope, Frame, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 
 /// Messages up to this many bytes are copied into the packet; of longer ones every piece is gathered by
 /// reference, the short ones at their ends too. A slice of a gather list costs the kernel about as much as
@@ -31,6 +31,24 @@ const PADDING_LIMIT: usize = 192;
 
 /// Bytes of a PING frame, which any packet of messages may have to carry beside them.
 const PING: usize = 1;
+
+/// What a packet of messages holds beside their bytes, as it usually is: header, PING, a frame's head.
+pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
+
+/// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a train that
+/// the socket has. Faster wires carry the longest there are.
+const TRAIN: Duration = Duration::from_micros(250);
+
+/// The same when something urgent may come: the peer prefers response, or a higher class is in use.
+const SHORT_TRAIN: Duration = Duration::from_micros(50);
+
+/// Packets of the window, an eighth of it at most, and of the pacer's budget, that a class leaves to higher ones
+/// on the same connection.
+const RESERVE: u64 = 2;
+
+/// In Throughput the last packet of the queue asks for an acknowledgement, if so many went unasked before
+/// it: the end of a long message need not wait for a timer, and a lone one makes no packets.
+const UNASKED: u64 = 8;
 
 /// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
 const RIDE: usize = 900;
@@ -56,16 +74,17 @@ struct Contents {
 }
 
 impl Peer {
-    /// Fills `train` with packets for this peer, at most `max_segments`. False if nothing may go now; then
-    /// [`Peer::deadline`] says when that may change.
+    /// Fills `train` with packets for this peer, at most `max_segments`, fewer if it is `outranked` by others.
+    /// False if nothing may go now; then [`Peer::deadline`] says when that may change.
     pub(crate) fn build(
         &mut self,
         now: Instant,
         max_segments: usize,
+        outranked: bool,
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        let built = self.build_train(now, max_segments, train, shared);
+        let built = self.build_train(now, max_segments, outranked, train, shared);
         if !built {
             let reason = self.wait_reason(now);
             self.waits.note(now, reason);
@@ -77,6 +96,7 @@ impl Peer {
         &mut self,
         now: Instant,
         max_segments: usize,
+        outranked: bool,
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
@@ -88,6 +108,8 @@ impl Peer {
             return true;
         }
         self.replace_if_used_up(now, shared);
+        self.settle_mode(now);
+        let max_segments = max_segments.min(self.train_packets(outranked));
         let Some(connection) = &mut self.connection else {
             return false;
         };
@@ -136,6 +158,36 @@ impl Peer {
         }
     }
 
+    /// Looks how the traffic flows, and has the peer told if that changed.
+    fn settle_mode(&mut self, now: Instant) {
+        if let Some(connection) = &mut self.connection {
+            let window = connection.congestion.window();
+            self.lean
+                .on_queue(now, self.session.outbox.queued_bytes() > window);
+        }
+        let (mode, wished) = (self.mode(), self.wish != Mode::Adaptive);
+        if let Some(connection) = &mut self.connection {
+            connection.modes.set_ours(mode, wished);
+        }
+    }
+
+    /// How many packets a train may have.
+    fn train_packets(&mut self, outranked: bool) -> usize {
+        let sendable = self.session.outbox.has_sendable();
+        let outranked = outranked || (sendable && self.session.outbox.is_outranked());
+        let Some(connection) = &self.connection else {
+            return limits::MAX_SEGMENTS;
+        };
+        let Some(rate) = connection.rate() else {
+            return limits::MAX_SEGMENTS;
+        };
+        let urgent = outranked || connection.modes.ours() == Mode::Response;
+        let time = if urgent { SHORT_TRAIN } else { TRAIN };
+        let bytes = rate.saturating_mul(nanos(time)) / 1_000_000_000;
+        let packets = bytes / connection.mtu.current() as u64;
+        usize::try_from(packets).unwrap_or(usize::MAX).max(2)
+    }
+
     /// What the next packet may be, if one is wanted and allowed.
     fn permit(&mut self, now: Instant) -> Option<Permit> {
         let carries = self.carries_data();
@@ -147,6 +199,11 @@ impl Peer {
         let connection = self.connection.as_mut()?;
         let number = connection.numbers.peek()?;
         let size = connection.mtu.current();
+        connection.reserve = if wants_data && self.session.outbox.is_outranked() {
+            RESERVE * size as u64
+        } else {
+            0
+        };
         let allowed = connection.credit.may_send_data(number, now);
         let data = wants_data && allowed && connection.may_fly(now, size as u64);
         if data {
@@ -216,6 +273,7 @@ impl Peer {
             None
         } else {
             if !closed {
+                self.ask_at_the_end(permit, train, &contents);
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
@@ -269,6 +327,20 @@ impl Peer {
         };
         self.traffic_mut().bytes_resent += resent;
         closed
+    }
+
+    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges seldom.
+    fn ask_at_the_end(&mut self, permit: Permit, train: &mut Train, contents: &Contents) {
+        let last = contents.data && !self.session.outbox.has_sendable();
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let many = connection.unasked >= UNASKED * connection.mtu.current() as u64;
+        let seldom = connection.modes.ours() == Mode::Throughput;
+        if last && many && seldom && train.packet_len() < permit.size {
+            Frame::Ping.put(train.head());
+            connection.unasked = 0;
+        }
     }
 
     /// Fills the packet up with padding if another of the same size can follow.
@@ -411,14 +483,21 @@ impl Connection {
         if self.pending.probes > 0 {
             return true;
         }
-        if self.recovery.in_flight().saturating_add(size) > self.congestion.window() {
+        if self.recovery.in_flight().saturating_add(size) > self.usable_window() {
             return false;
         }
         let Some(rate) = self.rate() else { return true };
-        if self.pacer.budget(now, rate) >= size {
+        let wanted = size.saturating_add(self.reserve);
+        if self.pacer.budget(now, rate) >= wanted {
             return true;
         }
-        self.paced_until = Some(self.pacer.next_time(now, rate, size));
+        self.paced_until = Some(self.pacer.next_time(now, rate, wanted));
         false
+    }
+
+    /// The congestion window without what is reserved for higher classes.
+    fn usable_window(&self) -> u64 {
+        let window = self.congestion.window();
+        window.saturating_sub(self.reserve.min(window / 8))
     }
 }

@@ -1,5 +1,6 @@
 //! A connection: index, tag, packet numbers and path. Replaceable within a session.
 
+use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
 use crate::ack::Received;
@@ -12,12 +13,22 @@ use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
-use crate::wire::{Credit, Params};
+use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
 use std::net::SocketAddr;
 
 /// Packets that force an acknowledgement although their sender did not ask for one at once: senders ask
 /// with a PING in every quarter of their window, so this is only a bound.
 const ACK_EVERY: u32 = 256;
+
+/// The same for a peer that prefers throughput, and for one that prefers response.
+const ACK_EVERY_THROUGHPUT: u32 = 1_024;
+const ACK_EVERY_RESPONSE: u32 = 8;
+
+/// How long the acknowledgement of a throughput peer's packets waits for more of them, at most.
+const THROUGHPUT_DELAY: Duration = Duration::from_millis(2);
+
+/// How long that of a response peer's packets waits for a reply to ride on, at most.
+const RESPONSE_DELAY: Duration = Duration::from_micros(250);
 
 /// How packets to one end are recognised there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +118,11 @@ pub(crate) struct Connection {
     pub(crate) congestion: Box<dyn Controller>,
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
+    pub(crate) modes: Modes,
+    /// How long our acknowledgements may wait, as announced.
+    max_ack_delay: Duration,
+    /// Bytes of the window that the next packet leaves free, because a message of a higher class may come.
+    pub(crate) reserve: u64,
     /// Congestion marks that the peer had counted when it last said so.
     pub(crate) marks_seen: u64,
     /// Session memory limit that the peer was last told.
@@ -161,6 +177,8 @@ pub(crate) struct Beginning {
     pub(crate) grant: Grant,
     /// Session memory limit that the first grant says.
     pub(crate) memory_told: u64,
+    /// The mode that the parameters say.
+    pub(crate) mode: Mode,
 }
 
 impl Connection {
@@ -186,13 +204,13 @@ impl Connection {
             recovery,
             grant,
             memory_told,
+            mode,
         } = beginning;
         let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
         let size = mtu.current();
-        let mut received = Received::new(first);
-        received.set_max_ack_delay(max_ack_delay);
-        received.set_ack_every(ACK_EVERY);
-        Self {
+        let speak_modes = params.extensions & EXTENSION_MODE != 0;
+        let modes = Modes::new(speak_modes, mode, params.mode);
+        let mut connection = Self {
             local,
             remote,
             path: Path::new(address),
@@ -202,11 +220,14 @@ impl Connection {
             mtu,
             numbers,
             recovery,
-            received,
+            received: Received::new(first),
             grant,
             previous: None,
             params,
             pending: Pending::default(),
+            modes,
+            max_ack_delay,
+            reserve: 0,
             marks_seen: 0,
             memory_told,
             unasked: 0,
@@ -216,7 +237,28 @@ impl Connection {
             blame: Blame::default(),
             app_limited: true,
             traffic: Traffic::default(),
-        }
+        };
+        connection.heed_mode();
+        connection
+    }
+
+    /// The peer said how its traffic flows: acknowledges accordingly.
+    pub(crate) fn heed_mode(&mut self) {
+        let (every, delay) = match self.modes.theirs() {
+            Mode::Adaptive => (ACK_EVERY, self.max_ack_delay),
+            Mode::Throughput => (
+                ACK_EVERY_THROUGHPUT,
+                self.max_ack_delay.min(THROUGHPUT_DELAY),
+            ),
+            Mode::Response => (ACK_EVERY_RESPONSE, self.max_ack_delay.min(RESPONSE_DELAY)),
+        };
+        self.received.set_ack_every(every);
+        self.received.set_max_ack_delay(delay);
+    }
+
+    /// Whether acknowledgements wait for the next turn, by the setting `on_poll`, rather than for a timer.
+    pub(crate) fn acks_on_poll(&self, on_poll: bool) -> bool {
+        on_poll && self.modes.theirs() != Mode::Throughput
     }
 
     /// The probe timeout, the peer's ack delay included.

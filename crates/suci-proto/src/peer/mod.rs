@@ -6,6 +6,7 @@
 mod build;
 mod connection;
 mod life;
+mod mode;
 mod open;
 mod path;
 mod pending;
@@ -24,10 +25,11 @@ use crate::limits;
 use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
 use crate::recovery::{Recovery, SentFrame, Sink};
 use crate::time::{Duration, Instant};
-use crate::types::{Epoch, NodeId};
+use crate::types::{ChannelId, Epoch, NodeId};
 use crate::waits::WaitClock;
-use crate::wire::close_code;
+use crate::wire::{Mode, close_code};
 use life::{Life, Patience};
+use mode::Lean;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -73,11 +75,11 @@ pub(crate) struct Peer {
     pub(crate) history: History,
     pub(crate) farewells: VecDeque<Farewell>,
     pub(crate) closing: Closing,
+    /// How the program wants traffic to it to flow.
+    pub(crate) wish: Mode,
+    /// What that traffic looks like.
+    lean: Lean,
     pub(crate) last_refusal: Option<RefusedReason>,
-    /// In the engine's queue of peers to be looked at.
-    pub(crate) queued: bool,
-    /// In the engine's queue of peers with messages.
-    pub(crate) readable: bool,
     /// In the engine's list of peers whose acks wait for the next turn.
     pub(crate) ack_waits: bool,
     /// What happened in this session while the program has not heard yet that the one before is over.
@@ -99,6 +101,7 @@ pub(crate) struct Peer {
 struct Fate<'a> {
     session: &'a mut Session,
     pending: &'a mut pending::Pending,
+    modes: &'a mut mode::Modes,
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
     close_acked: bool,
@@ -110,6 +113,7 @@ impl Connection {
         let fate = Fate {
             session,
             pending: &mut self.pending,
+            modes: &mut self.modes,
             received: &mut self.received,
             credit: &mut self.credit,
             close_acked: false,
@@ -144,6 +148,7 @@ impl Sink for Fate<'_> {
                 }
                 SentFrame::Return { generation } => self.credit.on_return_lost(generation),
                 SentFrame::Close => self.pending.close = true,
+                SentFrame::Mode { number } => self.modes.on_lost(number),
                 _ => {}
             }
         }
@@ -175,9 +180,9 @@ impl Peer {
             history: History::default(),
             farewells: VecDeque::new(),
             closing: Closing::Open,
+            wish: shared.config.mode,
+            lean: Lean::default(),
             last_refusal: None,
-            queued: false,
-            readable: false,
             ack_waits: false,
             untold: Vec::new(),
             kept_alive: now,
@@ -192,6 +197,31 @@ impl Peer {
     /// Whether the session's messages may travel: up, and not merely answering CLOSEs.
     pub(crate) fn carries_data(&self) -> bool {
         self.life.link() == Link::Up && self.lingering.is_none()
+    }
+
+    /// How traffic to it flows: as the program wishes or, if it leaves that to us, as its traffic shows.
+    pub(crate) fn mode(&self) -> Mode {
+        match self.wish {
+            Mode::Adaptive => self.lean.mode(),
+            wish => wish,
+        }
+    }
+
+    /// Bytes that the peer would take now as one message on `channel`: what its socket's credit carries
+    /// and what its memory has room for. What is queued already goes first.
+    pub(crate) fn remote_window(&self, now: Instant, channel: ChannelId) -> u64 {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.carries_data()) else {
+            return 0;
+        };
+        let packets = connection
+            .numbers
+            .peek()
+            .map_or(0, |next| connection.credit.data_allowance(next, now));
+        let payload = connection.mtu.current().saturating_sub(build::OVERHEAD) as u64;
+        let memory = self.session.outbox.room(channel);
+        packets
+            .saturating_mul(payload)
+            .min(memory.saturating_sub(limits::MESSAGE_CHARGE))
     }
 
     /// Whether anything waits for the peer's answer.
@@ -246,6 +276,9 @@ impl Peer {
             reason
         };
         let mut old = core::mem::replace(&mut self.session, new_session(shared));
+        let priorities = old.outbox.take_priorities();
+        self.session.inbox.set_priorities(priorities.clone());
+        self.session.outbox.set_priorities(priorities);
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
         }
@@ -364,24 +397,23 @@ impl Peer {
         self.connection.is_some() && self.lingering.is_none()
     }
 
-    /// Whether nothing would be lost by forgetting it: not in the book, silent for so long, and nothing of it in
-    /// any queue.
+    /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
+    /// silent for so long, and nothing of it waits.
     pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration) -> bool {
-        let listed = self.queued || self.readable || self.ack_waits;
         let busy = self.connection.is_some() || self.attempt.is_some();
         let unfinished = !self.farewells.is_empty() || !self.session.outbox.is_empty();
         self.book.is_none()
             && self.stranger_from.is_some()
-            && !(listed || busy || unfinished || self.has_message())
+            && !(self.ack_waits || busy || unfinished || self.has_message())
             && self.life.link() == Link::Idle
             && now.since(self.life.heard_at()) >= silence
     }
 
-    /// Whether an acknowledgement waits for something to ride on.
-    pub(crate) fn owes_ack(&self) -> bool {
+    /// Whether an acknowledgement waits for something to ride on until the next turn, where `on_poll` is set.
+    pub(crate) fn owes_ack(&self, on_poll: bool) -> bool {
         self.connection
             .as_ref()
-            .is_some_and(|c| c.received.deadline().is_some())
+            .is_some_and(|c| c.acks_on_poll(on_poll) && c.received.deadline().is_some())
     }
 
     /// The socket refused a packet of `size` bytes.
@@ -429,8 +461,8 @@ impl Peer {
         self.session.inbox.memory_used() + old
     }
 
-    /// Checks what must hold between the parts.
-    pub(crate) fn audit(&self) -> Result<(), String> {
+    /// Checks what must hold between the parts. `listed`: it is about to be looked at.
+    pub(crate) fn audit(&self, listed: bool) -> Result<(), String> {
         if self.farewells.len() > MAX_FAREWELLS {
             return Err(format!(
                 "node {}: {} sessions unread",
@@ -440,7 +472,7 @@ impl Peer {
         }
         if let Some(reason) = self.waits.reason()
             && self.session.outbox.is_empty()
-            && !self.queued
+            && !listed
         {
             return Err(format!(
                 "node {}: nothing is queued and waits for {reason:?}",
@@ -499,6 +531,8 @@ impl Peer {
             rtt_variance: rtt.map_or(Duration::ZERO, |r| r.variance()),
             congestion_window: connection.map_or(0, |c| c.congestion.window()),
             in_flight: connection.map_or(0, |c| c.recovery.in_flight()),
+            mode: self.mode(),
+            remote_mode: connection.map_or(Mode::Adaptive, |c| c.modes.theirs()),
             mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
             socket_credit: connection.map_or(0, |c| {
                 c.numbers

@@ -141,6 +141,7 @@ impl Peer {
             recovery: Recovery::new(first, round_trip),
             grant,
             memory_told: self.session.inbox.session_limit(),
+            mode: self.mode(),
         })
     }
 
@@ -189,6 +190,8 @@ impl Peer {
             max_message: config.max_message,
             max_datagram: config.max_datagram,
             unattended: config.unattended,
+            mode: self.mode(),
+            extensions: wire::EXTENSION_MODE,
             ..Params::default()
         }
     }

@@ -19,6 +19,10 @@ struct Effects {
     ask: bool,
     close: Option<u64>,
     close_acked: bool,
+    /// It acknowledged the last of what was sent.
+    emptied: bool,
+    /// It brought a message, or a part of one.
+    message: bool,
 }
 
 impl Peer {
@@ -88,7 +92,10 @@ impl Peer {
                 continue;
             }
             match frame {
-                Frame::Frag(frag) => self.session.inbox.on_frag(&frag)?,
+                Frame::Frag(frag) => {
+                    effects.message = true;
+                    self.session.inbox.on_frag(&frag)?;
+                }
                 Frame::Ack(ack) => self.on_ack(now, &ack, effects, shared)?,
                 other => self.take_control(now, &other, effects, shared)?,
             }
@@ -142,7 +149,12 @@ impl Peer {
             Frame::Close(close) => effects.close = Some(close.code),
             Frame::Challenge(nonce) => connection.pending.respond(nonce),
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
-            // Extensions that we never announced.
+            Frame::Mode { number, mode } if connection.modes.are_spoken() => {
+                if connection.modes.on_heard(number, mode) {
+                    connection.heed_mode();
+                }
+            }
+            // Extensions that were not announced by both.
             Frame::Mode { .. } => return Err(ProtocolError::UnknownFrame(0x0c)),
             Frame::Suspend { .. } => return Err(ProtocolError::UnknownFrame(0x0d)),
             Frame::Resume { .. } => return Err(ProtocolError::UnknownFrame(0x0e)),
@@ -191,9 +203,11 @@ impl Peer {
         };
         let in_flight = connection.recovery.in_flight();
         let max_ack_delay = connection.params.max_ack_delay;
+        let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(&mut self.session);
         let summary = recovery.on_ack(now, ack.ranges(), ack.delay, max_ack_delay, &mut fate)?;
         effects.close_acked |= fate.close_acked;
+        effects.emptied |= waited && self.session.outbox.is_empty();
         connection.on_ack_summary(now, in_flight, &summary, shared);
         if let Some(counts) = ack.ecn {
             connection.on_marks(now, counts.ce, &summary);
@@ -209,6 +223,9 @@ impl Peer {
 
     /// What the frames led to, now that the packet is on the books.
     fn after_frames(&mut self, now: Instant, effects: &Effects, shared: &mut Shared) {
+        if effects.emptied {
+            self.lean.on_exchange(effects.message);
+        }
         self.report_completions(shared);
         self.report_incoming(shared);
         if let Some(code) = effects.close {

@@ -37,7 +37,7 @@ impl Peer {
         let acks = connection
             .received
             .deadline()
-            .filter(|_| !shared.config.ack_on_poll);
+            .filter(|_| !connection.acks_on_poll(shared.config.ack_on_poll));
         // While even the reserve for control is used up, what waits for it waits until it is not.
         let not_before =
             |at: Option<Instant>| at.map(|at| at.max(connection.control_at.unwrap_or(at)));

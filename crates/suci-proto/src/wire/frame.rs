@@ -177,9 +177,9 @@ pub enum Frame<'a> {
         /// Why, in the receiving program's terms; 0 says nothing.
         reason: u64,
     },
-    /// The sender's user chose a mode.
+    /// How the sender's traffic flows from now on.
     Mode {
-        /// Counts MODE frames of this session; the highest wins.
+        /// Counts MODE frames of this connection; the highest wins.
         number: u64,
         /// The mode.
         mode: Mode,

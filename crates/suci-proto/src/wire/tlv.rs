@@ -17,6 +17,9 @@ const SEALED: u64 = 16;
 
 const UNATTENDED: u64 = 1;
 
+/// Bit of the extension MODE.
+pub const EXTENSION_MODE: u64 = 1;
+
 /// Longest acknowledgement delay that may be announced: beyond it probe timers make no sense.
 pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
 
@@ -25,16 +28,28 @@ pub const MAX_SEALED: usize = 1_024;
 
 const _: () = assert!(MAX_SEALED < MIN_MTU, "INIT fits every path");
 
-/// How a peer wants traffic to flow towards it.
+/// How the traffic to a peer should flow. It may change at any time and is told to the peer, which acts on it
+/// too.
+///
+/// | | Adaptive | Throughput | Response |
+/// |---|---|---|---|
+/// | the receiver acknowledges unasked | after 256 packets, or as its polls and `max_ack_delay` have it | after 1,024 packets or 2 ms, however often it polls | after 8 packets or 250 µs, by the next poll at the latest |
+/// | the sender asks for acknowledgements | in every quarter of its window | in every quarter, and when a long queue has gone | in every eighth |
+/// | a train fills the wire for at most | 250 µs | 250 µs | 50 µs |
+/// | inside a batch messages leave | when the batch ends | when the batch ends | at once |
+///
+/// A request and its reply cost two packets in Adaptive and Response if the reply comes within the time
+/// that an acknowledgement waits. In Throughput they do so too, if it comes within 2 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// The library decides.
+    /// The library decides: as Throughput while more than a window has been queued for 20 ms, as Response
+    /// (but for batches) after 16 messages in a row that each were answered, in between else.
     #[default]
     Adaptive = 0,
-    /// Largest grant, batched acknowledgements.
+    /// Few acknowledgements.
     Throughput = 1,
-    /// Small window, early acknowledgements.
+    /// Early acknowledgements, short trains.
     Response = 2,
 }
 
@@ -67,7 +82,7 @@ pub struct Params {
     pub max_datagram: usize,
     /// Nothing answers for it while its program computes: silence is no sign of death.
     pub unattended: bool,
-    /// How it wants traffic to flow towards it.
+    /// How traffic from it flows.
     pub mode: Mode,
     /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME.
     pub extensions: u64,

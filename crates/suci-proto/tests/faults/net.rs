@@ -17,6 +17,9 @@ const MTU: usize = 1_472;
 /// A packet: who sent it by its address, and its bytes.
 pub(crate) type Packet = (SocketAddr, Vec<u8>);
 
+/// What happens to a packet for somebody: as it is, changed, or gone.
+pub(crate) type Meddler = Box<dyn FnMut(SocketAddr, Vec<u8>) -> Option<Vec<u8>>>;
+
 pub(crate) struct Net {
     pub(crate) now: Instant,
     hosts: Vec<Host>,
@@ -27,6 +30,9 @@ pub(crate) struct Net {
     starts: u128,
     /// Which packets vanish: each so-many-th.
     pub(crate) lose_every: Option<u64>,
+    pub(crate) meddle: Option<Meddler>,
+    /// Programs take their messages.
+    pub(crate) reading: bool,
     /// Messages received by anybody.
     pub(crate) delivered: u64,
     /// Packets to addresses that are nobody's.
@@ -69,6 +75,8 @@ impl Net {
             sequence: 0,
             starts: 0,
             lose_every: None,
+            meddle: None,
+            reading: true,
             delivered: 0,
             astray: Vec::new(),
         };
@@ -132,12 +140,17 @@ impl Net {
 
     /// Sends; what does not fit the queue is not sent.
     pub(crate) fn send(&mut self, from: usize, to: NodeId, message: Outgoing) {
+        self.queue(from, to, message);
+        self.flush(from);
+    }
+
+    /// As [`Net::send`], inside a batch.
+    pub(crate) fn queue(&mut self, from: usize, to: NodeId, message: Outgoing) {
         let now = self.now;
         match self.hosts[from].engine.send(now, to, message) {
             Ok(_) | Err(SendError::WouldBlock(_)) => {}
             Err(error) => panic!("{error}"),
         }
-        self.flush(from);
     }
 
     /// A packet that nobody's engine made, from anywhere.
@@ -153,7 +166,7 @@ impl Net {
     }
 
     /// Sends what there is to send, and takes what the program is told.
-    fn flush(&mut self, host: usize) {
+    pub(crate) fn flush(&mut self, host: usize) {
         let now = self.now;
         let Host { engine, events, .. } = &mut self.hosts[host];
         while let Some((node, _)) = engine.poll_route() {
@@ -166,11 +179,15 @@ impl Net {
             engine.transmit_done(now, TransmitResult::Sent(segments));
             for packet in bytes.chunks(segment) {
                 self.sequence += 1;
-                if self
-                    .lose_every
-                    .is_none_or(|n| !self.sequence.is_multiple_of(n))
-                {
-                    let packet = (to, (address(host), packet.to_vec()));
+                let mut packet = Some(packet.to_vec()).filter(|_| {
+                    self.lose_every
+                        .is_none_or(|n| !self.sequence.is_multiple_of(n))
+                });
+                if let Some(meddle) = &mut self.meddle {
+                    packet = packet.and_then(|packet| meddle(to, packet));
+                }
+                if let Some(packet) = packet {
+                    let packet = (to, (address(host), packet));
                     self.wire.insert((now + LATENCY, self.sequence), packet);
                 }
             }
@@ -180,7 +197,7 @@ impl Net {
     }
 
     /// One turn of every host's driver.
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         let now = self.now;
         self.hosts
             .iter_mut()
@@ -203,26 +220,47 @@ impl Net {
             } = &mut self.hosts[host];
             engine.handle_timeout(now);
             let before = received.len();
-            received.extend(std::iter::from_fn(|| engine.recv(now)));
+            if self.reading {
+                received.extend(std::iter::from_fn(|| engine.recv(now)));
+            }
             self.delivered += (received.len() - before) as u64;
             self.flush(host);
         }
     }
 
+    /// Lets time pass until `host`'s program has a message, and takes what it has.
+    pub(crate) fn run_until_received(&mut self, host: usize) -> Vec<(NodeId, Message)> {
+        for _ in 0..1_000_000 {
+            let news = self.received(host);
+            if !news.is_empty() {
+                return news;
+            }
+            self.step(None);
+        }
+        panic!("no message came");
+    }
+
     /// Lets `span` of virtual time pass.
     pub(crate) fn run(&mut self, span: Duration) {
         let end = self.now + span;
-        for step in 0.. {
-            let timers = self.hosts.iter().filter_map(|h| h.engine.next_timeout());
-            let arrival = self.wire.keys().next().map(|key| key.0);
-            let next = timers.chain(arrival).min().map(|at| at.max(self.now));
-            let Some(next) = next.filter(|at| *at <= end) else {
-                break;
-            };
-            self.now = next;
-            self.turn();
-            assert!(step < 1_000_000, "no progress in virtual time");
+        let mut steps = 0;
+        while self.step(Some(end)) {
+            steps += 1;
+            assert!(steps < 1_000_000, "no progress in virtual time");
         }
         self.now = end;
+    }
+
+    /// Lets what is next happen. False if nothing is by `end`.
+    fn step(&mut self, end: Option<Instant>) -> bool {
+        let timers = self.hosts.iter().filter_map(|h| h.engine.next_timeout());
+        let arrival = self.wire.keys().next().map(|key| key.0);
+        let next = timers.chain(arrival).min().map(|at| at.max(self.now));
+        let next = next.filter(|at| end.is_none_or(|end| *at <= end));
+        if let Some(next) = next {
+            self.now = next;
+            self.turn();
+        }
+        next.is_some()
     }
 }

@@ -7,7 +7,7 @@ use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
-use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, Frame};
+use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, Frame, Mode};
 
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING, as large as they usually are.
 const ASKING: usize = 40;
@@ -19,7 +19,8 @@ impl Peer {
             return false;
         };
         connection.wants_beyond(now)
-            || (self.lingering.is_none() && self.session.inbox.has_answers())
+            || (self.lingering.is_none()
+                && (self.session.inbox.has_answers() || connection.modes.is_urgent()))
             || self.memory_due()
     }
 
@@ -127,6 +128,17 @@ impl Peer {
                 break;
             }
         }
+        if permit.free
+            && self.lingering.is_none()
+            && let Some((number, mode)) = connection.modes.due()
+            && (permit.data || connection.modes.is_urgent())
+            && put(
+                Frame::Mode { number, mode },
+                Some(SentFrame::Mode { number }),
+            )
+        {
+            connection.modes.on_sent();
+        }
         if permit.free && self.lingering.is_none() {
             write_answers(&mut self.session, &mut put);
         }
@@ -174,7 +186,7 @@ impl Connection {
     }
 
     /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
-    /// quarter of the window is unasked, or nothing more can follow until an answer came.
+    /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came.
     pub(super) fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
         if self.pending.ping {
             return true;
@@ -183,10 +195,14 @@ impl Connection {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        let window = self.congestion.window();
+        let window = self.usable_window();
         let last = self.recovery.in_flight().saturating_add(2 * size) > window
             || self.credit.data_allowance(number, now) <= 1;
-        last || self.unasked.saturating_add(size) > window / 4
+        let part = match self.modes.ours() {
+            Mode::Adaptive | Mode::Throughput => 4,
+            Mode::Response => 8,
+        };
+        last || self.unasked.saturating_add(size) > window / part
     }
 
     /// What there is to say about socket credit, as far as `put` takes it.

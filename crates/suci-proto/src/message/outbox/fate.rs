@@ -1,0 +1,105 @@
+//! What became of what was sent: acknowledged, or owed again.
+
+use super::Outbox;
+use crate::recovery::SentFrame;
+
+impl Outbox {
+    /// What a packet carried has arrived. Frames that are not the outbox's are ignored.
+    pub fn on_acked(&mut self, frame: &SentFrame) {
+        match *frame {
+            SentFrame::Whole {
+                channel,
+                first,
+                count,
+            } => {
+                let Some(place) = self.find(channel) else {
+                    return;
+                };
+                for number in (first..).take(count as usize) {
+                    let released = self
+                        .channels
+                        .get_mut(place)
+                        .and_then(|c| c.whole_acked(number));
+                    self.release(place, released);
+                }
+            }
+            SentFrame::Part {
+                channel,
+                message,
+                start,
+                end,
+            } => {
+                let Some(place) = self.find(channel) else {
+                    return;
+                };
+                let released = self
+                    .channels
+                    .get_mut(place)
+                    .and_then(|c| c.part_acked(message, start..end));
+                self.release(place, released);
+            }
+            SentFrame::Rts { channel, message } => {
+                if let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p)) {
+                    channel.rts_acked(message);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a packet carried is lost, or its connection is: what is not known to have arrived is owed again.
+    /// Frames that are not the outbox's are ignored.
+    pub fn on_lost(&mut self, frame: &SentFrame) {
+        let (SentFrame::Whole { channel, .. }
+        | SentFrame::Part { channel, .. }
+        | SentFrame::Rts { channel, .. }
+        | SentFrame::ChannelBlocked { channel }) = *frame
+        else {
+            return;
+        };
+        let Some(place) = self.find(channel) else {
+            return;
+        };
+        let Some(channel) = self.channels.get_mut(place) else {
+            return;
+        };
+        match *frame {
+            SentFrame::Whole { first, count, .. } => {
+                for number in (first..).take(count as usize) {
+                    channel.whole_lost(number);
+                }
+            }
+            SentFrame::Part {
+                message,
+                start,
+                end,
+                ..
+            } => channel.part_lost(message, start..end),
+            SentFrame::Rts { message, .. } => channel.rts_lost(message),
+            _ => {
+                self.report(place);
+                return;
+            }
+        }
+        self.activate(place);
+    }
+
+    /// Message bytes were released: the queue has room, and the channel's front may be done.
+    pub(super) fn release(&mut self, place: usize, released: Option<u64>) {
+        let Some(released) = released else { return };
+        self.queued_bytes = self.queued_bytes.saturating_sub(released);
+        self.queued_messages = self.queued_messages.saturating_sub(1);
+        let Some(channel) = self.channels.get_mut(place) else {
+            return;
+        };
+        while let Some(completion) = channel.pop_done() {
+            if completion.notify || completion.reason.is_some() {
+                self.completions.push_back(completion);
+            }
+        }
+        if channel.turn.parked.is_some() {
+            // With all before it delivered, a message may ask instead of waiting for credit.
+            self.activate(place);
+        }
+    }
+}

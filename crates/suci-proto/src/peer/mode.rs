@@ -1,0 +1,240 @@
+//! How traffic to a peer should flow: what the program wishes, what its traffic shows, and what the other
+//! end was told.
+//!
+//! A mode belongs to the traffic of who says it. The sender of MODE acts on it by asking for
+//! acknowledgements and cutting trains accordingly, its receiver by acknowledging and granting accordingly
+//! ([`Connection::heed_mode`](super::Connection::heed_mode)).
+
+use crate::time::{Duration, Instant};
+use crate::wire::Mode;
+
+/// More than a window waits for so long: the program wants throughput. The same time without says that it
+/// does not any more.
+const LONG: Duration = Duration::from_millis(20);
+
+/// Exchanges in a row, each ending with everything acknowledged by a message, that show a program which
+/// waits for answers.
+const EXCHANGES: u32 = 16;
+
+/// What the traffic to an Adaptive peer looks like.
+#[derive(Debug, Default)]
+pub(crate) struct Lean {
+    mode: Mode,
+    /// Since when it looks as if this were wrong.
+    otherwise_since: Option<Instant>,
+    exchanges: u32,
+}
+
+impl Lean {
+    /// Packets to the peer were built. `long`: more than a window is queued.
+    pub(crate) fn on_queue(&mut self, now: Instant, long: bool) {
+        if long {
+            self.exchanges = 0;
+        }
+        if long == (self.mode == Mode::Throughput) {
+            self.otherwise_since = None;
+            return;
+        }
+        let since = *self.otherwise_since.get_or_insert(now);
+        if now.since(since) >= LONG {
+            self.otherwise_since = None;
+            self.mode = if long {
+                Mode::Throughput
+            } else {
+                Mode::Adaptive
+            };
+        }
+    }
+
+    /// Everything sent was acknowledged; `answered`: by a packet that brought a message.
+    pub(crate) fn on_exchange(&mut self, answered: bool) {
+        if self.mode == Mode::Throughput {
+            return;
+        }
+        self.exchanges = if answered {
+            self.exchanges.saturating_add(1)
+        } else {
+            0
+        };
+        self.mode = if self.exchanges >= EXCHANGES {
+            Mode::Response
+        } else {
+            Mode::Adaptive
+        };
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+/// The modes of both directions of a connection.
+#[derive(Debug)]
+pub(crate) struct Modes {
+    /// Both ends announced the extension.
+    spoken: bool,
+    ours: Mode,
+    /// The newest MODE of ours; 0 is the parameter of the handshake.
+    number: u64,
+    /// It is to be sent, again if it was lost.
+    due: bool,
+    /// And does not wait for something to ride on.
+    urgent: bool,
+    theirs: Mode,
+    /// The newest MODE of theirs.
+    heard: u64,
+}
+
+impl Modes {
+    /// What the handshake told.
+    pub(crate) fn new(spoken: bool, ours: Mode, theirs: Mode) -> Self {
+        Self {
+            spoken,
+            ours,
+            number: 0,
+            due: false,
+            urgent: false,
+            theirs,
+            heard: 0,
+        }
+    }
+
+    /// How our traffic flows.
+    pub(crate) fn ours(&self) -> Mode {
+        self.ours
+    }
+
+    /// How the peer's traffic flows.
+    pub(crate) fn theirs(&self) -> Mode {
+        self.theirs
+    }
+
+    /// Whether MODE is a frame of this connection.
+    pub(crate) fn are_spoken(&self) -> bool {
+        self.spoken
+    }
+
+    /// Our traffic flows like this from now on. A program's wish goes at once, what its traffic shows when
+    /// something else goes.
+    pub(crate) fn set_ours(&mut self, mode: Mode, wished: bool) {
+        if mode == self.ours {
+            return;
+        }
+        self.ours = mode;
+        self.number = self.number.saturating_add(1);
+        self.due = self.spoken;
+        self.urgent = self.spoken && wished;
+    }
+
+    /// What is to be told, with its number.
+    pub(crate) fn due(&self) -> Option<(u64, Mode)> {
+        self.due.then_some((self.number, self.ours))
+    }
+
+    /// Whether that is worth a packet of its own.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.due && self.urgent
+    }
+
+    pub(crate) fn on_sent(&mut self) {
+        self.due = false;
+    }
+
+    /// The MODE of this number was lost: the newest is told again.
+    pub(crate) fn on_lost(&mut self, number: u64) {
+        self.due |= number == self.number;
+    }
+
+    /// MODE came. True if it is news.
+    pub(crate) fn on_heard(&mut self, number: u64, mode: Mode) -> bool {
+        if number <= self.heard {
+            return false;
+        }
+        self.heard = number;
+        core::mem::replace(&mut self.theirs, mode) != mode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_queue_that_stays_long_leans_to_throughput_and_back() {
+        let mut lean = Lean::default();
+        lean.on_queue(at(0), true);
+        lean.on_queue(at(19), true);
+        assert_eq!(lean.mode(), Mode::Adaptive);
+        lean.on_queue(at(20), true);
+        assert_eq!(lean.mode(), Mode::Throughput);
+        lean.on_queue(at(21), false);
+        lean.on_queue(at(30), true);
+        lean.on_queue(at(31), false);
+        assert_eq!(lean.mode(), Mode::Throughput, "a short pause is none");
+        lean.on_queue(at(51), false);
+        assert_eq!(lean.mode(), Mode::Adaptive);
+    }
+
+    #[test]
+    fn a_queue_that_empties_between_does_not_lean() {
+        let mut lean = Lean::default();
+        for ms in 0..100 {
+            lean.on_queue(at(ms), ms % 2 == 0);
+        }
+        assert_eq!(lean.mode(), Mode::Adaptive);
+    }
+
+    #[test]
+    fn answers_lean_to_response_until_one_stays_away() {
+        let mut lean = Lean::default();
+        for _ in 1..EXCHANGES {
+            lean.on_exchange(true);
+        }
+        assert_eq!(lean.mode(), Mode::Adaptive);
+        lean.on_exchange(true);
+        assert_eq!(lean.mode(), Mode::Response);
+        lean.on_exchange(false);
+        assert_eq!(lean.mode(), Mode::Adaptive);
+        for _ in 0..EXCHANGES {
+            lean.on_exchange(true);
+        }
+        lean.on_queue(at(0), true);
+        lean.on_queue(at(20), true);
+        assert_eq!(lean.mode(), Mode::Throughput, "whatever was answered");
+    }
+
+    #[test]
+    fn the_newest_mode_counts_and_is_told_until_it_arrives() {
+        let (mut a, mut b) = (
+            Modes::new(true, Mode::Adaptive, Mode::Adaptive),
+            Modes::new(true, Mode::Adaptive, Mode::Adaptive),
+        );
+        a.set_ours(Mode::Throughput, true);
+        let first = a.due().unwrap();
+        a.on_sent();
+        assert_eq!(a.due(), None);
+        a.set_ours(Mode::Response, true);
+        let second = a.due().unwrap();
+        a.on_sent();
+        assert!(b.on_heard(second.0, second.1));
+        assert!(!b.on_heard(first.0, first.1), "overtaken");
+        assert_eq!(b.theirs(), Mode::Response);
+        a.on_lost(first.0);
+        assert_eq!(a.due(), None, "of no interest any more");
+        a.on_lost(second.0);
+        assert_eq!(a.due(), Some(second));
+    }
+
+    #[test]
+    fn who_does_not_speak_of_modes_is_told_none() {
+        let mut modes = Modes::new(false, Mode::Adaptive, Mode::Adaptive);
+        modes.set_ours(Mode::Response, true);
+        assert_eq!((modes.ours(), modes.due()), (Mode::Response, None));
+    }
+}

@@ -1,0 +1,125 @@
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use super::*;
+use proptest::prelude::*;
+
+fn priority(class: u8, weight: u8) -> Priority {
+    Priority::new(class, weight).unwrap()
+}
+
+fn turns(places: &[(u8, u8)]) -> Turns {
+    let mut turns = Turns::default();
+    for (place, &(class, weight)) in places.iter().enumerate() {
+        turns.set_priority(place, priority(class, weight));
+        turns.add(place);
+    }
+    turns
+}
+
+/// Who is served if everybody always has more, `unit` bytes at a time.
+fn serve(turns: &mut Turns, unit: usize, times: usize) -> Vec<usize> {
+    let one = |_| {
+        let place = turns.front().unwrap();
+        turns.charge(unit);
+        place
+    };
+    (0..times).map(one).collect()
+}
+
+#[test]
+fn a_lower_class_gets_nothing_while_a_higher_one_has_something() {
+    let mut turns = turns(&[(0, 255), (7, 1), (3, 16)]);
+    assert_eq!(serve(&mut turns, 60_000, 100), vec![1; 100]);
+    turns.drop_front();
+    assert_eq!(serve(&mut turns, 60_000, 100), vec![2; 100]);
+    turns.drop_front();
+    assert_eq!(serve(&mut turns, 60_000, 100), vec![0; 100]);
+    turns.add(2);
+    assert_eq!(turns.front(), Some(2), "at once");
+    turns.drop_front();
+    turns.drop_front();
+    assert_eq!((turns.front(), turns.is_empty()), (None, true));
+}
+
+#[test]
+fn bytes_are_divided_by_weight_whatever_a_unit_is() {
+    for unit in [1_400, 65_507] {
+        let mut turns = turns(&[(3, 16), (3, 48), (3, 1)]);
+        let served = serve(&mut turns, unit, 65_000);
+        let count = |place| served.iter().filter(|p| **p == place).count() as f64;
+        assert!((count(1) / count(0) - 3.0).abs() < 0.1, "{unit}");
+        assert!((count(0) / count(2) - 16.0).abs() < 1.0, "{unit}");
+    }
+}
+
+#[test]
+fn a_debt_outlasts_leaving_and_coming_back() {
+    let mut turns = turns(&[(3, 1), (3, 1)]);
+    let mut sent = [0, 0];
+    for _ in 0..1_000 {
+        let place = turns.front().unwrap();
+        let bytes = if place == 0 { 60_000 } else { 1_000 };
+        sent[place] += bytes;
+        turns.charge(bytes);
+        if place == 0 {
+            // Leaves and comes back.
+            turns.set_priority(0, priority(3, 1));
+        }
+    }
+    let ratio = sent[0] as f64 / sent[1] as f64;
+    assert!(ratio < 1.2, "{sent:?}");
+}
+
+#[test]
+fn a_change_of_class_counts_at_once() {
+    let mut turns = turns(&[(3, 16), (3, 16)]);
+    turns.set_priority(1, priority(4, 16));
+    assert_eq!(serve(&mut turns, 1_000, 3), [1, 1, 1]);
+    turns.set_priority(1, priority(2, 16));
+    assert_eq!(serve(&mut turns, 1_000, 3), [0, 0, 0]);
+    turns.forget(0);
+    assert_eq!(turns.front(), Some(1));
+    assert_eq!(turns.priority(0), Priority::DEFAULT);
+}
+
+proptest! {
+    /// Whatever comes and goes: the one served is of the highest class that has anything, nobody is served
+    /// that has nothing, and in its class nobody waits while others send more than a round.
+    #[test]
+    fn nobody_starves_within_a_class(
+        places in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),
+        steps in prop::collection::vec((0_usize..8, 0_u8..4, 1_usize..65_507), 1..600),
+    ) {
+        let mut turns = turns(&places);
+        let mut has: Vec<bool> = vec![true; places.len()];
+        // What the others of its class sent while a place waited.
+        let mut waited = vec![0_u64; places.len()];
+        let round = |class: u8| -> u64 {
+            places.iter().filter(|(c, _)| *c == class)
+                .map(|(_, weight)| u64::from(*weight) * 4_096 + 65_507).sum()
+        };
+        for (other, what, bytes) in steps {
+            let other = other % places.len();
+            turns.add(other);
+            has[other] = true;
+            let place = turns.front().unwrap();
+            let class = places[place].0;
+            prop_assert!(has[place]);
+            prop_assert!((0..places.len()).all(|p| !has[p] || places[p].0 <= class));
+            if what == 0 {
+                turns.drop_front();
+                has[place] = false;
+            } else {
+                turns.charge(bytes);
+                for p in (0..places.len()).filter(|p| has[*p] && places[*p].0 == class) {
+                    waited[p] += bytes as u64;
+                }
+            }
+            waited[place] = 0;
+            for p in (0..places.len()).filter(|p| has[*p]) {
+                let debt_rounds = 65_507 / (u64::from(places[p].1) * 4_096) + 2;
+                prop_assert!(waited[p] <= round(places[p].0) * debt_rounds, "{waited:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What the program decides of its traffic: modes, priorities, and what it can ask.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod modes;
+#[path = "../faults/net.rs"]
+mod net;
+mod priorities;

@@ -1,0 +1,161 @@
+//! Priorities between destinations, and of what was received.
+
+use crate::net::{Net, address, id, message};
+use suci_proto::time::Duration;
+use suci_proto::types::ChannelId;
+use suci_proto::{Config, Outgoing, Priority, TransmitResult};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Host 0 knows the others, whose windows have grown.
+fn hub(others: usize) -> Net {
+    let mut net = Net::new(others + 1, |_| Config::default());
+    for other in 1..=others {
+        net.send(0, id(other), message(&vec![0; 10_000_000]));
+        net.send(other, id(0), message(b"here"));
+    }
+    net.run(5 * SECOND);
+    net.forget_news();
+    net
+}
+
+fn class(class: u8) -> Priority {
+    Priority::new(class, 16).unwrap()
+}
+
+/// To whom host 0 sends, train by train, as long as it may.
+fn trains(net: &mut Net) -> Vec<(usize, usize)> {
+    let now = net.now;
+    let others = net.len();
+    let engine = net.engine(0);
+    let mut order = Vec::new();
+    while let Some(transmit) = engine.poll_transmit(now, 64) {
+        let to = (0..others).find(|o| address(*o) == transmit.dest).unwrap();
+        order.push((to, transmit.len));
+        let segments = transmit.segments;
+        engine.transmit_done(now, TransmitResult::Sent(segments));
+    }
+    order
+}
+
+fn bytes_to(order: &[(usize, usize)], to: usize) -> usize {
+    order
+        .iter()
+        .filter(|(t, _)| *t == to)
+        .map(|(_, bytes)| bytes)
+        .sum()
+}
+
+#[test]
+fn a_higher_class_goes_first_and_holds_up_nobody_when_it_may_not() {
+    let mut net = hub(2);
+    net.engine(0).set_priority(id(2), class(5)).unwrap();
+    for to in [1, 2] {
+        net.queue(0, id(to), message(&vec![0; 200_000]));
+    }
+    for to in [1, 2] {
+        net.queue(0, id(to), message(&vec![0; 50_000_000]));
+    }
+    let order = trains(&mut net);
+    let first_low = order.iter().position(|(to, _)| *to == 1).unwrap();
+    let last_high = order.iter().rposition(|(to, _)| *to == 2).unwrap();
+    assert!(last_high < first_low, "{order:?}");
+    assert!(
+        bytes_to(&order, 2) >= 200_000,
+        "until window or credit stopped it"
+    );
+    assert!(bytes_to(&order, 1) >= 200_000, "then the other");
+}
+
+#[test]
+fn peers_of_a_class_share_by_weight() {
+    let mut net = hub(3);
+    for (to, weight) in [(1, 16), (2, 48)] {
+        let priority = Priority::new(3, weight).unwrap();
+        net.engine(0).set_priority(id(to), priority).unwrap();
+    }
+    for _ in 0..10 {
+        for to in 1..=3 {
+            net.queue(0, id(to), message(&vec![0; 250_000]));
+        }
+    }
+    let order = trains(&mut net);
+    // Until somebody's window is used up.
+    let busy = (1..=3)
+        .map(|to| order.iter().rposition(|(t, _)| *t == to).unwrap())
+        .min()
+        .unwrap();
+    let part = &order[..=busy];
+    let [one, three, default] = [1, 2, 3].map(|to| bytes_to(part, to) as f64);
+    assert!(one > 0.0 && three / one > 1.8, "{part:?}");
+    assert!(
+        (0.5..2.0).contains(&(default / one)),
+        "the default weight is 16: {part:?}"
+    );
+}
+
+#[test]
+fn messages_of_a_higher_class_are_received_first() {
+    let mut net = hub(3);
+    net.reading = false;
+    for from in 1..=3 {
+        for n in 0..3 {
+            net.send(from, id(0), message(&[n]));
+        }
+    }
+    net.run(SECOND);
+    net.engine(0).set_priority(id(3), class(4)).unwrap();
+    net.engine(0).set_priority(id(1), class(0)).unwrap();
+    let now = net.now;
+    let engine = net.engine(0);
+    let from: Vec<_> = std::iter::from_fn(|| engine.recv(now))
+        .map(|(node, _)| node)
+        .collect();
+    let expected = [3, 3, 3, 2, 2, 2, 1, 1, 1].map(id);
+    assert_eq!(from, expected);
+}
+
+fn on(channel: u32, payload: &[u8]) -> Outgoing {
+    Outgoing {
+        channel: ChannelId(channel),
+        ..message(payload)
+    }
+}
+
+#[test]
+fn channels_keep_their_priorities_in_the_next_session() {
+    let mut net = hub(1);
+    let set = |net: &mut Net, host: usize, to| {
+        let engine = net.engine(host);
+        engine
+            .set_channel_priority(id(to), ChannelId(7), class(6))
+            .unwrap();
+    };
+    set(&mut net, 0, 1);
+    net.restart(1);
+    net.send(0, id(1), message(b"finds out"));
+    net.run(5 * SECOND);
+    set(&mut net, 1, 0);
+    net.forget_news();
+    for n in 0..3 {
+        net.queue(0, id(1), on(0, &[n; 1_300]));
+    }
+    net.queue(0, id(1), on(7, b"urgent"));
+    net.flush(0);
+    net.run(SECOND);
+    let first = net.received(1).remove(0).1;
+    assert_eq!(first.channel, ChannelId(7));
+}
+
+#[test]
+fn what_is_not_known_has_no_priority() {
+    let mut net = hub(1);
+    let engine = net.engine(0);
+    assert!(engine.set_priority(id(9), class(1)).is_err());
+    assert!(
+        engine
+            .set_channel_priority(id(9), ChannelId(0), class(1))
+            .is_err()
+    );
+    assert!(engine.set_priority(id(0), class(1)).is_err(), "itself");
+}
