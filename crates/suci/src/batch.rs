@@ -16,12 +16,15 @@ impl<'a> Batch<'a> {
         Self { driver }
     }
 
-    /// Accepts a message and returns its number on its channel.
+    /// Accepts a message and returns its number on its channel. To a peer that prefers
+    /// [`Response`](crate::Mode) it goes at once.
     ///
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
-        self.driver.push(to, message.into())
+        let number = self.driver.push(to, message.into())?;
+        self.driver.flush_if_wanted()?;
+        Ok(number)
     }
 
     /// Accepts a copy of `bytes` on channel 0.

@@ -19,6 +19,7 @@ use suci_net::Backend;
 use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
+use suci_proto::wire::Mode;
 use suci_proto::{Accept, Config, Engine, Identity};
 
 /// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
@@ -165,6 +166,14 @@ impl NodeBuilder {
     #[must_use]
     pub fn unattended(mut self) -> Self {
         self.config.unattended = true;
+        self
+    }
+
+    /// How traffic to peers flows of which the program says nothing by [`Node::prefer`]. Default
+    /// [`Mode::Adaptive`](crate::Mode).
+    #[must_use]
+    pub fn prefer(mut self, mode: Mode) -> Self {
+        self.config.mode = mode;
         self
     }
 

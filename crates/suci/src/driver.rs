@@ -283,6 +283,15 @@ impl Driver {
         }
     }
 
+    /// Sends what was accepted if some of it should not wait for others.
+    pub(crate) fn flush_if_wanted(&mut self) -> Result<(), Error> {
+        if self.engine.wants_flush() {
+            self.output()
+        } else {
+            Ok(())
+        }
+    }
+
     /// The next message.
     pub(crate) fn take_message(&mut self) -> Option<Message> {
         if let Some(head) = self.head.take() {

@@ -68,8 +68,10 @@ pub use suci_net::Counters as SocketCounters;
 pub use suci_net::fault::FaultSpec;
 pub use suci_net::udp::UdpOptions;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
+pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, Config, ConfigError, Counters, EndReason, Event, IncomingError, Link, MessageOutcome,
-    Outcome, PeerError, PeerStats, RefusedReason, Traffic, WaitReason, Waits,
+    Outcome, PeerError, PeerStats, Priority, PriorityError, RefusedReason, Traffic, WaitReason,
+    Waits,
 };
 pub use wait::Wait;

@@ -1,5 +1,7 @@
 //! A node that works when its program calls it.
 
+mod flow;
+
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::builder::{NodeBuilder, Opened, check_plain};
@@ -218,7 +220,7 @@ impl Node {
     }
 
     /// Sends several messages as one batch: small ones share packets, and nothing leaves before `fill`
-    /// returned (unless it fills a queue).
+    /// returned (unless it fills a queue, or goes to a peer that prefers [`Response`](crate::Mode)).
     ///
     /// # Errors
     /// [`Error::Io`]; those of single messages are `fill`'s business.

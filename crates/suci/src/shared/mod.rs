@@ -14,6 +14,7 @@
 mod asyncio;
 mod blocking;
 mod doze;
+mod flow;
 mod gate;
 mod inner;
 mod reply;

@@ -87,7 +87,7 @@ impl Worker {
     fn serve(&mut self) -> Result<Result<(), Error>, Error> {
         let mut look = true;
         loop {
-            let commands = self.take_commands();
+            let commands = self.take_commands()?;
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(look)?;
             self.deliver();
@@ -104,20 +104,23 @@ impl Worker {
     }
 
     /// Executes what the handles asked for. Returns how much that was.
-    fn take_commands(&mut self) -> usize {
+    fn take_commands(&mut self) -> Result<usize, Error> {
         self.unstash();
         let mut count = 0;
         while let Some(command) = self.inner.commands.pop() {
             count += 1;
             match command {
-                Command::Send(to, message) => self.accept(to, message),
+                Command::Send(to, message) => {
+                    self.accept(to, message);
+                    self.driver.flush_if_wanted()?;
+                }
                 Command::Call(call) => call(&mut self.driver),
             }
         }
         if count > 0 {
             self.inner.command_room.wake();
         }
-        count
+        Ok(count)
     }
 
     fn accept(&mut self, to: NodeId, message: Outgoing) {
@@ -276,12 +279,12 @@ impl Worker {
     /// Closes the engine, and leaves what the program has not taken where it finds it.
     fn close(&mut self) -> Result<(), Error> {
         // No handle gets past its check any more: this is all.
-        self.take_commands();
+        let taken = self.take_commands();
         let patience = match lock(&self.inner.life).phase {
             Phase::Closing(patience) => patience,
             Phase::Open | Phase::Done => std::time::Duration::ZERO,
         };
-        let result = self.driver.close(patience);
+        let result = taken.and(self.driver.close(patience));
         self.deliver();
         {
             let mut rest = lock(&self.inner.rest);

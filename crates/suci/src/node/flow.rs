@@ -1,0 +1,76 @@
+//! How a node's traffic flows, as its program decides.
+
+use super::Node;
+use crate::error::Error;
+use suci_proto::Priority;
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::wire::Mode;
+
+impl Node {
+    /// How traffic to `node` should flow from now on: many bytes, or early answers. The peer is told and
+    /// does its part. [`Mode`] says what changes; [`NodeBuilder::prefer`](crate::NodeBuilder::prefer) sets
+    /// what holds for peers of which nothing is said.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), suci::Error> {
+    /// use suci::{ChannelId, Mode, Node, NodeId, Priority};
+    /// let mut node = Node::builder().id(NodeId(1)).open()?;
+    /// node.add_peer(NodeId(0), "127.0.0.1:7000".parse().unwrap())?;
+    /// node.prefer(NodeId(0), Mode::Throughput)?;
+    /// // Questions overtake the bulk on other channels.
+    /// let urgent = Priority::new(6, 16).unwrap();
+    /// node.set_channel_priority(NodeId(0), ChannelId(1), urgent)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn prefer(&mut self, node: NodeId, mode: Mode) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        turn.engine
+            .prefer(now, node, mode)
+            .map_err(|error| Error::from_send(node, error))?;
+        turn.output()
+    }
+
+    /// How urgent `node` is beside other nodes: whose packets go first, and whose messages
+    /// [`Node::recv`] takes first. Default: [`Priority::DEFAULT`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn set_priority(&mut self, node: NodeId, priority: Priority) -> Result<(), Error> {
+        self.enter_open()?
+            .engine
+            .set_priority(node, priority)
+            .map_err(|error| Error::from_send(node, error))
+    }
+
+    /// How urgent a channel is beside other channels of the same node, in both directions.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`].
+    pub fn set_channel_priority(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        self.enter_open()?
+            .engine
+            .set_channel_priority(node, channel, priority)
+            .map_err(|error| Error::from_send(node, error))
+    }
+
+    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before it
+    /// ([`Node::queue_len`]): as far as its kernel's buffer and its library's memory are known to have room. 0 while
+    /// it is not up. [`Node::send`] takes more than that; it waits here then.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn remote_window(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
+        let turn = self.enter()?;
+        Ok(turn.engine.remote_window(turn.now(), node, channel))
+    }
+}

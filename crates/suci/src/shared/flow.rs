@@ -1,0 +1,50 @@
+//! How a shared node's traffic flows, as its program decides.
+
+use super::SharedNode;
+use crate::error::Error;
+use suci_proto::Priority;
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::wire::Mode;
+
+impl SharedNode {
+    /// As [`Node::prefer`](crate::Node::prefer); blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn prefer(&self, node: NodeId, mode: Mode) -> Result<(), Error> {
+        self.ask(move |driver| driver.engine.prefer(driver.now(), node, mode))?
+            .map_err(|error| Error::from_send(node, error))
+    }
+
+    /// As [`Node::set_priority`](crate::Node::set_priority); blocks for a turn of the thread. Messages that
+    /// wait between thread and program keep their order.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn set_priority(&self, node: NodeId, priority: Priority) -> Result<(), Error> {
+        self.ask(move |driver| driver.engine.set_priority(node, priority))?
+            .map_err(|error| Error::from_send(node, error))
+    }
+
+    /// As [`Node::set_channel_priority`](crate::Node::set_channel_priority); blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`].
+    pub fn set_channel_priority(
+        &self,
+        node: NodeId,
+        channel: ChannelId,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        self.ask(move |driver| driver.engine.set_channel_priority(node, channel, priority))?
+            .map_err(|error| Error::from_send(node, error))
+    }
+
+    /// As [`Node::remote_window`](crate::Node::remote_window); blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn remote_window(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
+        self.ask(move |driver| driver.engine.remote_window(driver.now(), node, channel))
+    }
+}
