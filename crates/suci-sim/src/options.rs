@@ -1,8 +1,9 @@
 //! Everything that shapes a run, as plain data. [`crate::profiles`] draws it from a seed;
 //! scenario tests write it down.
 
-use suci_proto::Config;
 use suci_proto::time::Duration;
+use suci_proto::wire::Mode;
+use suci_proto::{Config, Priority};
 
 /// What the network does to packets. Chances are parts per million of packets.
 #[derive(Clone, Debug)]
@@ -139,6 +140,21 @@ pub enum Step {
     Attack(u32),
     /// Somebody who knows the tags of a place's connections lies to it once.
     Insider(usize),
+    /// A program wants its traffic to another place's node to flow in that mode.
+    Prefer(usize, usize, Mode),
+    /// A program ranks another place's node among all, or one of the channels with it.
+    Rank(usize, usize, Option<u32>, Priority),
+}
+
+impl Step {
+    /// Whether it disturbs nobody: no peer may be lost because of it.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        matches!(
+            self,
+            Self::StopConsuming(..) | Self::Prefer(..) | Self::Rank(..)
+        )
+    }
 }
 
 /// A whole run.
@@ -255,7 +271,7 @@ impl Options {
             mtu_announced,
             ..
         } = self.links;
-        let calm = |(_, step): &(Duration, Step)| matches!(step, Step::StopConsuming(..));
+        let calm = |(_, step): &(Duration, Step)| step.is_calm();
         let gentle = self.duplicates.is_empty()
             && self.script.iter().all(calm)
             && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST

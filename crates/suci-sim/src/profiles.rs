@@ -4,8 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use suci_proto::Config;
 use suci_proto::time::{Duration, nanos};
+use suci_proto::wire::Mode;
+use suci_proto::{CLASSES, Config, Priority};
 
 use crate::options::{Consume, Drive, DuplicateAt, Faults, Links, Options, Step, Traffic};
 use crate::rng::Rng;
@@ -192,7 +193,37 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
     if nodes > 2 && rng.chance(150_000) {
         run.clients = rng.index(1, nodes - 1);
     }
+    if rng.chance(500_000) {
+        wishes(&mut run, rng);
+    }
     run
+}
+
+/// What programs want of their traffic, and change their minds about.
+fn wishes(run: &mut Options, rng: &mut Rng) {
+    for _ in 0..rng.range(1, 12) {
+        // Some from the beginning, some in the middle of it.
+        let at = if rng.chance(300_000) {
+            Duration::ZERO
+        } else {
+            Duration::from_nanos(rng.range(0, nanos(run.faults_for)))
+        };
+        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        let class = rng.index(0, CLASSES);
+        let weight = rng.pick(&[1, 16, 16, 255]);
+        let priority = Priority::new(u8::try_from(class).unwrap_or(0), weight).unwrap_or_default();
+        let channel = rng.range(0, u64::from(run.traffic.channels.max(1)));
+        let step = match rng.range(0, 4) {
+            0 => Step::Prefer(
+                place,
+                other,
+                rng.pick(&[Mode::Adaptive, Mode::Throughput, Mode::Response]),
+            ),
+            1 => Step::Rank(place, other, None, priority),
+            _ => Step::Rank(place, other, u32::try_from(channel).ok(), priority),
+        };
+        run.script.push((at, step));
+    }
 }
 
 fn config(rng: &mut Rng) -> Config {
@@ -210,6 +241,12 @@ fn config(rng: &mut Rng) -> Config {
         ack_on_poll: false,
         max_datagram: rng.pick(&[1_200, 1_472, 65_507, 65_507]),
         payload_checksum: rng.chance(800_000),
+        mode: rng.pick(&[
+            Mode::Adaptive,
+            Mode::Adaptive,
+            Mode::Throughput,
+            Mode::Response,
+        ]),
         unattended: rng.chance(50_000),
         watch: rng.chance(200_000),
         ecn: rng.chance(800_000),

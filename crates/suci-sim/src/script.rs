@@ -1,7 +1,7 @@
 //! Faults of processes and of the network as a whole, and the end of all faults.
 
 use suci_proto::time::Duration;
-use suci_proto::types::NodeId;
+use suci_proto::types::{ChannelId, NodeId};
 
 use crate::node::Process;
 use crate::options::{Consume, Step};
@@ -16,7 +16,7 @@ impl World {
             return;
         }
         self.trace.note(self.now, 9, format_args!("--- {step:?}"));
-        if !matches!(step, Step::StopConsuming(..)) {
+        if !step.is_calm() {
             self.oracle.shaken();
         }
         match *step {
@@ -60,6 +60,25 @@ impl World {
             }
             Step::Attack(count) => self.attack(count),
             Step::Insider(place) => self.each_process(place, |process| process.insider = true),
+            Step::Prefer(place, other, mode) => {
+                let (now, node) = (self.now, self.node_of(other));
+                // A node that the process does not know, or closed, is none of its business.
+                self.each_process(place, |process| {
+                    let _ = process.engine.prefer(now, node, mode);
+                });
+            }
+            Step::Rank(place, other, channel, priority) => {
+                let node = self.node_of(other);
+                self.each_process(place, |process| {
+                    let engine = &mut process.engine;
+                    let _ = match channel {
+                        None => engine.set_priority(node, priority),
+                        Some(channel) => {
+                            engine.set_channel_priority(node, ChannelId(channel), priority)
+                        }
+                    };
+                });
+            }
         }
     }
 
