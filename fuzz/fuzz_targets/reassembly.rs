@@ -1,11 +1,12 @@
 //! Any fragments and requests against the inbox, with a second, naive opinion of what comes out.
 //!
 //! The input is a list of operations of a few bytes each, with small numbers, so that fragments meet; one
-//! operation takes raw frames as from the wire. The naive model keeps single bytes, the first of each winning.
+//! operation takes raw frames as from the wire. The naive model keeps single bytes, the first of each winning, and adds
+//! up anew after every operation what memory the inbox must hold.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use suci_proto::message::{Answer, Inbox, InboxLimits, Message, Pool};
 use suci_proto::types::{ChannelId, Kind, MessageNumber};
 use suci_proto::wire::{Frag, Frame, Rts, Start, frames};
@@ -15,12 +16,26 @@ const LARGE: u64 = 8_000;
 const MAX_MESSAGE: u64 = 4_000;
 const CHANNELS: usize = 4;
 
+/// What a message counts beside its length and its user header.
+const MESSAGE: u64 = 64;
+
 /// The naive opinion.
 #[derive(Default)]
 struct Model {
-    messages: BTreeMap<(ChannelId, MessageNumber), Pieces>,
-    refused: Vec<(ChannelId, MessageNumber)>,
-    next: BTreeMap<ChannelId, MessageNumber>,
+    messages: BTreeMap<Name, Pieces>,
+    refused: Vec<Name>,
+    /// Large messages that wait for memory, in the order of their requests.
+    waiting: VecDeque<Name>,
+    channels: BTreeMap<ChannelId, Span>,
+}
+
+type Name = (ChannelId, MessageNumber);
+
+/// The messages of a channel that count: from the next that the program takes to one past the highest heard of.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    next: MessageNumber,
+    end: MessageNumber,
 }
 
 #[derive(Default)]
@@ -29,21 +44,51 @@ struct Pieces {
     start: Option<(u64, Kind, Vec<u8>)>,
     bytes: BTreeMap<u64, u8>,
     done: bool,
+    way: Way,
+}
+
+/// How a message comes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Way {
+    /// Charged as it comes.
+    #[default]
+    Unasked,
+    /// By a request that was not granted.
+    Asked,
+    /// By a request, into memory of the inbox's own.
+    Ours,
+    /// By a request, into the program's.
+    Supplied,
 }
 
 impl Pieces {
     fn finish(&mut self) {
         self.done = self.start.is_some() && self.total == Some(self.bytes.len() as u64);
     }
+
+    /// The memory that it takes.
+    fn held(&self) -> u64 {
+        let header = self.start.as_ref().map_or(0, |(_, _, header)| header.len());
+        let reach = self.bytes.last_key_value().map_or(0, |(at, _)| at + 1);
+        let length = match self.way {
+            Way::Unasked | Way::Ours => self.total.unwrap_or(reach),
+            Way::Asked | Way::Supplied => 0,
+        };
+        MESSAGE + header as u64 + length
+    }
 }
 
 impl Model {
+    /// What is known of a message, from now on.
+    fn pieces(&mut self, name: Name) -> &mut Pieces {
+        let span = self.channels.entry(name.0).or_default();
+        span.end = span.end.max(name.1 + 1);
+        self.messages.entry(name).or_default()
+    }
+
     /// A fragment that the inbox took.
     fn take(&mut self, frag: &Frag<'_>) {
-        let pieces = self
-            .messages
-            .entry((frag.channel, frag.message))
-            .or_default();
+        let pieces = self.pieces((frag.channel, frag.message));
         if pieces.done {
             return;
         }
@@ -59,20 +104,23 @@ impl Model {
 
     /// A request that the inbox took.
     fn announce(&mut self, rts: &Rts<'_>) {
-        let pieces = self.messages.entry((rts.channel, rts.message)).or_default();
-        if pieces.start.is_none() {
-            pieces.total = Some(rts.total);
-            pieces.start = Some((rts.tag, rts.kind, rts.user_header.to_vec()));
+        let name = (rts.channel, rts.message);
+        let pieces = self.pieces(name);
+        if pieces.start.is_some() {
+            return;
+        }
+        pieces.total = Some(rts.total);
+        pieces.start = Some((rts.tag, rts.kind, rts.user_header.to_vec()));
+        pieces.way = Way::Asked;
+        if rts.total <= MAX_MESSAGE.min(LARGE) {
+            self.waiting.push_back(name);
         }
     }
 
     fn check(&mut self, message: &Message) {
-        let next = self.next.entry(message.channel).or_default();
-        while self.refused.contains(&(message.channel, *next)) {
-            *next += 1;
-        }
-        assert_eq!(message.number, *next, "in order, without gaps");
-        *next += 1;
+        let span = self.channels.entry(message.channel).or_default();
+        assert_eq!(message.number, span.next, "in order, without gaps");
+        span.next += 1;
         let pieces = &self.messages[&(message.channel, message.number)];
         assert!(pieces.done, "complete");
         let (tag, kind, header) = pieces.start.as_ref().expect("it is done");
@@ -82,6 +130,54 @@ impl Model {
             message.payload.iter().eq(pieces.bytes.values()),
             "first bytes win"
         );
+        self.settle();
+    }
+
+    /// Refused messages are passed over, and who waits longest has the memory that is free.
+    fn settle(&mut self) {
+        for (channel, span) in &mut self.channels {
+            while self.refused.contains(&(*channel, span.next)) {
+                span.next += 1;
+            }
+        }
+        while let Some(name) = self.waiting.front() {
+            let wanted = self.messages[name].total.expect("its request said so");
+            if self.large() + wanted > LARGE {
+                break;
+            }
+            self.pieces(*name).way = Way::Ours;
+            self.waiting.pop_front();
+        }
+    }
+
+    /// All messages that the program may yet take.
+    fn counted(&self) -> impl Iterator<Item = Option<&Pieces>> {
+        let names = self
+            .channels
+            .iter()
+            .flat_map(|(channel, span)| (span.next..span.end).map(|number| (*channel, number)));
+        names.map(|name| self.messages.get(&name))
+    }
+
+    /// The memory of large messages.
+    fn large(&self) -> u64 {
+        let granted = self
+            .counted()
+            .flatten()
+            .filter(|pieces| pieces.way == Way::Ours);
+        granted.filter_map(|pieces| pieces.total).sum()
+    }
+
+    /// All memory.
+    fn held(&self) -> u64 {
+        let held = |pieces: Option<&Pieces>| pieces.map_or(MESSAGE, Pieces::held);
+        self.counted().map(held).sum()
+    }
+
+    /// The inbox holds what it must, and nothing else.
+    fn compare(&self, inbox: &Inbox) {
+        assert_eq!(inbox.memory_used(), self.held(), "memory");
+        assert_eq!(inbox.large_held(), self.large(), "memory of large messages");
     }
 }
 
@@ -106,10 +202,14 @@ impl<'a> Input<'a> {
     }
 }
 
+fn name(input: &mut Input<'_>) -> Name {
+    let place = input.byte();
+    (ChannelId(u32::from(place & 3)), u64::from(place >> 2 & 7))
+}
+
 /// A fragment as the wire could have brought it.
 fn frag<'a>(input: &mut Input<'_>, filler: &'a [u8]) -> Option<Frag<'a>> {
-    let (place, flags) = (input.byte(), input.byte());
-    let (channel, message) = (ChannelId(u32::from(place & 3)), u64::from(place >> 2 & 7));
+    let ((channel, message), flags) = (name(input), input.byte());
     let total = input.number();
     let offset = if flags & 1 == 0 { 0 } else { input.number() };
     let from = usize::from(input.byte());
@@ -140,18 +240,54 @@ fn frag<'a>(input: &mut Input<'_>, filler: &'a [u8]) -> Option<Frag<'a>> {
     })
 }
 
-/// Does one operation. False if the connection would be closed.
-fn operate(input: &mut Input<'_>, filler: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
-    let take = |inbox: &mut Inbox, model: &mut Model, frame: Frame<'_>| match frame {
+/// What a frame does. False if the connection would be closed.
+fn take(inbox: &mut Inbox, model: &mut Model, frame: Frame<'_>) -> bool {
+    match frame {
         Frame::Frag(frag) => inbox.on_frag(&frag).map(|()| model.take(&frag)).is_ok(),
         Frame::Rts(rts) => inbox.on_rts(&rts).map(|()| model.announce(&rts)).is_ok(),
         _ => true,
+    }
+}
+
+/// All of a message whose length is known and that may be sent: by chance its pieces would hardly ever fit.
+fn complete(name: Name, filler: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
+    let Some(pieces) = model.messages.get(&name) else {
+        return true;
     };
+    let (Some(total), false) = (pieces.total, pieces.way == Way::Asked) else {
+        return true;
+    };
+    let start = pieces.start.clone();
+    let (tag, kind, user_header) = start.unwrap_or((7, Kind::USER, Vec::new()));
+    for offset in (0..total).step_by(filler.len()) {
+        let data = &filler[..filler.len().min((total - offset) as usize)];
+        let frag = Frag {
+            channel: name.0,
+            message: name.1,
+            offset,
+            end: offset + data.len() as u64 == total,
+            start: (offset == 0).then_some(Start {
+                total,
+                tag,
+                kind,
+                user_header: &user_header,
+            }),
+            data,
+        };
+        if !take(inbox, model, Frame::Frag(frag)) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Does one operation. False if the connection would be closed.
+fn operate(input: &mut Input<'_>, filler: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     match input.byte() % 8 {
-        0..=3 => frag(input, filler).is_none_or(|frag| take(inbox, model, Frame::Frag(frag))),
+        0..=2 => frag(input, filler).is_none_or(|frag| take(inbox, model, Frame::Frag(frag))),
+        3 => complete(name(input), filler, inbox, model),
         4 => {
-            let place = input.byte();
-            let (channel, message) = (ChannelId(u32::from(place & 3)), u64::from(place >> 2 & 7));
+            let (channel, message) = name(input);
             let (total, tag, kind, user_header) = (input.number(), 7, Kind::USER, &[][..]);
             let rts = Rts {
                 channel,
@@ -195,17 +331,23 @@ fn talk(input: &mut Input<'_>, inbox: &mut Inbox, model: &mut Model) {
             0 => {
                 inbox.refuse(channel, number, 1).expect("it waits");
                 model.refused.push((channel, number));
+                model.settle();
             }
             1 if info.total < 1 << 20 => {
                 let buffer = vec![0; info.total as usize];
                 inbox
                     .accept(channel, number, Some(buffer))
                     .expect("long enough");
+                model.pieces((channel, number)).way = Way::Supplied;
             }
-            _ => assert_eq!(
-                inbox.accept(channel, number, None).is_ok(),
-                info.total <= LARGE
-            ),
+            _ => {
+                let fits = info.total <= LARGE;
+                assert_eq!(inbox.accept(channel, number, None).is_ok(), fits);
+                if fits {
+                    model.waiting.push_back((channel, number));
+                    model.settle();
+                }
+            }
         }
     }
     let mut limits = BTreeMap::new();
@@ -234,12 +376,22 @@ fuzz_target!(|data: &[u8]| {
     let mut inbox = Inbox::new(limits, Pool::new(1 << 16));
     let mut model = Model::default();
     let mut input = Input(data);
-    while !input.0.is_empty() && operate(&mut input, &filler, &mut inbox, &mut model) {
+    let mut alive = true;
+    while alive && !input.0.is_empty() {
+        alive = operate(&mut input, &filler, &mut inbox, &mut model);
         assert!(inbox.memory_used() <= WINDOW + LARGE, "promise 6");
         assert!(inbox.large_held() <= LARGE);
+        model.settle();
+        // What broke a rule may have been taken in part: from then on the model knows only what was good.
+        if alive {
+            model.compare(&inbox);
+        }
     }
     while let Some(message) = inbox.pop() {
         model.check(&message);
         assert!(inbox.memory_used() <= WINDOW + LARGE, "promise 6");
+        if alive {
+            model.compare(&inbox);
+        }
     }
 });
