@@ -85,7 +85,8 @@ impl Peer {
         shared: &mut Shared,
     ) -> bool {
         let built = self.build_train(now, max_segments, outranked, train, shared);
-        if !built {
+        // What was built may stay: a socket that takes nothing ends the turn. What is acknowledged waits no more.
+        if !built || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now);
             self.waits.note(now, reason);
         }

@@ -19,6 +19,8 @@ pub(crate) struct Host {
     received: Vec<Message>,
     /// Its program takes messages.
     reads: bool,
+    /// Its socket takes no packets.
+    full: bool,
 }
 
 pub(crate) struct Pair {
@@ -95,6 +97,7 @@ impl Pair {
             events: Vec::new(),
             received: Vec::new(),
             reads: true,
+            full: false,
         }
     }
 
@@ -113,6 +116,11 @@ impl Pair {
     /// Whether `host`'s program takes messages.
     pub(crate) fn set_reads(&mut self, host: usize, reads: bool) {
         self.hosts[host].reads = reads;
+    }
+
+    /// Whether `host`'s socket takes no packets.
+    pub(crate) fn set_full(&mut self, host: usize, full: bool) {
+        self.hosts[host].full = full;
     }
 
     /// What `host` knows of the other one.
@@ -170,7 +178,7 @@ impl Pair {
     }
 
     fn flush(&mut self, host: usize) {
-        let now = self.now;
+        let (now, full) = (self.now, self.hosts[host].full);
         let engine = &mut self.hosts[host].engine;
         while let Some((node, _)) = engine.poll_route() {
             engine.set_route_mtu(node, Some(1_472));
@@ -181,6 +189,10 @@ impl Pair {
             let (segment, segments) = (transmit.segment, transmit.segments);
             let to = if transmit.dest == address(0) { 0 } else { 1 };
             assert_eq!(bytes.len().div_ceil(segment), segments);
+            if full {
+                engine.transmit_done(now, TransmitResult::Again);
+                break;
+            }
             engine.transmit_done(now, TransmitResult::Sent(segments));
             for packet in bytes.chunks(segment) {
                 self.sequence += 1;

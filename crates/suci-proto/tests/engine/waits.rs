@@ -114,6 +114,22 @@ fn a_socket_that_takes_nothing_is_a_reason_too() {
     assert_idle(&pair, 0);
 }
 
+/// All that waited is acknowledged, and the socket does not take the packet that comes next: nothing waits, which
+/// `audit` looks at.
+#[test]
+fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"first"));
+    // Until INIT is under way; with ACCEPT comes a message that is to be acknowledged.
+    pair.run(Duration::from_micros(120));
+    assert_eq!(pair.stats(0).waiting, Some(WaitReason::Link));
+    pair.queue(1, message(b"reply"));
+    pair.set_full(0, true);
+    pair.run(MOMENT);
+    assert_eq!(pair.received(0).len(), 1);
+    assert_idle(&pair, 0);
+}
+
 #[test]
 fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
     let mut pair = Pair::new();
