@@ -10,7 +10,8 @@ pub enum Accept {
     /// Only nodes of the address book.
     #[default]
     Book,
-    /// Any node that proves its address.
+    /// Any node that proves its address. One outside the book is reached where it was heard last: if that was another
+    /// process with its ID, messages to it wait until it calls.
     Anyone,
 }
 
@@ -18,7 +19,8 @@ pub enum Accept {
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of received data that may be held for the program, over all peers.
-    /// Range 1 MiB and up; default 256 MiB.
+    /// Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: newcomers are refused where no
+    /// session can be promised its window.
     pub memory: u64,
     /// Longest message accepted without asking the program, in bytes. At most half of
     /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].

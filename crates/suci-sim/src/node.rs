@@ -13,7 +13,7 @@ use crate::invariants::{self, Progress};
 use crate::network::Network;
 use crate::options::{Consume, Drive};
 use crate::oracle::{Oracle, Spec, Violation};
-use crate::packet::{Fate, Packet, PlaceId, ProcId};
+use crate::packet::{Carried, Fate, Packet, PlaceId, ProcId};
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Socket;
@@ -89,6 +89,9 @@ pub struct Process {
     pub insider: bool,
     /// DATA packets that the engine took, undamaged.
     handed: BTreeSet<u64>,
+    /// Packets that the socket did not take, and what they carry: told when they are new, for when they go at last,
+    /// another session may have messages of the same numbers.
+    offered: Vec<(Bytes, Rc<[Carried]>)>,
     /// Link and session events, for scenario tests.
     pub log: Vec<(Instant, Event)>,
     max_segments: usize,
@@ -115,6 +118,7 @@ impl Process {
             heard: BTreeMap::new(),
             insider: false,
             handed: BTreeSet::new(),
+            offered: Vec::new(),
             log: Vec::new(),
             max_segments: SEGMENTS,
             blocked_until: now,
@@ -447,18 +451,16 @@ impl Process {
         };
         let owner = cx.network.owner_of(train.to);
         let node = owner.and_then(|place| cx.nodes.get(place)).copied();
+        let offered = core::mem::take(&mut self.offered);
         for (index, bytes) in train.cut().enumerate() {
-            let parts = if node.is_some() {
-                tap::parts(&bytes)
-            } else {
-                Vec::new()
-            };
-            let carries: Rc<[_]> = parts
-                .into_iter()
-                .filter_map(|part| cx.oracle.identify(self.id, node?, part))
-                .collect();
+            let before = offered.iter().find(|(known, _)| *known == bytes);
+            let carries = before.map_or_else(
+                || self.carried(cx, node, &bytes),
+                |(_, carries)| Rc::clone(carries),
+            );
             cx.oracle.sent(&carries, index < taken);
             if index >= taken {
+                self.offered.push((bytes, carries));
                 continue;
             }
             *cx.order += 1;
@@ -488,6 +490,17 @@ impl Process {
             });
         }
         taken
+    }
+
+    /// What of the run's messages a new packet to a node carries.
+    fn carried(&self, cx: &Context<'_>, node: Option<u32>, bytes: &Bytes) -> Rc<[Carried]> {
+        let Some(node) = node else {
+            return Rc::default();
+        };
+        let parts = tap::parts(bytes).into_iter();
+        parts
+            .filter_map(|part| cx.oracle.identify(self.id, node, part))
+            .collect()
     }
 }
 

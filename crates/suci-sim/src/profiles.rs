@@ -151,11 +151,13 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
             .iter_mut()
             .for_each(|config| config.payload_checksum = true);
     }
-    if !run.duplicates.is_empty() {
-        // Who met only a duplicate that died, and has no book, knows no way to the original.
-        run.clients = 0;
-    }
-    // Each session is promised 16 KiB at least, out of half the memory: a node that has less refuses peers.
+    // A node outside the book is reached where it was heard last. Who heard only a duplicate there, which died, finds
+    // the original when that calls, and not before: only nodes of the book have duplicates.
+    let doubled = run.duplicates.iter().map(|duplicate| duplicate.of + 1);
+    run.clients = run
+        .clients
+        .min(nodes - doubled.max().unwrap_or(0).min(nodes));
+    // What the documents of `Config::memory` ask for: a node that has less refuses peers. It matters beyond 8 nodes.
     let least = nodes as u64 * (128 << 10);
     run.configs
         .iter_mut()
@@ -542,12 +544,9 @@ fn huge(run: &mut Options, rng: &mut Rng) {
     run.traffic.sizes = vec![(90, 0, 2_000), (9, 10_000, 100_000), (1, most / 2, most)];
     run.traffic.refuse = rng.pick(&[0, 0, 200_000]);
     run.links.rate = None;
-    if run.recv_buffer < 8 << 20 {
-        // At most what the receiver's buffer holds goes in a round trip: over a long way and through a small
-        // buffer these messages would take longer than a run lasts.
-        run.links.latency = run.links.latency.min(Duration::from_millis(20));
-        run.links.jitter = run.links.jitter.min(run.links.latency);
-    }
+    // A round trip carries at most what the receiver's buffer holds: over a long way and through a small buffer these
+    // messages take minutes.
+    run.mended_for = Duration::from_secs(600);
     if rng.chance(400_000) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(30_000);

@@ -175,6 +175,16 @@ impl World {
             .all(|it| it.process.is_none() || it.workload.next_at().is_none())
     }
 
+    /// The packets about one peer that an idle process is allowed in `time`, and its peer's answers: a watched peer is
+    /// asked for a sign of life thrice per silence timeout; credit lapses and is returned, paths are probed for size.
+    fn quiet_packets(&self, place: PlaceId, time: Duration) -> u64 {
+        const OTHERS: u64 = 6;
+        let config = self.config(place);
+        let probes = time.as_nanos() / config.silence_timeout.as_nanos().max(1) * 3;
+        let watching = if config.watch { 2 * probes } else { 0 };
+        OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
+    }
+
     /// After a while for last acknowledgements, idle peers must be idle.
     fn check_quiet(&mut self) -> Result<(), Failure> {
         const WATCHED: Duration = Duration::from_secs(20);
@@ -182,24 +192,16 @@ impl World {
         let before = self.tally.packets;
         self.run_for(WATCHED)?;
         let sent = self.tally.packets - before;
-        let peers: u64 = self
-            .places
-            .iter()
-            .filter_map(|it| it.process.as_ref())
-            .map(|process| process.engine.peers().count() as u64)
-            .sum();
-        // Watched peers are asked for a sign of life thrice per silence timeout; credit lapses and
-        // is returned, paths are probed for size.
-        let watching = self.options.configs.iter().filter(|config| config.watch);
-        let shortest = watching
-            .map(|config| config.silence_timeout.as_secs().max(1))
-            .min();
-        let probes = shortest.map_or(0, |seconds| WATCHED.as_secs() / seconds * 3 * 2);
-        let allowed = 50 + peers * (20 + probes);
+        let processes = self.places.iter().enumerate().filter_map(|(place, it)| {
+            let peers = it.process.as_ref()?.engine.peers().count() as u64;
+            Some(peers * self.quiet_packets(place, WATCHED))
+        });
+        let allowed = 30 + processes.sum::<u64>();
         if sent <= allowed {
             return Ok(());
         }
-        let text = format!("{sent} packets in {WATCHED:?} after all was said ({peers} peers)");
+        let text =
+            format!("{sent} packets in {WATCHED:?} after all was said, at most {allowed} expected");
         let violation = Violation {
             kind: Kind::Chatter,
             text,

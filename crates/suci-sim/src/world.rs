@@ -276,7 +276,7 @@ impl World {
         self.request(place, self.now);
     }
 
-    fn config(&self, place: PlaceId) -> suci_proto::Config {
+    pub(crate) fn config(&self, place: PlaceId) -> suci_proto::Config {
         let mut config = cycled(&self.options.configs, place).unwrap_or_default();
         if self.options.clients > 0 && !self.is_client(place) {
             config.accept = Accept::Anyone;

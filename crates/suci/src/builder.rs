@@ -103,7 +103,8 @@ impl NodeBuilder {
     }
 
     /// Bytes of received data held for the program, over all peers, at most. Default 256 MiB, at least
-    /// 1 MiB.
+    /// 1 MiB. Allow 128 KiB for each peer: newcomers are refused where no session can be promised its
+    /// window.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.config.memory = bytes;

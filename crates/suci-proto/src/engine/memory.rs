@@ -275,4 +275,19 @@ mod tests {
         assert_eq!((shares.large, shares.waiting.len()), (0, 0));
         assert_eq!(shares.next_waiting(), None);
     }
+
+    /// What the documents of `Config::memory` promise, whatever grew before the last came; and ended sessions with
+    /// messages that were not taken have room beside them.
+    #[test]
+    fn f32_128_kib_for_each_peer_suffice_for_a_session_of_each() {
+        for peers in [1, 2, 9, 64, 1_260, 16_384] {
+            let mut shares = MemoryShares::new(peers * (128 << 10));
+            for session in 0..peers * 7 / 5 {
+                let promise = shares.take();
+                assert!(promise.is_some(), "session {session} with {peers} peers");
+                let mut promise = promise.unwrap_or_default();
+                while shares.grow(&mut promise) {}
+            }
+        }
+    }
 }

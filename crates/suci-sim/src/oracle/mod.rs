@@ -151,6 +151,12 @@ impl Record {
     fn held_by_someone(&self) -> bool {
         self.handed.iter().any(|(_, coverage)| coverage.is_whole())
     }
+
+    /// Whether undamaged packets gave all of it to the library of `process`.
+    fn held_by(&self, process: ProcId) -> bool {
+        let mut handed = self.handed.iter();
+        handed.any(|(by, coverage)| *by == process && coverage.is_whole())
+    }
 }
 
 impl fmt::Display for Record {

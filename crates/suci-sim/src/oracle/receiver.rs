@@ -155,8 +155,9 @@ impl Oracle {
         })
     }
 
-    /// An untagged message, the first of its channel: by its content. What is empty may be from several
-    /// processes of one node ID, so those come first that the session is with, and what the library was handed.
+    /// An untagged message, the first of its channel: by its content, among those that the library was handed. What
+    /// is short may be the same from several processes of one node ID, so the one that the session is with comes
+    /// first: whose it is otherwise, nobody could tell.
     fn search(
         &self,
         process: ProcId,
@@ -175,16 +176,12 @@ impl Oracle {
             .filter(|(_, record)| {
                 record.number == message.number
                     && record.received_by.is_none()
+                    && record.held_by(process)
                     && differs(record, message).is_none()
             });
-        let rank = |record: &Record| {
-            let elsewhere = source.is_some_and(|source| source != record.from);
-            let handed = record.handed.iter().any(|(by, _)| *by == process);
-            (elsewhere, !handed)
-        };
         // Of equals the first: the newest.
         fitting
-            .min_by_key(|(_, record)| rank(record))
+            .min_by_key(|(_, record)| source.is_some_and(|source| source != record.from))
             .map(|(token, _)| token)
     }
 
@@ -221,6 +218,11 @@ impl Oracle {
                 Kind::Modified,
                 format!("process {process} got {record}: {what}"),
             );
+        }
+        if !record.held_by(process) {
+            let text =
+                format!("process {process} got {record}, of which its library was not handed all");
+            return broken(Kind::Invented, text);
         }
         if record.fate == Fate::NotDelivered {
             let text =
