@@ -81,6 +81,39 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whom it is about.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        match *self {
+            Self::Up { node }
+            | Self::Lost { node }
+            | Self::Quiet { node }
+            | Self::Ended { node, .. }
+            | Self::Delivered { node, .. }
+            | Self::NotDelivered { node, .. }
+            | Self::Incoming { node, .. }
+            | Self::Refused { node, .. } => node,
+        }
+    }
+
+    /// Messages that it reports as not, or not certainly, delivered.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        match self {
+            Self::NotDelivered { .. } => 1,
+            Self::Ended { outcomes, .. } => undelivered(outcomes),
+            _ => 0,
+        }
+    }
+}
+
+/// How many of these messages were not, or not certainly, delivered.
+pub(crate) fn undelivered(outcomes: &[MessageOutcome]) -> u64 {
+    let failed = |o: &&MessageOutcome| o.outcome != Outcome::Delivered;
+    outcomes.iter().filter(failed).count() as u64
+}
+
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {

@@ -6,14 +6,13 @@ use crate::message::{Draft, Message};
 use crate::sys;
 use crate::wait::{Spinner, Wait};
 use arrayvec::ArrayVec;
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
-use suci_proto::types::{ChannelId, Ecn, MessageNumber, NodeId};
-use suci_proto::{Arrival, Engine, Event, Outcome, Outgoing, Transmit, TransmitResult};
+use suci_proto::types::{Ecn, MessageNumber, NodeId};
+use suci_proto::{Arrival, Engine, Event, Outgoing, Transmit, TransmitResult};
 
 /// Datagrams taken in one turn before output has its turn too.
 const PER_TURN: usize = 1_024;
@@ -49,7 +48,6 @@ pub(crate) struct Driver {
     /// When the socket was last seen empty: what comes later arrived later.
     drained_at: Instant,
     looked_at: Instant,
-    events: VecDeque<Event>,
     head: Option<Message>,
 }
 
@@ -73,7 +71,6 @@ impl Driver {
             drained: false,
             drained_at: now,
             looked_at: now,
-            events: VecDeque::new(),
             head: None,
         }
     }
@@ -171,7 +168,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends whatever may go, and takes what the engine has to say.
+    /// Sends whatever may go.
     pub(crate) fn output(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
         self.transmit(now)?;
@@ -179,9 +176,6 @@ impl Driver {
             let mtu = self.backend.path_mtu(address);
             self.engine.set_route_mtu(node, mtu);
             self.transmit(now)?;
-        }
-        while let Some(event) = self.engine.poll_event() {
-            self.events.push_back(event);
         }
         Ok(())
     }
@@ -312,64 +306,40 @@ impl Driver {
     pub(crate) fn has_news(&mut self) -> bool {
         if self.head.is_none() {
             self.head = self.take_message();
-            self.collect_events();
         }
-        self.head.is_some() || !self.events.is_empty()
+        self.head.is_some() || self.engine.has_event()
     }
 
-    /// Takes what the engine has to say: taking a session's last message lets its end be told.
-    pub(crate) fn collect_events(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            self.events.push_back(event);
-        }
-    }
-
-    /// Adds an event of the library's own.
-    pub(crate) fn note(&mut self, event: Event) {
-        self.collect_events();
-        self.events.push_back(event);
-    }
-
-    /// The next event.
-    pub(crate) fn take_event(&mut self) -> Option<Event> {
-        self.collect_events();
-        self.events.pop_front()
-    }
-
-    /// Takes the first announced message of at most `length` bytes that waits for a decision.
-    pub(crate) fn take_incoming(
-        &mut self,
-        length: u64,
-    ) -> Option<(NodeId, ChannelId, MessageNumber, u64)> {
-        let fits =
-            |event: &Event| matches!(event, Event::Incoming { total, .. } if *total <= length);
-        let place = self.events.iter().position(fits)?;
-        match self.events.remove(place) {
-            Some(Event::Incoming {
-                node,
-                channel,
-                number,
-                total,
-                ..
-            }) => Some((node, channel, number, total)),
-            _ => None,
-        }
+    /// Accepts the first announced message of at most `room` bytes that waits for a decision, into memory of its
+    /// own.
+    pub(crate) fn accept_announced(&mut self, room: u64) -> Result<(), Error> {
+        let Some(Event::Incoming {
+            node,
+            channel,
+            number,
+            total,
+            ..
+        }) = self.engine.take_incoming(room)
+        else {
+            return Ok(());
+        };
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        let buffer = Some(vec![0; total]);
+        self.engine.accept(node, channel, number, buffer)?;
+        self.output()
     }
 
     /// Peers that have not acknowledged everything, and those of whose failed messages the program was
     /// not told yet; with counts.
     pub(crate) fn unflushed(&self) -> Vec<(NodeId, u64)> {
-        let mut counts = std::collections::BTreeMap::<NodeId, u64>::new();
-        for node in self.engine.peers() {
-            let (messages, _) = self.engine.queue_len(node);
-            if messages > 0 {
-                *counts.entry(node).or_default() += messages;
-            }
-        }
-        for (node, failed) in self.events.iter().filter_map(failed_in) {
-            *counts.entry(node).or_default() += failed;
-        }
-        counts.into_iter().collect()
+        let open = |node| {
+            let failed = self.engine.untold_failures(node);
+            (node, failed.saturating_add(self.engine.queue_len(node).0))
+        };
+        let mut peers: Vec<_> = self.engine.peers().map(open).collect();
+        peers.retain(|(_, messages)| *messages > 0);
+        peers.sort_unstable();
+        peers
     }
 
     /// Whether every peer has acknowledged everything.
@@ -437,22 +407,6 @@ fn send(
         slices: &slices,
         len: transmit.len,
     })
-}
-
-/// Whose messages an event reports as not (or not certainly) delivered, and how many.
-pub(crate) fn failed_in(event: &Event) -> Option<(NodeId, u64)> {
-    let (node, failed) = match event {
-        Event::NotDelivered { node, .. } => (*node, 1),
-        Event::Ended { node, outcomes, .. } => (
-            *node,
-            outcomes
-                .iter()
-                .filter(|o| o.outcome != Outcome::Delivered)
-                .count(),
-        ),
-        _ => return None,
-    };
-    (failed > 0).then(|| (node, u64::try_from(failed).unwrap_or(u64::MAX)))
 }
 
 fn ecn_in(ecn: suci_net::Ecn) -> Ecn {

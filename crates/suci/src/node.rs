@@ -378,12 +378,7 @@ impl Node {
                 return Ok((length, message));
             }
             let mut turn = self.enter_open()?;
-            if let Some((node, channel, number, total)) = turn.take_incoming(room) {
-                let total = usize::try_from(total).unwrap_or(usize::MAX);
-                turn.engine
-                    .accept(node, channel, number, Some(vec![0; total]))?;
-                turn.output()?;
-            }
+            turn.accept_announced(room)?;
             if deadline.is_over() {
                 return Err(Error::TimedOut {
                     what: "receiving a message",
@@ -462,12 +457,13 @@ impl Node {
     }
 
     /// The next event that a call has found; polls nothing by itself. The end of a session comes after
-    /// its last message was taken.
+    /// its last message was taken. Take events now and then: a peer with whom four sessions ended unheard is
+    /// not talked to any more until you do.
     ///
     /// # Errors
     /// [`Error::Forked`].
     pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
-        Ok(self.enter()?.take_event())
+        Ok(self.enter()?.engine.poll_event())
     }
 
     /// All events that calls have found.
@@ -476,7 +472,7 @@ impl Node {
     /// [`Error::Forked`].
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
         let mut turn = self.enter()?;
-        Ok(std::iter::from_fn(|| turn.take_event()).collect())
+        Ok(std::iter::from_fn(|| turn.engine.poll_event()).collect())
     }
 
     // ---- ends

@@ -4,7 +4,7 @@ use super::Engine;
 use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
-use crate::event::{EndReason, Event, RefusedReason};
+use crate::event::{Event, RefusedReason};
 use crate::handshake::{Claim, Phase};
 use crate::peer::{Accepted, Agreement, End};
 use crate::time::Instant;
@@ -105,24 +105,24 @@ impl Engine {
             self.turn_away(arrival, header, hello.target, code);
             return;
         }
-        let outstanding = self.jar.outstanding(now);
-        // A cookie that finds no room to go out would be waited for in vain.
-        if self.closing.is_some()
-            || !self.shared.may_reply()
-            || !self
-                .shared
-                .shares
-                .may_answer_hello(outstanding, self.shared.config.max_datagram)
-        {
-            self.shared.counters.hello_unanswered += 1;
-            return;
-        }
         let claim = Claim {
             from: arrival.from,
             node,
             incarnation: hello.incarnation,
             token: header.tag,
         };
+        let others = self.jar.outstanding_beside(now, &claim);
+        // A cookie that finds no room to go out would be waited for in vain.
+        if self.closing.is_some()
+            || !self.shared.may_reply()
+            || !self
+                .shared
+                .shares
+                .may_answer_hello(others, self.shared.config.max_datagram)
+        {
+            self.shared.counters.hello_unanswered += 1;
+            return;
+        }
         let cookie = Cookie {
             target: node,
             incarnation: self.shared.identity.incarnation,
@@ -202,6 +202,9 @@ impl Engine {
             token: header.tag,
         };
         let baked = self.jar.check(now, &claim, &init.cookie);
+        if baked.is_some() {
+            self.jar.redeemed(now, &claim);
+        }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
         let (Some(baked), true, None) = (baked, for_us, self.closing) else {
             self.shared.counters.handshake_rejected += 1;
@@ -256,12 +259,11 @@ impl Engine {
                 peer.challenge_claim();
                 return Err(Some(RefusedCode::DuplicateNode));
             }
-            peer.end(now, EndReason::Restarted, &mut self.shared);
         }
-        if peer.farewells.len() + 1 >= crate::peer::MAX_FAREWELLS {
+        peer.end_before(now, init.incarnation, init.epoch, &mut self.shared);
+        if !peer.has_room_for_session() {
             return Err(Some(RefusedCode::Full));
         }
-        self.jar.redeemed();
         self.let_in(now, key, arrival, header, init, baked)
     }
 
@@ -279,7 +281,7 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(None);
         };
-        let same_epoch = peer.agree_epoch(now, init.incarnation, init.epoch, shared);
+        let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         peer.drop_attempt(shared);
         if !peer.furnish(shared) {
             return Err(Some(RefusedCode::Full));
@@ -381,9 +383,7 @@ impl Engine {
         };
         let node = peer.node;
         if peer.last_refusal.replace(reason) != Some(reason) {
-            self.shared
-                .events
-                .push_back(Event::Refused { node, reason });
+            peer.tell(Event::Refused { node, reason }, &mut self.shared);
         }
         self.touch(key);
     }
@@ -410,14 +410,12 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        if peer
-            .attempt
-            .as_ref()
-            .is_none_or(|a| a.opening.next_at() > now)
-        {
+        if peer.attempt_at().is_none_or(|at| at > now) {
             return;
         }
-        peer.advance_attempt(now, &mut self.shared);
+        if !peer.advance_attempt(now, &mut self.shared) {
+            return;
+        }
         let Some(attempt) = &mut peer.attempt else {
             return;
         };

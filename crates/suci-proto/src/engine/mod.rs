@@ -117,6 +117,7 @@ impl Engine {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         let memory = MemoryShares::new(config.memory);
+        let peer_limit = shares.peer_limit();
         Ok(Self {
             shared: Shared {
                 identity,
@@ -125,14 +126,14 @@ impl Engine {
                 shares,
                 memory,
                 pool: Pool::new(POOL),
-                events: VecDeque::new(),
+                newsworthy: VecDeque::new(),
                 routes: Slab::new(),
                 replies: VecDeque::new(),
                 wanted_routes: VecDeque::new(),
                 frames: Vec::new(),
                 config,
             },
-            jar: CookieJar::new(key),
+            jar: CookieJar::new(key, peer_limit),
             peers: Slab::new(),
             by_node: HashMap::new(),
             wheel: TimerWheel::new(),
@@ -450,9 +451,33 @@ impl Engine {
         self.wheel.next().into_iter().chain(self.sweep_at).min()
     }
 
-    /// What happened since the last call, in order.
+    /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn.
+    /// What is not taken costs bounded memory, because a peer with whom four sessions ended unheard opens no
+    /// further one; so take them now and then.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.shared.events.pop_front()
+        while let Some(key) = self.shared.newsworthy.pop_front() {
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
+            let waited = !peer.has_room_for_session();
+            let event = peer.next_event(&mut self.shared);
+            if waited && peer.has_room_for_session() {
+                // Its next session may begin.
+                self.wheel.set(key, self.last_run);
+                self.touch(key);
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+
+    /// Whether [`Engine::poll_event`] has something.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        let mut peers = self.shared.newsworthy.iter();
+        peers.any(|key| self.peers.get(*key).is_some_and(Peer::has_event))
     }
 
     /// The next message for the program: those of peers of higher classes first, within a class peers in
@@ -534,3 +559,6 @@ impl Engine {
         self.peers.iter().map(|(_, peer)| peer.node)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,6 @@ use super::memory::MemoryShares;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
-use crate::event::Event;
 use crate::message::Pool;
 use crate::recovery::SentFrame;
 use crate::types::{Incarnation, NodeId};
@@ -39,7 +38,8 @@ pub(crate) struct Shared {
     pub(crate) shares: Shares,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
-    pub(crate) events: VecDeque<Event>,
+    /// Peers with events for the program, each once.
+    pub(crate) newsworthy: VecDeque<usize>,
     /// Connection slots: which peer an index leads to.
     pub(crate) routes: Slab<usize>,
     /// Handshake packets and hints that wait to be sent.

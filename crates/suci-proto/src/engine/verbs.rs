@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::counters::Link;
-use crate::event::EndReason;
+use crate::event::{EndReason, Event};
 use crate::limits;
 use crate::message::{self, Outgoing, PushError};
 use crate::peer::{Closing, Peer};
@@ -21,8 +21,9 @@ pub enum SendError {
     /// A node has no connection to itself.
     #[error("node {0} is this node")]
     Itself(NodeId),
-    /// The queue to this peer is full; try again when something was acknowledged.
-    #[error("the queue is full: receive or wait, then send again")]
+    /// The queue to this peer is full: try again when something was acknowledged. Or the program has not
+    /// heard yet how the last sessions with it ended: try again when it took messages and events.
+    #[error("the queue is full: receive, take events or wait, then send again")]
     WouldBlock(Outgoing),
     /// Longer than any message may be.
     #[error(
@@ -152,6 +153,9 @@ impl Engine {
         if peer.closing != Closing::Open {
             return Err(SendError::Closed);
         }
+        if !peer.has_room_for_session() {
+            return Err(SendError::WouldBlock(message));
+        }
         let number = match peer.session.outbox.push(message) {
             Ok(number) => number,
             Err(PushError::Full(message)) => return Err(SendError::WouldBlock(message)),
@@ -170,7 +174,7 @@ impl Engine {
         Ok(number)
     }
 
-    /// Takes a message announced by [`crate::Event::Incoming`], into `buffer` if given (at least as long as
+    /// Takes a message announced by [`Event::Incoming`], into `buffer` if given (at least as long as
     /// the message).
     ///
     /// # Errors
@@ -182,12 +186,12 @@ impl Engine {
         number: MessageNumber,
         buffer: Option<Vec<u8>>,
     ) -> Result<(), IncomingError> {
-        self.decide(node, |peer| {
+        self.decide(node, channel, number, |peer| {
             peer.session.inbox.accept(channel, number, buffer)
         })
     }
 
-    /// Refuses a message announced by [`crate::Event::Incoming`]; its sender learns `reason`.
+    /// Refuses a message announced by [`Event::Incoming`]; its sender learns `reason`.
     ///
     /// # Errors
     /// [`IncomingError`].
@@ -198,7 +202,7 @@ impl Engine {
         number: MessageNumber,
         reason: u64,
     ) -> Result<(), IncomingError> {
-        self.decide(node, |peer| {
+        self.decide(node, channel, number, |peer| {
             peer.session.inbox.refuse(channel, number, reason)
         })
     }
@@ -206,6 +210,8 @@ impl Engine {
     fn decide(
         &mut self,
         node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
         verb: impl FnOnce(&mut Peer) -> Result<(), message::IncomingError>,
     ) -> Result<(), IncomingError> {
         let key = self
@@ -216,6 +222,9 @@ impl Engine {
             .get_mut(key)
             .ok_or(IncomingError::UnknownPeer(node))?;
         let done = verb(peer).map_err(IncomingError::Inbox);
+        if done.is_ok() {
+            peer.news.withdraw(channel, number);
+        }
         self.touch(key);
         done
     }
@@ -287,6 +296,21 @@ impl Engine {
     pub fn remote_window(&self, now: Instant, node: NodeId, channel: ChannelId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
         peer.map_or(0, |p| p.remote_window(now, channel))
+    }
+
+    /// Takes the first [`Event::Incoming`] of a message of at most `longest` bytes, whatever other events
+    /// wait before it.
+    pub fn take_incoming(&mut self, longest: u64) -> Option<Event> {
+        let Self { shared, peers, .. } = self;
+        let mut waiting = shared.newsworthy.iter();
+        waiting.find_map(|key| peers.get_mut(*key)?.news.take_incoming(longest))
+    }
+
+    /// Messages to `node` whose failure stands in events that the program has not taken yet.
+    #[must_use]
+    pub fn untold_failures(&self, node: NodeId) -> u64 {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.map_or(0, |p| p.news.failed())
     }
 
     /// Messages and bytes accepted for `node` and not yet acknowledged.

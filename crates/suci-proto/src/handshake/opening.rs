@@ -76,6 +76,11 @@ impl Opening {
         self.next_at = now;
     }
 
+    /// The current packet cannot be made yet.
+    pub(crate) fn postpone(&mut self, now: Instant) {
+        self.next_at = now + LONGEST_WAIT;
+    }
+
     /// The same packet goes elsewhere: its count begins anew, its pace does not.
     pub(crate) fn again(&mut self) {
         self.tries = 0;

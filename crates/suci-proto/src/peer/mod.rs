@@ -7,6 +7,7 @@ mod build;
 mod connection;
 mod life;
 mod mode;
+mod news;
 mod open;
 mod path;
 mod pending;
@@ -16,7 +17,7 @@ mod timers;
 
 pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};
-pub(crate) use session::{Farewell, History, Session};
+pub(crate) use session::{History, Session};
 
 use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
@@ -30,12 +31,10 @@ use crate::waits::WaitClock;
 use crate::wire::{Mode, close_code};
 use life::{Life, Patience};
 use mode::Lean;
+pub(crate) use news::MAX_ENDS;
+use news::{Farewell, News};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-
-/// Sessions of one peer that may be over while the program has not yet taken their messages. A peer that
-/// restarts more often is refused until it did (F04).
-pub(crate) const MAX_FAREWELLS: usize = 4;
 
 /// How far this side has come in closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,17 +72,17 @@ pub(crate) struct Peer {
     pub(crate) newest_baked: Option<Instant>,
     pub(crate) life: Life,
     pub(crate) history: History,
-    pub(crate) farewells: VecDeque<Farewell>,
+    pub(crate) news: News,
     pub(crate) closing: Closing,
     /// How the program wants traffic to it to flow.
     pub(crate) wish: Mode,
     /// What that traffic looks like.
     lean: Lean,
     pub(crate) last_refusal: Option<RefusedReason>,
+    /// In the engine's queue of peers with events.
+    newsworthy: bool,
     /// In the engine's list of peers whose acks wait for the next turn.
     pub(crate) ack_waits: bool,
-    /// What happened in this session while the program has not heard yet that the one before is over.
-    untold: Vec<Event>,
     /// When a watched peer was last asked for a sign of life.
     kept_alive: Instant,
     /// Of the connections before the present one, which goes on counting from there.
@@ -178,13 +177,13 @@ impl Peer {
             newest_baked: None,
             life: Life::new(now),
             history: History::default(),
-            farewells: VecDeque::new(),
+            news: News::default(),
             closing: Closing::Open,
             wish: shared.config.mode,
             lean: Lean::default(),
             last_refusal: None,
+            newsworthy: false,
             ack_waits: false,
-            untold: Vec::new(),
             kept_alive: now,
             traffic: Traffic::default(),
             waits: WaitClock::default(),
@@ -297,21 +296,22 @@ impl Peer {
         self.accepted = None;
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
-            let messages = core::iter::from_fn(|| old.inbox.pop()).collect();
+            let messages: VecDeque<_> = core::iter::from_fn(|| old.inbox.pop()).collect();
             let mut promise = old.promise;
             shared.memory.leave(&mut promise);
-            let before = core::mem::take(&mut self.untold);
-            self.farewells.push_back(Farewell {
-                before,
+            if messages.is_empty() {
+                shared.memory.release(core::mem::take(&mut promise));
+            }
+            self.news.end(Farewell {
                 messages,
                 promise,
                 reason,
                 outcomes,
             });
+            self.list_news(shared);
         } else {
             shared.memory.release(old.promise);
         }
-        self.say_farewell(shared);
     }
 
     /// The peer broke the protocol: tells it why, and ends the session.
@@ -330,46 +330,49 @@ impl Peer {
 
     /// Tells the program of something in this session, once it heard of the end of those before.
     pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
-        if self.farewells.is_empty() {
-            shared.events.push_back(event);
-        } else {
-            self.untold.push(event);
+        self.news.tell(event);
+        self.list_news(shared);
+    }
+
+    /// Enters the engine's queue of peers with events, if there is one to take.
+    fn list_news(&mut self, shared: &mut Shared) {
+        if !self.newsworthy && self.news.has_next() {
+            self.newsworthy = true;
+            shared.newsworthy.push_back(self.key);
         }
     }
 
-    /// Announces the ends of sessions whose messages were all taken, and what happened since.
-    pub(crate) fn say_farewell(&mut self, shared: &mut Shared) {
-        while let Some(first) = self.farewells.front_mut() {
-            shared.events.extend(first.before.drain(..));
-            if !first.messages.is_empty() {
-                return;
-            }
-            if let Some(mut farewell) = self.farewells.pop_front() {
-                shared
-                    .memory
-                    .release(core::mem::take(&mut farewell.promise));
-                shared.events.push_back(farewell.into_event(self.node));
-            }
-        }
-        shared.events.extend(self.untold.drain(..));
+    /// Whether [`Peer::next_event`] has one.
+    pub(crate) fn has_event(&self) -> bool {
+        self.news.has_next()
+    }
+
+    /// The next event for the program; the peer left the engine's queue for it.
+    pub(crate) fn next_event(&mut self, shared: &mut Shared) -> Option<Event> {
+        self.newsworthy = false;
+        let event = self.news.next(self.node);
+        self.list_news(shared);
+        event
+    }
+
+    /// Whether the session goes on, or one may begin: not while the program is to hear of too many ends (F04).
+    pub(crate) fn has_room_for_session(&self) -> bool {
+        self.session.has_begun() || self.news.ends() < MAX_ENDS
     }
 
     /// The next message for the program, sessions in order.
     pub(crate) fn next_message(&mut self, shared: &mut Shared) -> Option<Message> {
-        if let Some(farewell) = self.farewells.front_mut() {
-            let message = farewell.messages.pop_front();
-            self.say_farewell(shared);
-            return message;
-        }
-        self.session.inbox.pop()
+        let Some((message, freed)) = self.news.next_message() else {
+            return self.session.inbox.pop();
+        };
+        shared.memory.release(freed);
+        self.list_news(shared);
+        Some(message)
     }
 
     /// Whether [`Peer::next_message`] has one.
     pub(crate) fn has_message(&self) -> bool {
-        match self.farewells.front() {
-            Some(farewell) => !farewell.messages.is_empty(),
-            None => self.session.inbox.has_ready(),
-        }
+        self.news.has_message() || self.session.inbox.has_ready()
     }
 
     /// Frees the connection and everything on the books for it. What it carried is sent again by the next.
@@ -401,10 +404,10 @@ impl Peer {
     /// silent for so long, and nothing of it waits.
     pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration) -> bool {
         let busy = self.connection.is_some() || self.attempt.is_some();
-        let unfinished = !self.farewells.is_empty() || !self.session.outbox.is_empty();
+        let unfinished = !self.news.is_empty() || !self.session.outbox.is_empty();
         self.book.is_none()
             && self.stranger_from.is_some()
-            && !(self.ack_waits || busy || unfinished || self.has_message())
+            && !(self.ack_waits || self.newsworthy || busy || unfinished || self.has_message())
             && self.life.link() == Link::Idle
             && now.since(self.life.heard_at()) >= silence
     }
@@ -457,18 +460,14 @@ impl Peer {
 
     /// Bytes held for the program.
     pub(crate) fn memory_used(&self) -> u64 {
-        let old: u64 = self.farewells.iter().map(Farewell::held).sum();
-        self.session.inbox.memory_used() + old
+        self.session.inbox.memory_used() + self.news.held()
     }
 
     /// Checks what must hold between the parts. `listed`: it is about to be looked at.
     pub(crate) fn audit(&self, listed: bool) -> Result<(), String> {
-        if self.farewells.len() > MAX_FAREWELLS {
-            return Err(format!(
-                "node {}: {} sessions unread",
-                self.node,
-                self.farewells.len()
-            ));
+        let ends = self.news.ends() + usize::from(self.session.has_begun());
+        if ends > MAX_ENDS {
+            return Err(format!("node {}: {ends} ends to be told of", self.node));
         }
         if let Some(reason) = self.waits.reason()
             && self.session.outbox.is_empty()

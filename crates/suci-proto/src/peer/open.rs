@@ -6,6 +6,7 @@ use crate::counters::Link;
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
 use crate::handshake::{Opening, Phase};
+use crate::limits::COOKIE_LIFETIME;
 use crate::recovery::{Recovery, Sink};
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, Incarnation, NodeId};
@@ -23,8 +24,8 @@ pub(crate) struct Attempt {
     pub(crate) to: SocketAddr,
     /// How often it turned to another address.
     turns: usize,
-    /// From COOKIE to INIT.
-    cookie: Option<wire::Cookie>,
+    /// From COOKIE to INIT, and when it came.
+    cookie: Option<(wire::Cookie, Instant)>,
     /// From INIT on.
     offer: Option<Offer>,
 }
@@ -48,6 +49,9 @@ pub(crate) struct Accepted {
     pub(crate) token: u64,
     pub(crate) bytes: Vec<u8>,
 }
+
+/// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
+const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
 
 /// HELLOs to one address before another is tried.
 const HELLOS: u32 = 3;
@@ -80,6 +84,15 @@ impl Peer {
         }
     }
 
+    /// When the attempt's packet is due (again). Not while the session that it would open must wait until the
+    /// program heard how earlier ones ended.
+    pub(crate) fn attempt_at(&self) -> Option<Instant> {
+        let attempt = self.attempt.as_ref();
+        attempt
+            .filter(|_| self.has_room_for_session())
+            .map(|a| a.opening.next_at())
+    }
+
     /// Whether an attempt of ours waits for a cookie with this token.
     pub(crate) fn awaits_cookie(&self, token: u64) -> bool {
         self.attempt
@@ -103,13 +116,15 @@ impl Peer {
 
     /// Gives our attempt up. What rode on its INIT is sent again by the next connection.
     pub(crate) fn drop_attempt(&mut self, shared: &mut Shared) {
-        let Some(Attempt {
-            offer: Some(mut offer),
-            ..
+        if let Some(Attempt {
+            offer: Some(offer), ..
         }) = self.attempt.take()
-        else {
-            return;
-        };
+        {
+            self.discard(offer, shared);
+        }
+    }
+
+    fn discard(&mut self, mut offer: Offer, shared: &mut Shared) {
         let mut ride = Ride { peer: self };
         offer.beginning.recovery.drop_all(&mut ride);
         shared.free_index(offer.local.index);
@@ -200,30 +215,43 @@ impl Peer {
     pub(crate) fn on_cookie(&mut self, now: Instant, from: SocketAddr, cookie: wire::Cookie) {
         if let Some(attempt) = &mut self.attempt {
             attempt.to = from;
-            attempt.cookie = Some(cookie);
+            attempt.cookie = Some((cookie, now));
             attempt.opening.hasten(now);
         }
     }
 
     /// Before the attempt's packet goes out: makes the INIT if the cookie came, turns to another address if
-    /// nobody answered, begins anew if nobody answered the INIT.
-    pub(crate) fn advance_attempt(&mut self, now: Instant, shared: &mut Shared) {
-        let turns = match &self.attempt {
-            Some(attempt) if attempt.opening.is_stale() => {
-                let token = shared.random();
-                self.drop_attempt(shared);
-                self.open(now, token);
-                return;
-            }
-            Some(attempt) => match attempt.cookie {
-                Some(cookie) if attempt.is_asking() => return self.make_init(now, &cookie, shared),
-                _ => attempt.turns + 1,
-            },
-            None => return,
+    /// nobody answered, begins anew if nobody answered the INIT. False if nothing is to go out now.
+    pub(crate) fn advance_attempt(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        let Some(attempt) = &mut self.attempt else {
+            return false;
         };
+        if attempt.opening.is_stale() {
+            let token = shared.random();
+            self.drop_attempt(shared);
+            self.open(now, token);
+            return true;
+        }
+        if !attempt.is_asking() {
+            return true;
+        }
+        match attempt.cookie {
+            Some((cookie, came)) if now.since(came) < COOKIE_GOOD => {
+                self.make_init(now, &cookie, shared)
+            }
+            _ => {
+                attempt.cookie = None;
+                self.turn_to_another_door();
+                true
+            }
+        }
+    }
+
+    /// HELLO is due (again): goes elsewhere if nobody answered for some time.
+    fn turn_to_another_door(&mut self) {
+        let turns = self.attempt.as_ref().map_or(0, |a| a.turns + 1);
         let door = self.door(turns);
         if let Some(attempt) = &mut self.attempt
-            && attempt.is_asking()
             && attempt.opening.tries() >= HELLOS
             && let Some(to) = door
         {
@@ -233,21 +261,15 @@ impl Peer {
         }
     }
 
-    /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to that incarnation.
-    fn make_init(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) {
-        let promise = if self.is_other_incarnation(cookie.incarnation) {
-            let Some(promise) = shared.memory.take() else {
-                return;
-            };
-            Some(promise)
-        } else if self.furnish(shared) {
-            None
-        } else {
-            return;
-        };
-        let Some(mut beginning) = self.begin(now, None, false, shared) else {
-            shared.memory.release(promise.unwrap_or_default());
-            return;
+    /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to that
+    /// incarnation. If credit or memory for it is missing, that is tried again later with the same cookie:
+    /// another HELLO would only keep more of the responder's budget waiting.
+    fn make_init(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) -> bool {
+        let Some((mut beginning, promise)) = self.offer_what_is_free(now, cookie, shared) else {
+            if let Some(attempt) = &mut self.attempt {
+                attempt.opening.postpone(now);
+            }
+            return false;
         };
         let local = self.new_end(shared);
         let epoch = self.epoch_for(cookie.incarnation);
@@ -272,7 +294,7 @@ impl Peer {
             self.session.epoch = epoch;
         }
         let Some(attempt) = &mut self.attempt else {
-            return;
+            return false;
         };
         let first = beginning.numbers.first();
         let init = Init {
@@ -302,6 +324,30 @@ impl Peer {
             promise,
             sent_at: now,
         });
+        true
+    }
+
+    /// Credit and memory for the connection that an INIT offers, and for the session if it will be another.
+    fn offer_what_is_free(
+        &mut self,
+        now: Instant,
+        cookie: &wire::Cookie,
+        shared: &mut Shared,
+    ) -> Option<(Beginning, Option<Promise>)> {
+        let promise = if self.is_other_incarnation(cookie.incarnation) {
+            Some(shared.memory.take()?)
+        } else if self.furnish(shared) {
+            None
+        } else {
+            return None;
+        };
+        match self.begin(now, None, false, shared) {
+            Some(beginning) => Some((beginning, promise)),
+            None => {
+                shared.memory.release(promise.unwrap_or_default());
+                None
+            }
+        }
     }
 
     /// The epoch that a session with `incarnation` has or would have.
@@ -341,19 +387,25 @@ impl Peer {
         }
     }
 
-    /// Settles the epoch with an initiator that says `theirs`; the higher wins and ends the other's
-    /// session. False if the initiator's was lower: what it sent belongs to a session that is over.
-    pub(crate) fn agree_epoch(
+    /// The peer's process `incarnation` is at `epoch`: whatever session came before is over.
+    pub(crate) fn end_before(
         &mut self,
         now: Instant,
         incarnation: Incarnation,
-        theirs: Epoch,
+        epoch: Epoch,
         shared: &mut Shared,
-    ) -> bool {
-        let ours = self.epoch_for(incarnation);
-        if theirs > ours && self.session.is_established() {
+    ) {
+        if self.is_other_incarnation(incarnation) {
+            self.end(now, EndReason::Restarted, shared);
+        } else if self.session.is_established() && epoch > self.session.epoch {
             self.end(now, EndReason::PeerEnded, shared);
         }
+    }
+
+    /// Settles the epoch with an initiator that says `theirs`, which ended no session of ours. False if it is
+    /// lower than ours: what the initiator sent belongs to a session that is over.
+    pub(crate) fn agree_epoch(&mut self, incarnation: Incarnation, theirs: Epoch) -> bool {
+        let ours = self.epoch_for(incarnation);
         self.session.remote = Some(incarnation);
         self.session.epoch = ours.max(theirs);
         theirs >= ours
@@ -430,29 +482,33 @@ impl Peer {
         }
         let Some(Attempt {
             opening,
-            offer: Some(offer),
+            offer: Some(mut offer),
             ..
         }) = self.attempt.take()
         else {
             return false;
         };
+        if opening.tries() > 1 || accept.epoch != offer.epoch {
+            // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
+            // discarded with it: what rode along is sent again.
+            offer.beginning.recovery.drop_all(&mut Ride { peer: self });
+        }
+        self.end_before(now, accept.incarnation, accept.epoch, shared);
+        if !self.has_room_for_session() {
+            // The peer learns from UNKNOWN that we did not go on, and is refused until there is.
+            self.discard(offer, shared);
+            let token = shared.random();
+            self.open(now, token);
+            return true;
+        }
+        self.agree_epoch(accept.incarnation, accept.epoch);
         let Offer {
             local,
-            mut beginning,
-            epoch,
+            beginning,
             promise,
             sent_at,
             ..
         } = offer;
-        if opening.tries() > 1 || accept.epoch != epoch {
-            // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
-            // discarded with it: what rode along is sent again.
-            beginning.recovery.drop_all(&mut Ride { peer: self });
-        }
-        if self.is_other_incarnation(accept.incarnation) {
-            self.end(now, EndReason::Restarted, shared);
-        }
-        self.agree_epoch(now, accept.incarnation, accept.epoch, shared);
         if let Some(promise) = promise {
             self.furnish_with(promise);
         }
@@ -481,7 +537,8 @@ impl Peer {
     fn catch_up(&mut self, now: Instant, accept: &wire::Accept, shared: &mut Shared) {
         let token = shared.random();
         self.drop_attempt(shared);
-        self.agree_epoch(now, accept.incarnation, accept.epoch, shared);
+        self.end_before(now, accept.incarnation, accept.epoch, shared);
+        self.history.go_on_at(accept.incarnation, accept.epoch);
         self.open(now, token);
     }
 

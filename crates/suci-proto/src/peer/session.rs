@@ -1,10 +1,9 @@
 //! A session: what the promises are about. It outlives connections.
 
 use crate::engine::Promise;
-use crate::event::{EndReason, Event, MessageOutcome};
 use crate::limits::MAX_RETIRED;
-use crate::message::{Inbox, Message, Outbox};
-use crate::types::{Epoch, Incarnation, NodeId};
+use crate::message::{Inbox, Outbox};
+use crate::types::{Epoch, Incarnation};
 use std::collections::VecDeque;
 
 /// The messages of one pair of incarnations and epoch, in both directions.
@@ -24,32 +23,10 @@ impl Session {
     pub(crate) fn is_established(&self) -> bool {
         self.remote.is_some()
     }
-}
 
-/// A session that is over, until the program took what had arrived in it.
-#[derive(Debug)]
-pub(crate) struct Farewell {
-    /// What happened in it that the program was not told yet.
-    pub(crate) before: Vec<Event>,
-    pub(crate) messages: VecDeque<Message>,
-    /// Memory that they and the session were promised; free when they are taken.
-    pub(crate) promise: Promise,
-    pub(crate) reason: EndReason,
-    pub(crate) outcomes: Vec<MessageOutcome>,
-}
-
-impl Farewell {
-    /// Bytes of the messages not yet taken.
-    pub(crate) fn held(&self) -> u64 {
-        self.messages.iter().map(|m| m.payload.len() as u64).sum()
-    }
-
-    pub(crate) fn into_event(self, node: NodeId) -> Event {
-        Event::Ended {
-            node,
-            reason: self.reason,
-            outcomes: self.outcomes,
-        }
+    /// Whether the program hears of its end, when it ends.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.is_established() || !self.outbox.is_empty()
     }
 }
 
@@ -67,13 +44,17 @@ pub(crate) struct History {
 impl History {
     /// The session (`incarnation`, `epoch`) ended.
     pub(crate) fn ended(&mut self, incarnation: Incarnation, epoch: Epoch) {
+        self.go_on_at(incarnation, Epoch(epoch.0.saturating_add(1)));
+    }
+
+    /// All sessions with `incarnation` before the one of epoch `next` are over.
+    pub(crate) fn go_on_at(&mut self, incarnation: Incarnation, next: Epoch) {
         self.known.retain(|(known, _)| *known != incarnation);
         if self.known.len() == MAX_RETIRED
             && let Some((_, next)) = self.known.pop_front()
         {
             self.floor = self.floor.max(next);
         }
-        let next = Epoch(epoch.0.saturating_add(1));
         self.known.push_back((incarnation, next));
     }
 

@@ -18,7 +18,7 @@ impl Peer {
     pub(crate) fn deadline(&self, shared: &Shared) -> Option<Instant> {
         let connection = self.connection.as_ref();
         let ours = [
-            self.attempt.as_ref().map(|a| a.opening.next_at()),
+            self.attempt_at(),
             self.life.deadline(self.patience()),
             self.lingering,
             self.closing_deadline(),

@@ -16,6 +16,8 @@ pub(crate) struct Gate {
     held: AtomicU64,
     /// How many messages those are.
     messages: AtomicU64,
+    /// Messages whose failure stands in events that the thread did not hand over yet.
+    failed: AtomicU64,
     limit: u64,
     pub(crate) room: Sleepers,
 }
@@ -32,10 +34,10 @@ pub(crate) fn charge_of(length: usize) -> u64 {
 
 impl Gate {
     pub(crate) fn new(limit: u64) -> Self {
-        let (held, messages) = (AtomicU64::new(0), AtomicU64::new(0));
         Self {
-            held,
-            messages,
+            held: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
             limit,
             room: Sleepers::new(),
         }
@@ -64,6 +66,17 @@ impl Gate {
         self.held.fetch_sub(charge, Ordering::AcqRel);
         self.messages.fetch_sub(messages, Ordering::AcqRel);
         self.room.wake();
+    }
+
+    /// The thread says how many messages failed whose events it has not handed over; before it credits them,
+    /// so that whoever finds nothing queued finds them here.
+    pub(crate) fn set_failed(&self, messages: u64) {
+        self.failed.store(messages, Ordering::Release);
+    }
+
+    /// Messages whose failure is not among the events that were handed over.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Whether nothing is queued.

@@ -30,12 +30,24 @@ pub(super) const MESSAGES: usize = 1_024;
 /// engine, where it counts against its sender's memory credit.
 pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
+/// Events on their way to the program, those apart that concern its own calls. What waits beyond stays in the
+/// engine, which bounds what peers can make of it (F04).
+pub(super) const EVENTS: usize = 1_024;
+
 /// What a handle asks of the thread.
 pub(super) enum Command {
     /// Send a message that its peer's gate has let in.
     Send(NodeId, Outgoing),
     /// Anything else.
     Call(Box<dyn FnOnce(&mut Driver) + Send>),
+}
+
+/// Events for whichever handle takes them first.
+#[derive(Default)]
+pub(super) struct Events {
+    pub(super) queue: VecDeque<Event>,
+    /// The engine has more: the thread wants to hear when there is room.
+    pub(super) more: bool,
 }
 
 /// Whether the node is open.
@@ -78,7 +90,7 @@ pub(super) struct Inner {
     pub(super) message_ready: Sleepers,
     /// The thread has messages that did not fit.
     pub(super) starved: AtomicBool,
-    pub(super) events: Mutex<VecDeque<Event>>,
+    pub(super) events: Mutex<Events>,
     pub(super) event_ready: Sleepers,
     pub(super) life: Mutex<Life>,
     /// Whether `life` left `Open`: read without the lock by every call.
@@ -135,7 +147,7 @@ impl Inner {
             message_bytes: AtomicU64::new(0),
             message_ready: Sleepers::new(),
             starved: AtomicBool::new(false),
-            events: Mutex::new(VecDeque::new()),
+            events: Mutex::new(Events::default()),
             event_ready: Sleepers::new(),
             life: Mutex::new(Life {
                 phase: Phase::Open,

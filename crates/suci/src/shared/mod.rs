@@ -436,3 +436,6 @@ impl Drop for SharedNode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The I/O thread: owns the driver, and stands between it and the rings.
 
 use super::gate::{self, Gate};
-use super::inner::{Command, Inner, MESSAGE_BYTES, Phase, lock};
+use super::inner::{Command, EVENTS, Inner, MESSAGE_BYTES, Phase, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -25,6 +25,18 @@ struct Account {
     credited: (u64, u64),
     /// Messages that the engine did not take yet: its queue is bounded by other rules too.
     stash: VecDeque<Outgoing>,
+    /// What the gate was told of failures.
+    failed: u64,
+}
+
+impl Account {
+    /// Tells the gate how many messages failed whose events were not handed over.
+    fn set_failed(&mut self, messages: u64) {
+        if self.failed != messages {
+            self.failed = messages;
+            self.gate.set_failed(messages);
+        }
+    }
 }
 
 /// The thread's state.
@@ -35,6 +47,8 @@ pub(super) struct Worker {
     accounts: BTreeMap<NodeId, Account>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
+    /// Events likewise.
+    events_left: bool,
 }
 
 /// Whatever ends the thread, everybody hears of it.
@@ -67,6 +81,7 @@ impl Worker {
             spinner: Spinner::new(wait),
             accounts: BTreeMap::new(),
             left_over: false,
+            events_left: false,
         }
     }
 
@@ -130,12 +145,13 @@ impl Worker {
             taken: (0, 0),
             credited: (0, 0),
             stash: VecDeque::new(),
+            failed: 0,
         });
         account.taken.0 += gate::charge_of(message.payload.len());
         account.taken.1 += 1;
         account.stash.push_back(message);
         if account.stash.len() == 1 {
-            Self::offer(&mut self.driver, to, account);
+            Self::offer(inner, &mut self.driver, to, account);
         }
     }
 
@@ -143,12 +159,12 @@ impl Worker {
     fn unstash(&mut self) {
         for (&to, account) in &mut self.accounts {
             if !account.stash.is_empty() {
-                Self::offer(&mut self.driver, to, account);
+                Self::offer(&self.inner, &mut self.driver, to, account);
             }
         }
     }
 
-    fn offer(driver: &mut Driver, to: NodeId, account: &mut Account) {
+    fn offer(inner: &Inner, driver: &mut Driver, to: NodeId, account: &mut Account) {
         while let Some(message) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
             match driver.offer(to, message) {
@@ -158,13 +174,16 @@ impl Worker {
                     return;
                 }
                 // The session is closing, or has too many channels: the message has its outcome.
-                Err(_) => driver.note(Event::NotDelivered {
-                    node: to,
-                    channel,
-                    number: UNNUMBERED,
-                    token,
-                    reason: UNNUMBERED,
-                }),
+                Err(_) => {
+                    lock(&inner.events).queue.push_back(Event::NotDelivered {
+                        node: to,
+                        channel,
+                        number: UNNUMBERED,
+                        token,
+                        reason: UNNUMBERED,
+                    });
+                    inner.event_ready.wake();
+                }
             }
         }
     }
@@ -174,11 +193,15 @@ impl Worker {
         let inner = Arc::clone(&self.inner);
         let mut delivered = false;
         loop {
-            self.deliver_events();
+            self.deliver_events(EVENTS);
             let Some(message) = self.driver.take_message() else {
                 self.left_over = false;
                 break;
             };
+            if self.events_left {
+                // The event that would have made it possible to answer is among them.
+                inner.gate_or_new(message.from);
+            }
             let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
             let before = inner.message_bytes.fetch_add(length, Ordering::AcqRel);
             let refused = match before <= MESSAGE_BYTES {
@@ -203,31 +226,43 @@ impl Worker {
         }
     }
 
-    fn deliver_events(&mut self) {
-        let Some(first) = self.driver.take_event() else {
+    /// Hands events over until `most` wait for the program.
+    fn deliver_events(&mut self, most: usize) {
+        let engine = &mut self.driver.engine;
+        self.events_left = engine.has_event();
+        if !self.events_left {
             return;
-        };
+        }
         {
             let mut events = lock(&self.inner.events);
-            let mut next = Some(first);
-            while let Some(event) = next {
+            while events.queue.len() < most
+                && let Some(event) = engine.poll_event()
+            {
                 if let Event::Up { node } = event {
                     // A node that nobody entered may be answered once it came by itself.
                     self.inner.gate_or_new(node);
                 }
-                events.push_back(event);
-                next = self.driver.take_event();
+                if event.failures() > 0
+                    && let Some(account) = self.accounts.get_mut(&event.node())
+                {
+                    account.set_failed(engine.untold_failures(event.node()));
+                }
+                events.queue.push_back(event);
             }
+            self.events_left = engine.has_event();
+            events.more = self.events_left;
         }
         self.inner.event_ready.wake();
     }
 
-    /// Credits the gates with what is acknowledged or ended. After the events that tell of it.
+    /// Tells the gates of failures that are not among the events handed over, then credits them with what is
+    /// acknowledged or ended.
     fn balance(&mut self) {
         for (&node, account) in &mut self.accounts {
-            if account.taken == account.credited {
+            if account.taken == account.credited && account.failed == 0 {
                 continue;
             }
+            account.set_failed(self.driver.engine.untold_failures(node));
             let (messages, bytes) = self.driver.engine.queue_len(node);
             let waiting: u64 = account
                 .stash
@@ -260,11 +295,13 @@ impl Worker {
             inner,
             driver,
             left_over,
+            events_left,
             ..
         } = self;
         let idle = || {
             let refill = *left_over && !inner.starved.load(Ordering::Relaxed);
-            !refill && inner.commands.is_empty() && !inner.closing.load(Ordering::Relaxed)
+            let room = *events_left && !lock(&inner.events).more;
+            !refill && !room && inner.commands.is_empty() && !inner.closing.load(Ordering::Relaxed)
         };
         let sleep = || driver.sleep(Some(inner.bell.as_raw_fd()), Deadline::NEVER);
         let Some(ready) = inner.doze.doze(idle, sleep).transpose()? else {
@@ -290,7 +327,8 @@ impl Worker {
             let mut rest = lock(&self.inner.rest);
             rest.extend(std::iter::from_fn(|| self.driver.take_message()));
         }
-        self.deliver_events();
+        // Whatever is left is bounded, and nobody will ask the engine again.
+        self.deliver_events(usize::MAX);
         self.balance();
         result
     }

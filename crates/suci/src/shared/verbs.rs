@@ -2,8 +2,7 @@
 //! its caller's waker and says that it is pending.
 
 use super::gate;
-use super::inner::{Command, Inner, Phase, lock};
-use crate::driver::failed_in;
+use super::inner::{Command, EVENTS, Inner, Phase, lock};
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use std::collections::BTreeMap;
@@ -127,7 +126,17 @@ impl Inner {
             return Poll::Ready(Err(Error::Forked));
         }
         let done = self.done.load(Ordering::Acquire);
-        match lock(&self.events).pop_front() {
+        let (event, refill) = {
+            let mut events = lock(&self.events);
+            let event = events.queue.pop_front();
+            let refill = events.more && events.queue.len() <= EVENTS / 2;
+            events.more &= !refill;
+            (event, refill)
+        };
+        if refill {
+            self.nudge();
+        }
+        match event {
             Some(event) => Poll::Ready(Ok(event)),
             None if done => Poll::Ready(Err(self.end())),
             None => Poll::Pending,
@@ -163,15 +172,23 @@ impl Inner {
     pub(super) fn flushed(&self) -> Result<(), Error> {
         self.check_open()?;
         let mut counts = BTreeMap::<NodeId, u64>::new();
+        // While this is held, no failure moves from a gate to the events.
+        let events = lock(&self.events);
         {
             let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-            for (&node, gate) in gates.iter().filter(|(_, gate)| !gate.is_empty()) {
-                counts.insert(node, gate.queued().0.max(1));
+            for (&node, gate) in gates.iter() {
+                let queued = match gate.is_empty() {
+                    true => 0,
+                    false => gate.queued().0.max(1),
+                };
+                counts.insert(node, queued.saturating_add(gate.failed()));
             }
         }
-        for (node, failed) in lock(&self.events).iter().filter_map(failed_in) {
-            *counts.entry(node).or_default() += failed;
+        for event in &events.queue {
+            *counts.entry(event.node()).or_default() += event.failures();
         }
+        drop(events);
+        counts.retain(|_, messages| *messages > 0);
         let peers: Vec<_> = counts.into_iter().collect();
         if peers.is_empty() {
             Ok(())

@@ -1,0 +1,186 @@
+//! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
+mod hostile;
+mod news;
+
+use super::*;
+use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
+use crate::{Accept, Outgoing};
+use bytes::Bytes;
+
+const BUFFER: u64 = 8 << 20;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A packet on its way: from whom, to whom, and its bytes.
+#[derive(Clone)]
+struct Packet {
+    from: usize,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+impl Packet {
+    fn is(&self, kind: PacketType) -> bool {
+        self.header().kind == kind
+    }
+
+    fn header(&self) -> Header {
+        wire::open(&self.bytes).unwrap().0
+    }
+}
+
+struct World {
+    now: Instant,
+    engines: Vec<Engine>,
+    starts: u128,
+    /// Every packet that was sent, in order.
+    seen: Vec<Packet>,
+}
+
+fn address(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 1_000 + host as u16))
+}
+
+fn id(host: usize) -> NodeId {
+    NodeId(host as u32 + 1)
+}
+
+fn message(payload: &'static [u8]) -> Outgoing {
+    Outgoing {
+        channel: ChannelId(0),
+        tag: 0,
+        kind: Kind::USER,
+        user_header: Bytes::new(),
+        payload: Bytes::from_static(payload),
+        notify: false,
+        token: 0,
+    }
+}
+
+impl World {
+    fn new(count: usize) -> Self {
+        let mut world = Self {
+            now: Instant::ZERO + SECOND,
+            engines: Vec::new(),
+            starts: 0,
+            seen: Vec::new(),
+        };
+        for host in 0..count {
+            let engine = world.start(host, count, BUFFER);
+            world.engines.push(engine);
+        }
+        world
+    }
+
+    fn start(&mut self, host: usize, count: usize, buffer: u64) -> Engine {
+        self.starts += 1;
+        let identity = Identity {
+            node: id(host),
+            incarnation: Incarnation(self.starts),
+        };
+        let config = Config {
+            accept: Accept::Anyone,
+            ..Config::default()
+        };
+        let seed = [self.starts as u8; 32];
+        let mut engine = Engine::new(config, identity, seed, buffer, self.now).unwrap();
+        for other in (0..count).filter(|other| *other != host) {
+            engine
+                .add_peer(self.now, id(other), address(other))
+                .unwrap();
+        }
+        engine
+    }
+
+    /// The process is killed and starts again.
+    fn restart(&mut self, host: usize) {
+        self.engines[host] = self.start(host, self.engines.len(), BUFFER);
+    }
+
+    fn send(&mut self, from: usize, to: usize) -> Result<MessageNumber, SendError> {
+        self.engines[from].send(self.now, id(to), message(b"hello"))
+    }
+
+    /// What leaves `host` now.
+    fn outgoing(&mut self, host: usize) -> Vec<Packet> {
+        let (now, engine) = (self.now, &mut self.engines[host]);
+        let mut packets = Vec::new();
+        while engine.poll_route().is_some() {}
+        while let Some(transmit) = engine.poll_transmit(now, 64) {
+            let mut bytes = Vec::new();
+            transmit.copy_to(&mut bytes);
+            let (dest, segment, segments) = (transmit.dest, transmit.segment, transmit.segments);
+            engine.transmit_done(now, TransmitResult::Sent(segments));
+            packets.extend(bytes.chunks(segment).map(|bytes| Packet {
+                from: host,
+                to: usize::from(dest.port()) - 1_000,
+                bytes: bytes.to_vec(),
+            }));
+        }
+        engine.audit(now).unwrap();
+        packets
+    }
+
+    fn deliver(&mut self, packet: &Packet) {
+        let arrival = Arrival {
+            from: address(packet.from),
+            ecn: Ecn::NotEct,
+            at: self.now,
+        };
+        if let Some(engine) = self.engines.get_mut(packet.to) {
+            engine.handle_datagram(self.now, &arrival, &packet.bytes);
+            engine.audit(self.now).unwrap();
+        }
+    }
+
+    /// Delivers everything until nothing more is sent.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            let hosts = 0..self.engines.len();
+            let packets: Vec<_> = hosts.flat_map(|host| self.outgoing(host)).collect();
+            if packets.is_empty() {
+                return;
+            }
+            self.now += Duration::from_micros(50);
+            packets.iter().for_each(|packet| self.deliver(packet));
+            self.seen.extend(packets);
+        }
+        panic!("packets without end");
+    }
+
+    /// Lets so much time pass, in small steps.
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        self.settle();
+        while self.now < end {
+            self.now = (self.now + Duration::from_millis(10)).min(end);
+            for engine in &mut self.engines {
+                engine.begin_turn(self.now);
+                engine.handle_timeout(self.now);
+            }
+            self.settle();
+        }
+    }
+
+    fn peer(&mut self, host: usize, other: usize) -> &mut Peer {
+        let key = self.engines[host].peer_key(id(other)).unwrap();
+        self.engines[host].peers.get_mut(key).unwrap()
+    }
+
+    fn received(&mut self, host: usize) -> usize {
+        let (now, engine) = (self.now, &mut self.engines[host]);
+        core::iter::from_fn(|| engine.recv(now)).count()
+    }
+
+    fn events(&mut self, host: usize) -> Vec<Event> {
+        let engine = &mut self.engines[host];
+        core::iter::from_fn(|| engine.poll_event()).collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! Peers that bend the rules, one by one.
+
+use super::*;
+use crate::limits::RIDE_CREDIT;
+use crate::wire::{CrcScope, Credit, Hello, put_ack};
+
+/// F10: an INIT that is heard again after its session ended, while its cookie is still good, opens nothing.
+#[test]
+fn f10_f14_an_init_opens_once_whatever_became_of_its_session() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+    let init = world.seen.iter().find(|p| p.is(PacketType::Init)).cloned();
+    let init = init.unwrap();
+    let now = world.now;
+    world.engines[1].close_peer(now, id(0), SECOND);
+    world.run(3 * SECOND);
+    world.events(0);
+    for _ in 0..3 {
+        world.deliver(&init);
+        world.run(SECOND);
+    }
+    assert_eq!(world.events(0), []);
+    assert_eq!(world.received(0), 0);
+    assert_eq!(world.engines[0].counters().handshake_rejected, 3);
+}
+
+/// The session that a lingering connection's credit was for is over: it may not widen the next one, whose
+/// window is another.
+#[test]
+fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    world.engines[1].close_peer(now, id(0), SECOND);
+    // The answer to CLOSE is on its way; the connection that was closed still listens.
+    let close = world.outgoing(1);
+    close.iter().for_each(|packet| world.deliver(packet));
+    let local = world.peer(0, 1).connection.as_ref().unwrap().local;
+    assert!(world.peer(0, 1).lingering.is_some());
+    let last = close.last().unwrap().header();
+    let highest = world.peer(0, 1).connection.as_ref().unwrap();
+    let highest = highest.numbers.peek().unwrap() - 1;
+    let credit = Credit {
+        generation: 0,
+        limit: 1_000,
+        control: 10,
+        memory: 1 << 40,
+    };
+    let header = Header {
+        number: last.number + 1,
+        index: local.index,
+        tag: local.tag,
+        scope: CrcScope::Datagram,
+        ..last
+    };
+    let mut bytes = Vec::new();
+    wire::put_header(&mut bytes, &header);
+    let ranges = [highest..=highest];
+    let put = put_ack(
+        &mut bytes,
+        ranges.into_iter(),
+        Duration::ZERO,
+        None,
+        Some(credit),
+        100,
+    );
+    assert!(put > 0);
+    wire::seal(&mut bytes);
+    let taken = world.engines[0].counters().malformed;
+    world.deliver(&Packet {
+        from: 1,
+        to: 0,
+        bytes,
+    });
+    assert_eq!(world.engines[0].counters().malformed, taken);
+    let peer = world.peer(0, 1);
+    let received = &peer.connection.as_ref().unwrap().received;
+    assert_eq!(received.highest(), Some(last.number + 1), "it was heard");
+    assert_eq!(peer.session.outbox.session_credit(), (0, RIDE_CREDIT));
+}
+
+/// Whoever is first in line and takes nothing when served is not asked for ever.
+#[test]
+fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    let engine = &mut world.engines[0];
+    let key = engine.peer_key(id(1)).unwrap();
+    // In line under the peer's name, but with a grant that its connection does not use.
+    let mut other = engine.shared.shares.admit(0, 1_472, now).unwrap();
+    let mut hoard = Vec::new();
+    assert!(engine.shared.shares.expire(&mut other, now + 30 * SECOND));
+    while let Some(mut grant) = engine.shared.shares.admit(0, 1_472, now) {
+        let all = grant.limit();
+        engine.shared.shares.on_drained(&mut grant, all, true, now);
+        hoard.push(grant);
+    }
+    while engine.shared.shares.free() >= other.charge() {
+        for grant in &mut hoard {
+            let all = grant.limit();
+            engine.shared.shares.on_drained(grant, all, true, now);
+        }
+    }
+    engine.shared.shares.on_drained(&mut other, 0, true, now);
+    engine.shared.shares.on_blocked(&mut other, key, now);
+    for mut grant in hoard.drain(..) {
+        engine.shared.shares.release(&mut grant);
+    }
+    assert_eq!(engine.shared.shares.next_to_serve(), Some(key));
+    engine.sweep_at = None;
+    engine.sweep(now);
+    assert_eq!(
+        engine.shared.shares.next_to_serve(),
+        Some(key),
+        "it took none"
+    );
+}
+
+fn hello(from: usize, to: usize, token: u64) -> Packet {
+    let mut bytes = Vec::new();
+    let header = Header {
+        kind: PacketType::Hello,
+        key_phase: 0,
+        scope: CrcScope::Datagram,
+        index: id(from).0,
+        number: 0,
+        tag: token,
+    };
+    wire::put_header(&mut bytes, &header);
+    let hello = Hello {
+        target: id(to),
+        incarnation: Incarnation(1_000 + from as u128),
+    };
+    hello.put(&mut bytes);
+    wire::seal(&mut bytes);
+    Packet { from, to, bytes }
+}
+
+/// F02: with the smallest usual socket buffer, one client that asks for ever and never comes with its INIT
+/// keeps one place, and newcomers find the others.
+#[test]
+fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
+    let mut world = World::new(2);
+    let engine = world.start(0, 2, 212_992);
+    world.engines[0] = engine;
+    for _ in 0..300 {
+        world.deliver(&hello(7, 0, 99));
+        let answers = world.outgoing(0);
+        assert_eq!(answers.len(), 1, "itself it is answered");
+        world.now += Duration::from_millis(100);
+    }
+    assert_eq!(world.engines[0].counters().hello_unanswered, 0);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+}
+
+/// A client that is refused comes again every second with a new token; what it asked for before is not
+/// waited for.
+#[test]
+fn f02_an_init_that_was_refused_is_waited_for_no_more() {
+    let mut world = World::new(2);
+    let engine = world.start(0, 2, 212_992);
+    world.engines[0] = engine;
+    while world.engines[0].shared.memory.take().is_some() {}
+    world.send(1, 0).unwrap();
+    world.run(60 * SECOND);
+    assert_eq!(world.engines[0].counters().hello_unanswered, 0);
+    let refused = world.seen.iter().filter(|p| p.is(PacketType::Refused));
+    assert!(refused.count() > 30, "it came again and again");
+}
+
+/// Without memory for the session its INIT waits, and the cookie with it: another HELLO would only have the
+/// responder keep more free.
+#[test]
+fn an_init_that_cannot_be_made_yet_asks_for_no_other_cookie() {
+    let mut world = World::new(2);
+    let mut taken = Vec::new();
+    taken.extend(core::iter::from_fn(|| {
+        world.engines[0].shared.memory.take()
+    }));
+    world.send(0, 1).unwrap();
+    world.run(7 * SECOND);
+    let asked = |world: &World| {
+        let hellos = world.seen.iter().filter(|p| p.is(PacketType::Hello));
+        hellos.count()
+    };
+    assert_eq!(asked(&world), 1);
+    world.run(20 * SECOND);
+    assert!(asked(&world) <= 4, "only when the cookie had aged");
+    for promise in taken {
+        world.engines[0].shared.memory.release(promise);
+    }
+    world.run(2 * SECOND);
+    assert_eq!(world.received(1), 1);
+}

@@ -1,0 +1,289 @@
+//! What the program has not been told of one peer yet, in order: the ends of sessions, each after its messages
+//! and what else happened in it, then what happened in the present session.
+//!
+//! The engine keeps no queue of events beside this: a program that takes none must not cost memory that a
+//! peer can drive (F04). So much may wait for each peer:
+//!
+//! | event | at most |
+//! |---|---|
+//! | `Ended` | [`MAX_ENDS`], the present session's included; further sessions are refused |
+//! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: what a later one undoes is left out |
+//! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
+//! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
+
+use crate::engine::Promise;
+use crate::event::{EndReason, Event, MessageOutcome, undelivered};
+use crate::message::Message;
+use crate::types::{ChannelId, MessageNumber, NodeId};
+use std::collections::VecDeque;
+
+/// Sessions of one peer whose end the program was not told yet, the present one included. A peer that returns
+/// more often is refused until the program takes messages and events (F04).
+pub(crate) const MAX_ENDS: usize = 4;
+
+/// A session that is over.
+#[derive(Debug)]
+pub(crate) struct Farewell {
+    /// What had arrived in it and the program did not take yet. The end is told after the last.
+    pub(crate) messages: VecDeque<Message>,
+    /// Memory that they and the session were promised; free when they are taken.
+    pub(crate) promise: Promise,
+    pub(crate) reason: EndReason,
+    pub(crate) outcomes: Vec<MessageOutcome>,
+}
+
+/// Events of one session.
+#[derive(Debug, Default)]
+struct Events {
+    queue: VecDeque<Event>,
+}
+
+/// Everything about one peer that waits for the program, messages of the present session apart.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    ends: VecDeque<(Events, Farewell)>,
+    present: Events,
+    /// Messages that these events report as not, or not certainly, delivered.
+    failed: u64,
+}
+
+impl Events {
+    /// Adds an event, and leaves out what it makes history.
+    fn push(&mut self, event: Event) {
+        match event {
+            // Of Up, Lost, Up the program needs to hear the first only.
+            Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. } => {
+                let mut waits = false;
+                self.queue.retain(|earlier| {
+                    let undone = waits && is_about_link(earlier);
+                    waits |= *earlier == event;
+                    !undone
+                });
+                if waits {
+                    return;
+                }
+            }
+            Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
+            _ => {}
+        }
+        self.queue.push_back(event);
+    }
+
+    /// Takes an announcement back, or all of them.
+    fn withdraw(&mut self, which: Option<(ChannelId, MessageNumber)>) {
+        self.queue.retain(|event| match event {
+            Event::Incoming {
+                channel, number, ..
+            } => which.is_some_and(|which| which != (*channel, *number)),
+            _ => true,
+        });
+    }
+}
+
+impl News {
+    /// Something happened in the present session.
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.failed = self.failed.saturating_add(event.failures());
+        self.present.push(event);
+    }
+
+    /// The present session is over.
+    pub(crate) fn end(&mut self, farewell: Farewell) {
+        let mut events = core::mem::take(&mut self.present);
+        // Nobody can answer them any more.
+        events.withdraw(None);
+        self.failed = self.failed.saturating_add(undelivered(&farewell.outcomes));
+        self.ends.push_back((events, farewell));
+    }
+
+    /// The next event for the program of `node`'s.
+    pub(crate) fn next(&mut self, node: NodeId) -> Option<Event> {
+        let event = match self.ends.front_mut() {
+            None => self.present.queue.pop_front(),
+            Some((events, _)) if !events.queue.is_empty() => events.queue.pop_front(),
+            Some((_, farewell)) if !farewell.messages.is_empty() => None,
+            Some(_) => self.ends.pop_front().map(|(_, farewell)| Event::Ended {
+                node,
+                reason: farewell.reason,
+                outcomes: farewell.outcomes,
+            }),
+        };
+        let told = event.as_ref().map_or(0, Event::failures);
+        self.failed = self.failed.saturating_sub(told);
+        event
+    }
+
+    /// Whether [`News::next`] has something.
+    pub(crate) fn has_next(&self) -> bool {
+        match self.ends.front() {
+            None => !self.present.queue.is_empty(),
+            Some((events, farewell)) => !events.queue.is_empty() || farewell.messages.is_empty(),
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty() && self.present.queue.is_empty()
+    }
+
+    /// The next message of a session that is over, and the memory that is free once it is taken.
+    pub(crate) fn next_message(&mut self) -> Option<(Message, Promise)> {
+        let unread = |(_, farewell): &&mut (Events, Farewell)| !farewell.messages.is_empty();
+        let (_, farewell) = self.ends.iter_mut().find(unread)?;
+        let message = farewell.messages.pop_front()?;
+        let freed = if farewell.messages.is_empty() {
+            core::mem::take(&mut farewell.promise)
+        } else {
+            Promise::default()
+        };
+        Some((message, freed))
+    }
+
+    /// Whether [`News::next_message`] has one.
+    pub(crate) fn has_message(&self) -> bool {
+        self.ends.iter().any(|(_, f)| !f.messages.is_empty())
+    }
+
+    /// Sessions that are over and whose end the program was not told.
+    pub(crate) fn ends(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Messages whose failure the program was not told.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Takes the first announcement of a message of at most `longest` bytes.
+    pub(crate) fn take_incoming(&mut self, longest: u64) -> Option<Event> {
+        let fits =
+            |event: &Event| matches!(event, Event::Incoming { total, .. } if *total <= longest);
+        let place = self.present.queue.iter().position(fits)?;
+        self.present.queue.remove(place)
+    }
+
+    /// An announced message was answered before the program took its announcement.
+    pub(crate) fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
+        self.present.withdraw(Some((channel, number)));
+    }
+
+    /// Bytes of messages not yet taken.
+    pub(crate) fn held(&self) -> u64 {
+        let messages = self.ends.iter().flat_map(|(_, f)| &f.messages);
+        messages.map(|m| m.payload.len() as u64).sum()
+    }
+}
+
+/// Whether it says how the link to the peer stands.
+fn is_about_link(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::RefusedReason;
+    use crate::types::Kind;
+    use bytes::Bytes;
+
+    const NODE: NodeId = NodeId(7);
+    const UP: Event = Event::Up { node: NODE };
+    const LOST: Event = Event::Lost { node: NODE };
+
+    fn refused(code: u64) -> Event {
+        Event::Refused {
+            node: NODE,
+            reason: RefusedReason::Other(code),
+        }
+    }
+
+    fn delivered(number: MessageNumber) -> Event {
+        Event::Delivered {
+            node: NODE,
+            channel: ChannelId(0),
+            number,
+            token: 0,
+        }
+    }
+
+    fn farewell(messages: usize) -> Farewell {
+        let message = Message {
+            channel: ChannelId(0),
+            number: 0,
+            tag: 0,
+            kind: Kind::USER,
+            user_header: Bytes::new(),
+            payload: Bytes::from_static(b"abc"),
+        };
+        Farewell {
+            messages: vec![message; messages].into(),
+            promise: Promise::default(),
+            reason: EndReason::Closed,
+            outcomes: Vec::new(),
+        }
+    }
+
+    fn told(news: &mut News) -> Vec<Event> {
+        core::iter::from_fn(|| news.next(NODE)).collect()
+    }
+
+    #[test]
+    fn f04_a_link_that_flaps_is_two_events_at_most() {
+        let mut news = News::default();
+        for _ in 0..1_000 {
+            news.tell(UP);
+            news.tell(LOST);
+            assert!(news.present.queue.len() <= 2);
+        }
+        assert_eq!(told(&mut news), [UP, LOST]);
+        for _ in 0..1_000 {
+            news.tell(UP);
+            news.tell(LOST);
+        }
+        news.tell(UP);
+        assert_eq!(told(&mut news), [UP], "it was lost when last heard of");
+    }
+
+    #[test]
+    fn what_a_flap_leaves_out_is_nothing_else() {
+        let mut news = News::default();
+        let all = [UP, delivered(1), LOST, delivered(2), UP, delivered(3)];
+        all.into_iter().for_each(|event| news.tell(event));
+        let left = [UP, delivered(1), delivered(2), delivered(3)];
+        assert_eq!(told(&mut news), left);
+    }
+
+    #[test]
+    fn f04_of_refusals_the_newest_is_told() {
+        let mut news = News::default();
+        for code in 0..1_000 {
+            news.tell(refused(code));
+        }
+        assert_eq!(told(&mut news), [refused(999)]);
+    }
+
+    #[test]
+    fn an_end_follows_what_happened_and_what_arrived_in_its_session() {
+        let mut news = News::default();
+        news.tell(UP);
+        news.end(farewell(2));
+        news.tell(UP);
+        news.end(farewell(0));
+        news.tell(UP);
+        assert_eq!(told(&mut news), [UP], "its messages come first");
+        assert!(!news.has_next());
+        assert!(news.next_message().is_some() && !news.has_next());
+        assert!(news.next_message().is_some() && news.has_next());
+        assert!(news.next_message().is_none());
+        let ended = Event::Ended {
+            node: NODE,
+            reason: EndReason::Closed,
+            outcomes: Vec::new(),
+        };
+        assert_eq!(told(&mut news), [ended.clone(), UP, ended, UP]);
+        assert!(news.is_empty());
+    }
+}

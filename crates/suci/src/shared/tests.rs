@@ -1,0 +1,65 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+use super::inner::EVENTS;
+use super::*;
+use crate::{AddressBook, Node};
+use std::net::UdpSocket;
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn node(id: u32) -> SharedNode {
+    let builder = Node::builder().id(NodeId(id)).book(AddressBook::new());
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    builder.open_threads(1).unwrap()
+}
+
+/// A program that takes no events holds a bounded number of them; the rest waits in the engine, is known to
+/// `flush`, and follows when there is room.
+#[test]
+fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
+    let count = EVENTS as u64 + 500;
+    let (a, b) = (node(0), node(1));
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    a.add_peer(NodeId(2), nobody.local_addr().unwrap()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    let taker = std::thread::spawn(move || {
+        (0..count).for_each(|_| drop(b.recv_timeout(LONG).unwrap().unwrap()));
+        b
+    });
+    for token in 0..count {
+        let draft = Draft::new("x").notify(token);
+        a.send_timeout(NodeId(1), draft, LONG).unwrap();
+    }
+    a.flush(LONG).unwrap();
+    let b = taker.join().unwrap();
+    a.send(NodeId(2), "to nobody").unwrap();
+    a.abandon(NodeId(2)).unwrap();
+    assert_eq!(lock(&a.inner.events).queue.len(), EVENTS);
+    match a.flush(LONG) {
+        Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(2), 1)]),
+        other => panic!("{other:?}"),
+    }
+    let mut delivered = 0;
+    let mut ended = 0;
+    while delivered < count || ended < 1 {
+        match a.event_timeout(LONG).unwrap().expect("it follows") {
+            Event::Delivered { token, .. } => {
+                assert_eq!(token, delivered, "in order");
+                delivered += 1;
+            }
+            Event::Ended { node, .. } => {
+                assert_eq!(node, NodeId(2));
+                ended += 1;
+            }
+            _ => {}
+        }
+    }
+    a.flush(LONG).unwrap();
+    drop(b);
+}
