@@ -3,12 +3,14 @@
 use crate::book::AddressBook;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::driver::{Driver, no_descriptor};
+use crate::driver::{Driver, Outlook, no_descriptor};
 use crate::env;
 use crate::error::Error;
 use crate::fork::Birth;
+use crate::metrics::Responder;
 use crate::node::Node;
 use crate::shared::SharedNode;
+use crate::statistics::{About, Publisher, StatFile};
 use crate::sys;
 use crate::wait::Wait;
 use std::io;
@@ -39,6 +41,8 @@ pub struct NodeBuilder {
     faults: Option<FaultSpec>,
     udp: UdpOptions,
     wait: Wait,
+    statistics: bool,
+    metrics: Option<SocketAddr>,
 }
 
 impl Default for NodeBuilder {
@@ -53,6 +57,8 @@ impl Default for NodeBuilder {
             faults: None,
             udp: UdpOptions::default(),
             wait: Wait::Block,
+            statistics: true,
+            metrics: None,
         }
     }
 }
@@ -199,6 +205,24 @@ impl NodeBuilder {
         self
     }
 
+    /// Whether the node keeps its counters in a file in memory, where `suci stat` and `suci top` see them: 100 KiB
+    /// in `$XDG_RUNTIME_DIR/suci`, else `/dev/shm/suci-UID` or `/tmp/suci-UID`, for this user alone, removed when
+    /// the node is closed. Default: yes; where no file can be made there is none, which is no error. See
+    /// [`statistics`](crate::statistics).
+    #[must_use]
+    pub fn statistics(mut self, on: bool) -> Self {
+        self.statistics = on;
+        self
+    }
+
+    /// Serves the node's counters at this TCP address (path `/metrics`) to Prometheus, by a thread of its own.
+    /// Anybody who reaches the address can read them. Default: nowhere.
+    #[must_use]
+    pub fn metrics(mut self, address: SocketAddr) -> Self {
+        self.metrics = Some(address);
+        self
+    }
+
     /// The engine's settings as plain data, for those that have no method here. Whether acknowledgements
     /// wait for a poll is `open`'s decision.
     #[must_use]
@@ -266,7 +290,8 @@ impl NodeBuilder {
             engine.add_peer(clock.now(), node, address)?;
         }
         let budget = Budget::new(&self.udp, &*backend, &engine);
-        let driver = Driver::new(engine, backend, socket, clock);
+        let mut driver = Driver::new(engine, backend, socket, clock);
+        driver.show(self.outlook(About { node: id, local }, clock)?);
         let Self {
             wait,
             plain_on_network,
@@ -281,6 +306,34 @@ impl NodeBuilder {
             config,
             wait,
             plain_on_network,
+        })
+    }
+
+    /// Who will see the node's numbers.
+    fn outlook(&self, about: About, clock: Clock) -> Result<Outlook, Error> {
+        let trouble = Error::io("memory for the statistics that metrics are read from");
+        let named = self.statistics.then(|| Publisher::new(about, clock.now()));
+        let publisher = named.and_then(Result::ok);
+        let Some(address) = self.metrics else {
+            let responder = None;
+            return Ok(Outlook {
+                responder,
+                publisher,
+            });
+        };
+        let path = publisher.as_ref().and_then(Publisher::path);
+        let (publisher, file) = match path.and_then(|path| StatFile::open(path).ok()) {
+            Some(file) => (publisher, file),
+            None => {
+                let (publisher, file) =
+                    Publisher::anonymous(about, clock.now()).map_err(&trouble)?;
+                (Some(publisher), StatFile::over(file).map_err(&trouble)?)
+            }
+        };
+        let responder = Some(Responder::new(address, file)?);
+        Ok(Outlook {
+            responder,
+            publisher,
         })
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Core {
     /// The program asked for the descriptor: it must be kept right from then on.
     exposed: AtomicBool,
     socket: RawFd,
+    /// Of the driver, beside the socket.
+    others: Vec<RawFd>,
     /// The child of a fork closed its copies.
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
@@ -46,6 +48,7 @@ impl Core {
         let alarm = Alarm::new().map_err(&trouble)?;
         let bell = Bell::new().map_err(&trouble)?;
         let helper_bell = Bell::new().map_err(&trouble)?;
+        let others = driver.descriptors();
         let members = [socket, alarm.as_raw_fd(), bell.as_raw_fd()];
         let epoll = sys::epoll_of(&members).map_err(&trouble)?;
         Ok(Self {
@@ -60,6 +63,7 @@ impl Core {
             bell,
             exposed: AtomicBool::new(false),
             socket,
+            others,
             abandoned: AtomicBool::new(false),
             helper_bell,
             stop: AtomicBool::new(false),
@@ -97,7 +101,8 @@ impl Core {
                 &self.epoll,
             ];
             let ours = ours.map(|owner| owner.as_raw_fd());
-            for fd in ours.into_iter().chain([self.socket]) {
+            let others = self.others.iter().copied();
+            for fd in ours.into_iter().chain([self.socket]).chain(others) {
                 // SAFETY: the descriptor belongs to this core, whose memory is never dropped in this process
                 // (`Node::drop` leaks it), so nobody uses or closes it after this.
                 unsafe { libc::close(fd) };

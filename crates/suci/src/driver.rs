@@ -3,6 +3,8 @@
 use crate::clock::{Clock, Deadline};
 use crate::error::Error;
 use crate::message::{Draft, Message};
+use crate::metrics::Responder;
+use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{Spinner, Wait};
 use arrayvec::ArrayVec;
@@ -49,6 +51,14 @@ pub(crate) struct Driver {
     drained_at: Instant,
     looked_at: Instant,
     head: Option<Message>,
+    outlook: Outlook,
+}
+
+/// Who sees the node's numbers from outside.
+#[derive(Default)]
+pub(crate) struct Outlook {
+    pub(crate) responder: Option<Responder>,
+    pub(crate) publisher: Option<Publisher>,
 }
 
 impl Driver {
@@ -72,7 +82,19 @@ impl Driver {
             drained_at: now,
             looked_at: now,
             head: None,
+            outlook: Outlook::default(),
         }
+    }
+
+    /// From now on the node's numbers are seen from outside.
+    pub(crate) fn show(&mut self, outlook: Outlook) {
+        self.outlook = outlook;
+    }
+
+    /// What a forked child must close beside the socket.
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+        let responder = self.outlook.responder.iter();
+        responder.flat_map(Responder::descriptors).collect()
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -171,6 +193,12 @@ impl Driver {
     /// Sends whatever may go.
     pub(crate) fn output(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
+        if let Some(publisher) = &mut self.outlook.publisher
+            && publisher.is_due(now)
+        {
+            publisher.serve(now, &mut self.engine);
+            publisher.publish(now, &self.engine, &self.backend.counters());
+        }
         self.transmit(now)?;
         while let Some((node, address)) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(address);
@@ -220,7 +248,14 @@ impl Driver {
             .engine
             .next_timeout()
             .map(|at| at.since(self.clock.now()));
-        due.into_iter().chain(self.backend.due_in()).min()
+        let publisher = self.outlook.publisher.as_ref();
+        let publish = publisher
+            .and_then(|publisher| publisher.due_at(&self.engine))
+            .map(|at| at.since(self.clock.now()));
+        due.into_iter()
+            .chain(self.backend.due_in())
+            .chain(publish)
+            .min()
     }
 
     /// The socket, and whether it did not take everything.
@@ -375,6 +410,10 @@ impl Driver {
         let linger = deadline.earlier(Deadline::after(LINGER));
         while self.engine.next_timeout().is_some() && !linger.is_over() {
             self.wait(linger, &mut sleeper)?;
+        }
+        if let Some(publisher) = &mut self.outlook.publisher {
+            publisher.publish(self.clock.now(), &self.engine, &self.backend.counters());
+            publisher.remove();
         }
         result
     }

@@ -549,9 +549,17 @@ impl Engine {
         Some(peer.stats(self.last_run))
     }
 
-    /// What is known of all peers now, in an order that stays as long as they do.
-    pub fn all_stats(&self) -> impl Iterator<Item = PeerStats> + '_ {
-        self.peers.iter().map(|(_, peer)| peer.stats(self.last_run))
+    /// Packets sent to and received from each peer, to tell the busy ones.
+    pub fn peer_packets(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
+        self.peers
+            .iter()
+            .map(|(_, peer)| (peer.node, peer.packets()))
+    }
+
+    /// How many peers are known.
+    #[must_use]
+    pub fn peer_count(&self) -> usize {
+        self.peers.len()
     }
 
     /// All peers known, in no particular order.

@@ -540,10 +540,22 @@ impl Peer {
             }),
             queued_messages: self.session.outbox.queued_messages() as u64,
             queued_bytes: self.session.outbox.queued_bytes(),
-            traffic: connection.map_or(self.traffic, |c| c.traffic),
+            traffic: *self.traffic(),
             waits: self.waits.until(now),
             waiting: self.waits.reason(),
         }
+    }
+
+    fn traffic(&self) -> &Traffic {
+        self.connection
+            .as_ref()
+            .map_or(&self.traffic, |c| &c.traffic)
+    }
+
+    /// Packets sent and received.
+    pub(crate) fn packets(&self) -> u64 {
+        let traffic = self.traffic();
+        traffic.packets_sent.wrapping_add(traffic.packets_received)
     }
 
     /// What is counted now.

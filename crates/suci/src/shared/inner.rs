@@ -79,6 +79,8 @@ pub(super) struct Inner {
     birth: Birth,
     abandoned: AtomicBool,
     socket: RawFd,
+    /// Of the driver, beside the socket.
+    others: Vec<RawFd>,
     pub(super) send_queue: u64,
     pub(super) commands: Ring<Command>,
     pub(super) command_room: Sleepers,
@@ -116,6 +118,7 @@ pub(super) struct Origin {
     pub(super) plain_on_network: bool,
     pub(super) birth: Birth,
     pub(super) socket: RawFd,
+    pub(super) others: Vec<RawFd>,
     pub(super) send_queue: u64,
 }
 
@@ -128,6 +131,7 @@ impl Inner {
             plain_on_network,
             birth,
             socket,
+            others,
             send_queue,
         } = origin;
         Ok(Self {
@@ -138,6 +142,7 @@ impl Inner {
             birth,
             abandoned: AtomicBool::new(false),
             socket,
+            others,
             send_queue,
             commands: Ring::new(COMMANDS),
             command_room: Sleepers::new(),
@@ -196,9 +201,11 @@ impl Inner {
     pub(super) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
-            // The socket of a thread that ended before is closed already.
-            let socket = (!self.done.load(Ordering::Relaxed)).then_some(self.socket);
-            for fd in socket.into_iter().chain([self.bell.as_raw_fd()]) {
+            // What a thread owned that ended before is closed already.
+            let gone = self.done.load(Ordering::Relaxed);
+            let theirs = self.others.iter().copied().chain([self.socket]);
+            let theirs = theirs.filter(|_| !gone);
+            for fd in theirs.chain([self.bell.as_raw_fd()]) {
                 // SAFETY: the descriptors belong to this node. Its I/O thread, which owns the socket, does
                 // not exist in this process, and `Inner` is never dropped here (`SharedNode::drop` leaks
                 // it), so nobody uses or closes them after this.

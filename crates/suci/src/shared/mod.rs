@@ -79,6 +79,7 @@ impl SharedNode {
             plain_on_network,
         } = opened;
         let (socket, _) = driver.interest();
+        let others = driver.descriptors();
         let send_queue = config.send_queue;
         let origin = Origin {
             id,
@@ -87,6 +88,7 @@ impl SharedNode {
             plain_on_network,
             birth,
             socket,
+            others,
             send_queue,
         };
         let inner = Arc::new(Inner::new(origin)?);

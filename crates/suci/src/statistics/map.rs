@@ -1,0 +1,85 @@
+//! The words of a file, in memory.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// A shared mapping of a file of this process: storing into it is all that publishing takes.
+#[derive(Debug)]
+pub(super) struct Map {
+    base: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to nobody else, is reached through atomics only, and unmapped by `drop` alone,
+// which no thread is tied to.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Maps `file`, after making sure that it has `words` words of memory: with a hole in it, storing would end
+    /// the process by SIGBUS on the day that the file system is full.
+    pub(super) fn new(file: &File, words: usize) -> io::Result<Self> {
+        let fd = file.as_raw_fd();
+        let bytes = words * 8;
+        let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: no pointers are involved.
+        let failed = unsafe { libc::posix_fallocate(fd, 0, length) };
+        if failed != 0 {
+            return Err(io::Error::from_raw_os_error(failed));
+        }
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice; no existing memory is touched.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { base, words })
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `base` is page-aligned and begins a mapping of `words` words, which lives until `self` is
+        // dropped; any bytes are valid words, and others who write them meet atomics here.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+
+    /// Stores a word; one beyond the end is nobody's.
+    pub(super) fn put(&self, place: usize, value: u64) {
+        if let Some(word) = self.words().get(place) {
+            word.store(value.to_le(), Ordering::Relaxed);
+        }
+    }
+
+    /// Stores a word after everything before it.
+    pub(super) fn put_last(&self, place: usize, value: u64) {
+        if let Some(word) = self.words().get(place) {
+            word.store(value.to_le(), Ordering::Release);
+        }
+    }
+
+    /// Reads a word, and everything that its writer stored before it.
+    pub(super) fn get(&self, place: usize) -> u64 {
+        let word = self.words().get(place);
+        word.map_or(0, |word| u64::from_le(word.load(Ordering::Acquire)))
+    }
+
+    /// Changes a record, whose generation is odd meanwhile and higher afterwards (a sequence lock: Boehm, "Can
+    /// seqlocks get along with programming language memory models?", 2012, figure 6).
+    pub(super) fn change(&self, generation: usize, change: impl FnOnce(&Self)) {
+        let before = self.get(generation);
+        self.put(generation, before.wrapping_add(1));
+        fence(Ordering::Release);
+        change(self);
+        self.put_last(generation, before.wrapping_add(2));
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made by `new`, of that length; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
+    }
+}

@@ -1,0 +1,136 @@
+//! Where statistics files are: one directory for each user, which nobody else can enter.
+
+use std::ffi::CString;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The user that this process acts for.
+pub(super) fn user() -> u32 {
+    // SAFETY: asks for a number, and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Where a process of this user puts its files, the first that is possible. In memory rather than on a disk, whose
+/// write-back would hold the process up now and then.
+pub(super) fn own() -> Vec<PathBuf> {
+    let name = format!("suci-{}", user());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|dir| dir.is_absolute());
+    let shared = ["/dev/shm", "/tmp"].map(|dir| Path::new(dir).join(&name));
+    runtime
+        .map(|dir| dir.join("suci"))
+        .into_iter()
+        .chain(shared)
+        .collect()
+}
+
+/// Where processes may have put theirs, of every user whose directories can be read: for most users, their own.
+pub(super) fn all() -> Vec<PathBuf> {
+    let mut found = own();
+    for (parent, wanted) in [
+        ("/run/user", None),
+        ("/dev/shm", Some("suci-")),
+        ("/tmp", Some("suci-")),
+    ] {
+        for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let dir = match wanted {
+                None => entry.path().join("suci"),
+                Some(start) if name.to_string_lossy().starts_with(start) => entry.path(),
+                Some(_) => continue,
+            };
+            if !found.contains(&dir) {
+                found.push(dir);
+            }
+        }
+    }
+    found
+}
+
+/// Opens a directory if it is a user's own: not a link, and closed to everybody else. Returns whose it is.
+pub(super) fn enter(path: &Path) -> io::Result<(File, u32)> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let dir = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    let meta = dir.metadata()?;
+    let known = meta.uid() == user() || user() == 0;
+    if known && meta.mode() & 0o077 == 0 {
+        Ok((dir, meta.uid()))
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Makes a file for this user alone, in a directory made if need be. One of that name is not touched.
+pub(super) fn create(dir: &Path, name: &str) -> io::Result<File> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let (opened, owner) = enter(dir)?;
+    if owner != user() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let name = CString::new(name)?;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let mode: libc::mode_t = 0o600;
+    // SAFETY: the name ends with a zero byte and outlives the call; the kernel checks the descriptor.
+    let fd = unsafe { libc::openat(opened.as_raw_fd(), name.as_ptr(), flags, mode) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just returned this descriptor; nobody else knows it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Memory that looks like a file, for a program that wants its numbers served but no file.
+pub(super) fn anonymous() -> io::Result<File> {
+    // SAFETY: the name ends with a zero byte.
+    let fd = unsafe { libc::memfd_create(c"suci-stat".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just returned this descriptor; nobody else knows it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Which process this is: a process ID is used again, but not with the same start in the same namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// In the kernel's ticks since it booted.
+    pub(super) started: u64,
+    pub(super) namespace: u64,
+}
+
+impl Process {
+    pub(super) fn own() -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            started: started(pid).unwrap_or(0),
+            namespace: namespace(),
+        }
+    }
+
+    /// Whether it runs; of another namespace nothing is known, so it may.
+    pub(super) fn may_live(self) -> bool {
+        self.namespace != namespace() || started(self.pid) == Some(self.started)
+    }
+}
+
+fn namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
+}
+
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses and may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}

@@ -1,0 +1,258 @@
+//! The writing side: what a node's own turns store into its file.
+
+use super::layout::{self, HEADER, MAX_PEERS, RECORD, Request, head, node, slot};
+use super::map::Map;
+use super::place::{self, Process};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use suci_proto::Engine;
+use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
+
+/// How old what is published may be while something happens. Ten times a second is as often as anybody looks, and
+/// costs microseconds.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of them.
+const CHOICE: Duration = Duration::from_secs(1);
+
+/// A node as its file describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    pub(crate) node: NodeId,
+    pub(crate) local: SocketAddr,
+}
+
+/// Puts a node's numbers into its file.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    map: Map,
+    /// To be removed at the end; memory without a name has none.
+    path: Option<PathBuf>,
+    due: Instant,
+    /// What had happened when it was last published.
+    published: u64,
+    shown: Vec<NodeId>,
+    choose_at: Instant,
+    /// Packets of each peer at the last choice, while there are more than can be shown.
+    before: HashMap<NodeId, u64>,
+}
+
+impl Publisher {
+    /// Makes the file in the first directory that allows it.
+    pub(crate) fn new(about: About, now: Instant) -> io::Result<Self> {
+        let mut refused = io::Error::from(io::ErrorKind::NotFound);
+        for dir in place::own() {
+            match Self::within(&dir, about, now) {
+                Ok(publisher) => return Ok(publisher),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// Makes the file in `dir`.
+    pub(super) fn within(dir: &Path, about: About, now: Instant) -> io::Result<Self> {
+        let name = super::file_name(std::process::id(), about.node);
+        let path = dir.join(&name);
+        let file = match place::create(dir, &name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Left by a process that had our ID before, or this process has two nodes of one name.
+                if super::StatFile::open(&path).is_ok_and(|file| file.may_live()) {
+                    return Err(error);
+                }
+                std::fs::remove_file(&path)?;
+                place::create(dir, &name)?
+            }
+            made => made?,
+        };
+        match Self::over(&file, about, now) {
+            Ok(mut publisher) => {
+                publisher.path = Some(path);
+                Ok(publisher)
+            }
+            Err(error) => {
+                std::fs::remove_file(&path)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Over memory that nobody can find, and a handle to read it.
+    pub(crate) fn anonymous(about: About, now: Instant) -> io::Result<(Self, File)> {
+        let file = place::anonymous()?;
+        Ok((Self::over(&file, about, now)?, file))
+    }
+
+    fn over(file: &File, about: About, now: Instant) -> io::Result<Self> {
+        let map = Map::new(file, layout::WORDS)?;
+        describe(&map, about);
+        Ok(Self {
+            map,
+            path: None,
+            due: now,
+            published: 0,
+            shown: Vec::new(),
+            choose_at: now,
+            before: HashMap::new(),
+        })
+    }
+
+    /// Where the file is, if it has a name.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether it is time.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.due
+    }
+
+    /// When it is time, if something happened since the last time.
+    pub(crate) fn due_at(&self, engine: &Engine) -> Option<Instant> {
+        (happened(engine) != self.published).then_some(self.due)
+    }
+
+    /// Does what was asked from outside: the file can be written by the user whose process this is, and by nobody
+    /// else.
+    pub(crate) fn serve(&self, now: Instant, engine: &mut Engine) {
+        let word = self.map.get(slot::REQUEST);
+        if word == self.map.get(slot::DONE) {
+            return;
+        }
+        if let Some(request) = Request::of(word) {
+            // A peer that is unknown has no mode: the request is done with.
+            let _ = engine.prefer(now, request.node, request.mode);
+        }
+        self.map.put_last(slot::DONE, word);
+    }
+
+    /// Stores everything.
+    pub(crate) fn publish(&mut self, now: Instant, engine: &Engine, socket: &suci_net::Counters) {
+        self.due = now + INTERVAL;
+        self.published = happened(engine);
+        self.choose(now, engine);
+        let mut used = 0;
+        for stats in self
+            .shown
+            .iter()
+            .filter_map(|&node| engine.peer_stats(node))
+        {
+            let base = HEADER + used * RECORD;
+            self.map.change(base + layout::peer::GENERATION, |map| {
+                layout::put_peer(&stats, |place, word| map.put(base + place, word));
+            });
+            used += 1;
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.map.change(node::GENERATION, |map| {
+            map.put(node::CLOCK, now.as_nanos());
+            map.put(node::PUBLISHED, since_1970.map_or(0, layout::nanos));
+            map.put(node::PEERS_KNOWN, word(engine.peer_count()));
+            map.put(node::PEERS_SHOWN, word(used));
+            for (place, field) in (node::COUNTERS..).zip(layout::NODE_FIELDS) {
+                map.put(place, (field.get)(engine.counters()));
+            }
+            for (place, field) in (node::SOCKET..).zip(layout::SOCKET_FIELDS) {
+                map.put(place, (field.get)(socket));
+            }
+        });
+    }
+
+    /// Takes the file's name away. Whoever has it open reads what was published last.
+    pub(crate) fn remove(&mut self) {
+        if let Some(path) = self.path.take() {
+            // Whoever removed it first did the same.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Chooses the peers to be shown: all, or those with most packets since the last choice.
+    fn choose(&mut self, now: Instant, engine: &Engine) {
+        let count = engine.peer_count();
+        if count <= MAX_PEERS {
+            if count != self.shown.len() {
+                self.shown.clear();
+                self.shown.extend(engine.peers());
+                self.before = HashMap::new();
+            }
+            return;
+        }
+        if now < self.choose_at {
+            return;
+        }
+        self.choose_at = now + CHOICE;
+        let before = &mut self.before;
+        let recent = |(node, packets): (NodeId, u64)| {
+            let old = before.insert(node, packets).unwrap_or(0);
+            (packets.saturating_sub(old), node)
+        };
+        self.shown = busiest(engine.peer_packets().map(recent).collect());
+        // Peers that were forgotten leave their numbers behind.
+        if self.before.len() > 2 * count {
+            self.before
+                .retain(|node, _| engine.peer_stats(*node).is_some());
+        }
+    }
+}
+
+/// The [`MAX_PEERS`] with most packets.
+pub(super) fn busiest(mut all: Vec<(u64, NodeId)>) -> Vec<NodeId> {
+    if all.len() > MAX_PEERS {
+        all.select_nth_unstable_by(MAX_PEERS - 1, |a, b| b.cmp(a));
+    }
+    all.iter().take(MAX_PEERS).map(|(_, node)| *node).collect()
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Rises with everything that is worth publishing.
+fn happened(engine: &Engine) -> u64 {
+    let all = engine.counters();
+    all.datagrams_in
+        .wrapping_add(all.packets_out)
+        .wrapping_add(all.messages_sent)
+        .wrapping_add(all.messages_received)
+}
+
+fn word(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Writes what never changes, and at last that it is complete.
+fn describe(map: &Map, about: About) {
+    let process = Process::own();
+    let mut name = [0; 16];
+    if let Ok(comm) = std::fs::read("/proc/self/comm") {
+        let comm = comm.trim_ascii_end();
+        name.iter_mut().zip(comm).for_each(|(to, from)| *to = *from);
+    }
+    let name = u128::from_le_bytes(name);
+    let halves =
+        [name, name >> 64].map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or(0));
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    map.put(head::VERSION, layout::VERSION);
+    map.put(head::HEADER, word(HEADER * 8));
+    map.put(head::RECORD, word(RECORD * 8));
+    map.put(head::CAPACITY, word(MAX_PEERS));
+    map.put(head::PID, process.pid.into());
+    map.put(head::STARTED, process.started);
+    map.put(head::NAMESPACE, process.namespace);
+    map.put(head::NODE, about.node.0.into());
+    map.put(head::OPENED, since_1970.map_or(0, layout::nanos));
+    for (place, half) in (head::PROGRAM..).zip(halves) {
+        map.put(place, half);
+    }
+    for (place, part) in (head::ADDRESS..).zip(layout::address_words(Some(about.local))) {
+        map.put(place, part);
+    }
+    map.put_last(head::MAGIC, layout::MAGIC);
+}
