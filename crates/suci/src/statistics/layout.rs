@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use suci_net::Counters as SocketCounters;
 use suci_proto::types::NodeId;
-use suci_proto::{Counters, Link, Mode, PeerStats, Traffic, Wait, WaitReason, Waits};
+use suci_proto::wire::Mode;
+use suci_proto::{Counters, Link, PeerStats, Traffic, Wait, WaitReason, Waits};
 
 /// The first word of a file that is complete: `SUCISTAT`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SUCISTAT");
@@ -230,6 +231,7 @@ pub(crate) fn link_word(link: Link) -> u64 {
         Link::Connecting => 1,
         Link::Up => 2,
         Link::Lost => 3,
+        Link::Quiet => 4,
     }
 }
 
@@ -239,6 +241,7 @@ pub(crate) fn link_of(word: u64) -> Link {
         1 => Link::Connecting,
         2 => Link::Up,
         3 => Link::Lost,
+        4 => Link::Quiet,
         _ => Link::Idle,
     }
 }

@@ -27,7 +27,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use suci_proto::types::NodeId;
-use suci_proto::{Counters, Mode, PeerStats};
+use suci_proto::wire::Mode;
+use suci_proto::{Counters, PeerStats};
 
 /// How often a record is read again that was being written, before it is left out.
 const ATTEMPTS: usize = 20;

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use suci_proto::time::Instant;
 use suci_proto::types::Incarnation;
-use suci_proto::{Config, Engine, Identity, Link, Mode, WaitReason};
+use suci_proto::wire::Mode;
+use suci_proto::{Config, Engine, Identity, Link, WaitReason};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
