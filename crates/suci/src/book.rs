@@ -2,9 +2,13 @@
 
 use crate::error::{BookError, Error};
 use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use suci_proto::types::NodeId;
+
+/// Longest book that is read, in bytes: a million entries, which is as many peers as a node may have.
+const LONGEST: u64 = 64 << 20;
 
 /// The nodes of a cluster and their addresses.
 ///
@@ -37,7 +41,7 @@ impl AddressBook {
     /// [`BookError`], with file and line.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| BookError::Unreadable {
+        let text = read_bounded(path).map_err(|source| BookError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -50,6 +54,8 @@ impl AddressBook {
     /// [`BookError`], with source and line.
     pub fn parse(text: &str, source: &str) -> Result<Self, Error> {
         let mut book = Self::new();
+        // Some editors begin files with a mark that nobody sees.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             let entry = line.split('#').next().unwrap_or_default().trim();
             if !entry.is_empty() {
@@ -72,6 +78,7 @@ impl AddressBook {
     /// # Errors
     /// [`BookError::Duplicate`] if the node or the address is there already.
     pub fn add(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
+        let address = unmapped(address);
         if self.entries.contains_key(&node) {
             return Err(BookError::Duplicate {
                 what: format!("node {node}"),
@@ -119,6 +126,28 @@ impl std::fmt::Display for AddressBook {
         self.iter()
             .try_for_each(|(node, address)| writeln!(f, "{node} {address}"))
     }
+}
+
+/// An IPv4 address that was written as IPv6, as IPv4: else one address could be entered twice.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+            Some(ip) => SocketAddr::new(ip.into(), v6.port()),
+            None => address,
+        },
+        SocketAddr::V4(_) => address,
+    }
+}
+
+/// A file's text. What never ends, such as a device named by mistake, must not fill the memory.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    file.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(io::Error::other("longer than 64 MiB"));
+    }
+    Ok(text)
 }
 
 fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
@@ -215,6 +244,31 @@ mod tests {
         let said = refusal("1 127.0.0.1:1\n2 127.0.0.1:1");
         assert!(
             said.starts_with("book:2: address 127.0.0.1:1 is entered twice"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_mark_at_the_beginning_and_dos_line_ends_are_no_part_of_an_entry() {
+        let book =
+            AddressBook::parse("\u{feff}0 127.0.0.1:1\r\n1 127.0.0.1:2\r\n", "book").unwrap();
+        assert_eq!(book.to_string(), "0 127.0.0.1:1\n1 127.0.0.1:2\n");
+    }
+
+    #[test]
+    fn one_address_in_two_spellings_is_a_duplicate() {
+        let said = refusal("1 127.0.0.1:1\n2 [::ffff:127.0.0.1]:1");
+        assert!(
+            said.starts_with("book:2: address 127.0.0.1:1 is entered twice"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_book_without_end_is_refused() {
+        let said = AddressBook::read("/dev/zero").unwrap_err().to_string();
+        assert!(
+            said.starts_with("address book /dev/zero: longer than 64 MiB; name "),
             "{said}"
         );
     }

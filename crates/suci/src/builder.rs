@@ -14,7 +14,7 @@ use crate::statistics::{About, Publisher, StatFile};
 use crate::sys;
 use crate::wait::Wait;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 use suci_net::Backend;
@@ -25,8 +25,7 @@ use suci_proto::wire::Mode;
 use suci_proto::{Accept, Config, Engine, Identity};
 
 /// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
-const ANYWHERE: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Settings of a node to be opened. Every setting has a default; what is not given is looked up in the
 /// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`).
@@ -286,7 +285,7 @@ impl NodeBuilder {
         let config = self.config.clone();
         let mut engine = self.engine(id, &*backend, clock)?;
         for (node, address) in book.iter().filter(|(node, _)| *node != id) {
-            self.check_plain(address)?;
+            check_peer(self.plain_on_network, local, address)?;
             engine.add_peer(clock.now(), node, address)?;
         }
         let budget = Budget::new(&self.udp, &*backend, &engine);
@@ -382,14 +381,14 @@ impl NodeBuilder {
             node: id,
             incarnation,
         };
-        let buffer = u64::try_from(backend.capabilities().recv_buffer).unwrap_or(u64::MAX);
-        Ok(Engine::new(
-            self.config.clone(),
-            identity,
-            seed,
-            buffer,
-            clock.now(),
-        )?)
+        let bytes = backend.capabilities().recv_buffer;
+        let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let engine = Engine::new(self.config.clone(), identity, seed, buffer, clock.now())?;
+        if engine.peer_limit() == 0 {
+            // Nobody would ever get an answer.
+            return Err(Error::NoRoom { bytes });
+        }
+        Ok(engine)
     }
 }
 
@@ -405,6 +404,55 @@ pub(crate) struct Opened {
     pub(crate) plain_on_network: bool,
 }
 
+/// Refuses the address of a peer that is beyond what was allowed, or beyond what this socket can reach.
+pub(crate) fn check_peer(
+    plain_on_network: bool,
+    local: SocketAddr,
+    address: SocketAddr,
+) -> Result<(), Error> {
+    match unreachable(local, address) {
+        Some(problem) => Err(Error::Unreachable {
+            address,
+            local,
+            problem,
+        }),
+        None => check_plain(plain_on_network, address),
+    }
+}
+
+/// Why nothing sent at `local` can arrive at `address`, whatever the network does. Else the program would
+/// wait for an answer until it gives up, and learn nothing then.
+fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
+    use IpAddr::{V4, V6};
+    let (from, to) = (local.ip().to_canonical(), address.ip().to_canonical());
+    if address.port() == 0 {
+        return Some("port 0 is nobody's; name the real port");
+    }
+    if to.is_unspecified() || to.is_multicast() || to == V4(Ipv4Addr::BROADCAST) {
+        return Some("it is not the address of one host; name the peer's own");
+    }
+    match (from, to) {
+        (V4(_), V6(_)) => Some("an IPv4 socket reaches no IPv6 address; give both the same family"),
+        // The unspecified IPv6 address stands for those of IPv4 too.
+        (V6(from), V4(_)) if !from.is_unspecified() => {
+            Some("that IPv6 address reaches no IPv4 address; give both the same family")
+        }
+        (V6(_), V6(to)) if to.is_unicast_link_local() && zone(local) == 0 && zone(address) == 0 => {
+            Some(
+                "a link-local address needs its zone, the number of the interface, as in [fe80::1%2]:7000",
+            )
+        }
+        _ => None,
+    }
+}
+
+fn zone(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(address) => address.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
+}
+
 /// Refuses addresses outside of loopback unless they were allowed.
 pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Error> {
     let loopback = address.ip().to_canonical().is_loopback();
@@ -412,5 +460,46 @@ pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Erro
         Ok(())
     } else {
         Err(Error::PlainOnNetwork { address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // A test may panic.
+
+    use super::*;
+
+    #[test]
+    fn addresses_that_nothing_can_reach_are_known() {
+        let says = |local: &str, address: &str| {
+            unreachable(local.parse().unwrap(), address.parse().unwrap()).unwrap_or("")
+        };
+        for (local, address, part) in [
+            ("127.0.0.1:1", "127.0.0.1:0", "port 0"),
+            ("0.0.0.0:1", "0.0.0.0:1", "not the address of one host"),
+            ("[::]:1", "[::]:1", "not the address of one host"),
+            ("0.0.0.0:1", "224.0.0.1:1", "not the address of one host"),
+            (
+                "0.0.0.0:1",
+                "255.255.255.255:1",
+                "not the address of one host",
+            ),
+            ("127.0.0.1:1", "[::1]:1", "same family"),
+            ("[::1]:1", "127.0.0.1:1", "same family"),
+            ("[::]:1", "[fe80::1]:1", "needs its zone"),
+        ] {
+            let said = says(local, address);
+            assert!(said.contains(part), "{address} from {local}: {said:?}");
+        }
+        for (local, address) in [
+            ("127.0.0.1:1", "127.0.0.1:1"),
+            ("[::]:1", "127.0.0.1:1"),
+            ("127.0.0.1:1", "[::ffff:127.0.0.1]:1"),
+            ("[::1]:1", "[::1]:2"),
+            ("[::]:1", "[fe80::1%1]:1"),
+            ("[fe80::2%1]:1", "[fe80::1]:1"),
+        ] {
+            assert_eq!(says(local, address), "", "{address} from {local}");
+        }
     }
 }

@@ -53,7 +53,16 @@ fn number(name: &'static str) -> Result<Option<u32>, Error> {
 
 /// This process's node ID, if the environment tells it.
 pub(crate) fn id() -> Result<Option<NodeId>, Error> {
-    Ok(number(ID)?.map(NodeId))
+    let (Some(id), size) = (number(ID)?, size()?) else {
+        return Ok(None);
+    };
+    match size {
+        Some(size) if id >= size => {
+            let problem = format!("not below {SIZE}={size}: let suci run set both");
+            Err(wrong(ID, &id.to_string(), problem))
+        }
+        _ => Ok(Some(NodeId(id))),
+    }
 }
 
 /// How many processes `suci run` started, if the environment tells it (`SUCI_SIZE`).
@@ -61,7 +70,14 @@ pub(crate) fn id() -> Result<Option<NodeId>, Error> {
 /// # Errors
 /// [`Error::Variable`] if it is not a number.
 pub fn size() -> Result<Option<u32>, Error> {
-    number(SIZE)
+    match number(SIZE)? {
+        Some(0) => Err(wrong(
+            SIZE,
+            "0",
+            "at least this process is there: let suci run set it",
+        )),
+        size => Ok(size),
+    }
 }
 
 /// The address book, if the environment tells it.

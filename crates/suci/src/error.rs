@@ -96,6 +96,25 @@ pub enum Error {
         /// The address.
         address: SocketAddr,
     },
+    /// The socket's receive buffer has no room for a single peer.
+    #[error(
+        "the receive buffer of {bytes} bytes has no room for a peer: \
+         ask for more (udp(|options| options.recv_buffer)), or raise net.core.rmem_max"
+    )]
+    NoRoom {
+        /// What the system granted, as it counts.
+        bytes: usize,
+    },
+    /// Nothing sent from here could arrive there.
+    #[error("{address} cannot be reached from {local}: {problem}")]
+    Unreachable {
+        /// The peer's address.
+        address: SocketAddr,
+        /// Where this node listens.
+        local: SocketAddr,
+        /// Why, and the remedy.
+        problem: &'static str,
+    },
     /// A setting is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),

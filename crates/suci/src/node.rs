@@ -4,7 +4,7 @@ mod flow;
 
 use crate::batch::Batch;
 use crate::budget::Budget;
-use crate::builder::{NodeBuilder, Opened, check_plain};
+use crate::builder::{NodeBuilder, Opened, check_peer};
 use crate::clock::Deadline;
 use crate::core::{Core, Turn};
 use crate::driver::Driver;
@@ -134,9 +134,9 @@ impl Node {
     /// connection.
     ///
     /// # Errors
-    /// [`Error::Peer`], [`Error::PlainOnNetwork`].
+    /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_plain(self.plain_on_network, address)?;
+        check_peer(self.plain_on_network, self.local, address)?;
         let mut turn = self.enter_open()?;
         let now = turn.now();
         Ok(turn.engine.add_peer(now, node, address)?)

@@ -109,6 +109,8 @@ fn wrong_variables_are_named() {
             "SUCI_FD=1000: no UDP socket is open there",
         ),
         ("SUCI_FD", "0", "SUCI_FD=0: "),
+        ("SUCI_SIZE", "0", "SUCI_SIZE=0: "),
+        ("SUCI_SIZE", "1", "SUCI_ID=1: not below SUCI_SIZE=1"),
     ] {
         let mut command = child(
             "refuse",

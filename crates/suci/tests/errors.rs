@@ -199,3 +199,36 @@ fn another_version_is_counted() {
     future[0] = 0xF0;
     assert_eq!(hit(&mut node, &future).wrong_version, 1);
 }
+
+#[test]
+fn addresses_that_nothing_can_reach_are_refused() {
+    let mut a = builder(0).open().unwrap();
+    let shared = builder(1).open_threads(1).unwrap();
+    for address in ["127.0.0.1:0", "[::1]:9", "0.0.0.0:9", "224.0.0.1:9"] {
+        let address = address.parse().unwrap();
+        let said = a.add_peer(NodeId(9), address).unwrap_err().to_string();
+        assert!(
+            said.contains(&format!(
+                "{address} cannot be reached from {}",
+                a.local_addr()
+            )),
+            "{said}"
+        );
+        let also = shared.add_peer(NodeId(9), address).unwrap_err();
+        assert!(matches!(also, Error::Unreachable { .. }), "{also}");
+        let mut book = AddressBook::new();
+        book.add(NodeId(9), address).unwrap();
+        let at_once = Node::builder().id(NodeId(0)).book(book).open().unwrap_err();
+        assert!(matches!(at_once, Error::Unreachable { .. }), "{at_once}");
+    }
+}
+
+#[test]
+fn a_receive_buffer_without_room_for_a_peer_is_refused() {
+    let tiny = builder(0).udp(|options| options.recv_buffer = 1).open();
+    let said = tiny.unwrap_err().to_string();
+    assert!(
+        said.contains("has no room for a peer") && said.contains("net.core.rmem_max"),
+        "{said}"
+    );
+}

@@ -164,3 +164,33 @@ fn f22_both_send_huge_messages_first() {
     a.flush(LONG).unwrap();
     there.join().unwrap();
 }
+
+#[test]
+fn a_message_withdrawn_after_its_announcement_is_no_error_of_recv_into() {
+    let (mut a, mut b) = small_pair();
+    a.send(b.id(), vec![5; 2 << 20]).unwrap();
+    let (stop, thread) = polling(a);
+    // The event stays where it is: recv_into is to find it.
+    let begun = std::time::Instant::now();
+    while b
+        .peer_stats(NodeId(0))
+        .unwrap()
+        .is_none_or(|s| s.link != suci::Link::Up)
+    {
+        assert!(begun.elapsed() < LONG);
+        b.poll(Duration::from_millis(1)).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    b.poll(Duration::ZERO).unwrap();
+    stop.send(()).unwrap();
+    // Its outcome tells that it was not delivered.
+    thread.join().unwrap().close(Duration::ZERO).unwrap_err();
+    std::thread::sleep(Duration::from_millis(50));
+    b.poll(Duration::ZERO).unwrap();
+    let mut buffer = vec![0; 2 << 20];
+    let done = b.recv_into(&mut buffer, Duration::from_millis(20));
+    assert!(
+        matches!(done, Err(suci::Error::TimedOut { .. })),
+        "{done:?}"
+    );
+}

@@ -55,7 +55,7 @@ pub enum SendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
     /// A node has no connection to itself.
-    #[error("node {0} is this node")]
+    #[error("node {0} is this node: leave it out")]
     Itself(NodeId),
     /// The cap on peers is reached.
     #[error("more than {0} peers: raise max_peers")]
@@ -66,7 +66,7 @@ pub enum PeerError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
     /// No such node.
-    #[error("node {0} is unknown")]
+    #[error("node {0} is unknown: name the node of the event Incoming")]
     UnknownPeer(NodeId),
     /// No such message waits for a decision (any more).
     #[error("{0}")]

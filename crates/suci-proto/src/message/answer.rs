@@ -83,10 +83,10 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
     /// No such message waits for a decision.
-    #[error("no such message waits for a decision")]
+    #[error("no such message waits for a decision: it was decided upon, or withdrawn, before")]
     NotWaiting,
     /// The buffer is shorter than the message; it is given back.
-    #[error("the buffer has {} bytes, the message {needed}", .buffer.len())]
+    #[error("the buffer has {} bytes, the message {needed}: offer a longer one", .buffer.len())]
     TooShort {
         /// The buffer.
         buffer: Vec<u8>,
@@ -94,7 +94,9 @@ pub enum IncomingError {
         needed: u64,
     },
     /// Longer than the library may hold by itself: it needs a buffer.
-    #[error("a message of {total} bytes needs a buffer: the library may hold {max}")]
+    #[error(
+        "a message of {total} bytes needs a buffer: the library may hold {max} (half of memory)"
+    )]
     NeedsBuffer {
         /// Bytes that the message has.
         total: u64,

@@ -24,7 +24,7 @@ mod thread;
 mod verbs;
 
 use crate::budget::Warning;
-use crate::builder::{Opened, check_plain};
+use crate::builder::{Opened, check_peer};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -160,9 +160,9 @@ impl SharedNode {
     /// Enters a node and its address into the book; blocks for a turn of the thread.
     ///
     /// # Errors
-    /// [`Error::Peer`], [`Error::PlainOnNetwork`].
+    /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_plain(self.inner.plain_on_network, address)?;
+        check_peer(self.inner.plain_on_network, self.local_addr(), address)?;
         self.ask(move |driver| driver.engine.add_peer(driver.now(), node, address))??;
         self.inner.gate_or_new(node);
         Ok(())
