@@ -49,7 +49,8 @@ Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BO
 book) and SUCI_FD (its UDP socket, bound already); the library reads them by itself.
 
 The exit status is that of the process that failed first, 128 + n if signal n killed it.
-INT, TERM and HUP are passed on; a second INT kills. No process outlives the launcher.
+INT, TERM and HUP are passed on; a second INT kills. No process that it started outlives the
+launcher; those that they start themselves may.
 
 Examples:
   suci run -n 4 ./my-program --its --options
@@ -99,22 +100,22 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "FILE", requires = "id")]
     pub(crate) book: Option<PathBuf>,
     /// Who this is in the book
-    #[arg(long, requires = "book")]
+    #[arg(long, requires = "book", allow_negative_numbers = true)]
     pub(crate) id: Option<u32>,
     /// How many round trips
-    #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Payload in bytes
-    #[arg(short, long, default_value_t = 64, value_parser = size)]
+    #[arg(short, long, default_value_t = 64, value_parser = size, allow_negative_numbers = true)]
     pub(crate) size: usize,
     /// Seconds between round trips; 0: at once
-    #[arg(short, long, default_value = "0.2", value_parser = seconds)]
+    #[arg(short, long, default_value = "0.2", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) interval: Duration,
     /// One JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
     /// Seconds to wait for an answer
-    #[arg(long, default_value = "10", value_parser = seconds)]
+    #[arg(long, default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
@@ -140,10 +141,10 @@ pub(crate) struct CatArgs {
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Seconds until somebody must have answered at ADDR
-    #[arg(long, default_value = "30", value_parser = seconds)]
+    #[arg(long, default_value = "30", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
     /// Seconds of silence after which the other side counts as gone
-    #[arg(long, default_value = "60", value_parser = seconds)]
+    #[arg(long, default_value = "60", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) give_up_after: Duration,
     /// Never show progress (it is shown on a terminal only)
     #[arg(short, long)]
@@ -180,7 +181,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
     /// Payload in bytes; default depends on the workload
-    #[arg(long, value_delimiter = ',', value_parser = size)]
+    #[arg(long, value_delimiter = ',', value_parser = size, allow_negative_numbers = true)]
     pub(crate) size: Vec<usize>,
     /// Whom to compare with
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -189,7 +190,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rounds: u32,
     /// Seconds of each turn
-    #[arg(long, default_value = "0.3", value_parser = seconds)]
+    #[arg(long, default_value = "0.3", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
     /// How to wait for messages: sleeping, or spinning
     #[arg(long, value_enum, default_value_t = Waiting::Block)]
@@ -277,7 +278,7 @@ pub(crate) struct NodeArgs {
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let remedy = "write address:port, as in 127.0.0.1:7000, [::1]:7000 or name:7000";
-    if let Ok(address) = text.parse() {
+    if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
     match text.to_socket_addrs() {

@@ -1,6 +1,7 @@
 //! One error for the whole command: a sentence for the person at the terminal, and an exit status.
 
 use std::fmt;
+use std::io::{self, Write};
 
 /// Why a command failed. The sentence names the thing, its value and the remedy.
 #[derive(Debug)]
@@ -40,4 +41,15 @@ impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
     fn context(self, what: impl fmt::Display) -> Result<T> {
         self.map_err(|error| Failure(format!("{what}: {error}")))
     }
+}
+
+/// Says something to the person at the terminal. A terminal that has gone, or a log on a full disk, must
+/// not end the work, as `eprintln` would by panicking.
+pub(crate) fn tell(what: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// Prints a line of results.
+pub(crate) fn print(line: fmt::Arguments<'_>) -> Result<()> {
+    writeln!(io::stdout(), "{line}").context("standard output")
 }

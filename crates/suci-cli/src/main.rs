@@ -5,9 +5,11 @@ mod cat;
 mod demo;
 mod error;
 mod node;
+mod output;
 mod perf;
 mod ping;
 mod run;
+mod signals;
 mod stats;
 
 use std::process::ExitCode;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Cli, Command};
+use crate::error::tell;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -28,7 +31,7 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => status,
         Err(failure) => {
-            eprintln!("suci {name}: {failure}");
+            tell(format_args!("suci {name}: {failure}"));
             ExitCode::FAILURE
         }
     }

@@ -10,7 +10,7 @@ use suci::{
 };
 
 use crate::args::NodeArgs;
-use crate::error::Result;
+use crate::error::{Result, tell};
 
 /// Who listens: one ID per command, so that a caller learns when it reached another one.
 pub(crate) const CAT: NodeId = NodeId(1);
@@ -88,7 +88,7 @@ pub(crate) fn watch(config: &mut Config, give_up_after: Duration) {
 /// Says what about the system keeps a node from working well.
 pub(crate) fn warn(command: &str, warning: Option<Warning>) {
     if let Some(warning) = warning {
-        eprintln!("suci {command}: {warning}");
+        tell(format_args!("suci {command}: {warning}"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use suci::{AddressBook, Bytes, Draft, Event, Node, NodeId};
 
 use crate::args::PingArgs;
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Failure, Result, tell};
 use crate::node;
 use crate::stats::Samples;
 
@@ -18,10 +18,10 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
     if let Some(address) = args.listen {
         let node = node::listener(&args.node, node::PING, address).open()?;
-        eprintln!(
+        tell(format_args!(
             "suci ping: answering at {}; Ctrl-C ends it",
             node.local_addr()
-        );
+        ));
         return answer(node, None);
     }
     if let (Some(file), Some(id)) = (&args.book, args.id) {
@@ -54,10 +54,10 @@ fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode>
                 "node {id} is not in the book: add it, or name another --id"
             )));
         }
-        eprintln!(
+        tell(format_args!(
             "suci ping: node {id} answering at {}; Ctrl-C ends it",
             node.local_addr()
-        );
+        ));
         return answer(node, None);
     };
     let known = target
@@ -66,10 +66,11 @@ fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode>
         .map(NodeId)
         .filter(|&peer| book.get(peer).is_some());
     let peer = known.ok_or_else(|| {
-        Failure::new(format!(
-            "\"{target}\" is no node of the book: name one of its {} IDs",
-            book.len()
-        ))
+        let remedy = match book.len() {
+            0 => "it is empty".to_owned(),
+            count => format!("name one of its {count} IDs"),
+        };
+        Failure::new(format!("\"{target}\" is no node of the book: {remedy}"))
     })?;
     let mut node = node::builder(&args.node).id(id).book(book).open()?;
     ping(args, &mut node, peer, &format!("node {peer}"))?;
@@ -86,7 +87,14 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
     if node.id() != NodeId(0) {
         return answer(node, Some(NodeId(0)));
     }
-    for peer in node.peers()? {
+    let peers = node.peers()?;
+    if peers.is_empty() {
+        let remedy = "suci run -n 2 or more, or name an address";
+        return Err(Failure::new(format!(
+            "one process alone has nobody to ping: {remedy}"
+        )));
+    }
+    for peer in peers {
         ping(args, &mut node, peer, &format!("node {peer}"))?;
     }
     finish(node)

@@ -6,11 +6,13 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::{PATIENCE, Running, errors, free_address, noise, output, suci};
 
 /// Starts both ends with further arguments.
@@ -327,4 +329,57 @@ fn an_address_in_use_is_named() {
         "{}",
         errors(&output)
     );
+}
+
+#[test]
+fn an_address_that_nothing_can_reach_is_named() {
+    for (at, part) in [
+        ("127.0.0.1:0", "port 0"),
+        ("[::ffff:127.0.0.1]:0", "port 0"),
+        ("0.0.0.0:9", "not the address of one host"),
+    ] {
+        let output = output(suci(&["cat", "--plain", at]).stdin(Stdio::null()));
+        assert_eq!(output.status.code(), Some(1));
+        let said = errors(&output);
+        assert!(
+            said.contains("cannot be reached") && said.contains(part),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn an_end_that_a_signal_ends_takes_leave() {
+    // Whoever is left has the patience of a minute, and does not need it.
+    for sender_ends in [true, false] {
+        let at = free_address();
+        let (mut receive, mut send) = ends(at, at, &[], &[]);
+        let mut input = send.0.stdin.take().unwrap();
+        input.write_all(b"begin").unwrap();
+        let mut arrived = [0; 5];
+        let output = receive.0.stdout.as_mut().unwrap();
+        output.read_exact(&mut arrived).unwrap();
+        let (mut ended, mut left) = if sender_ends {
+            (send, receive)
+        } else {
+            (receive, send)
+        };
+        let begun = Instant::now();
+        kill_process(Pid::from_child(&ended.0), Signal::TERM).unwrap();
+        assert_eq!(
+            ended.wait().signal(),
+            Some(15),
+            "{}",
+            errors(&ended.finish())
+        );
+        assert_eq!(left.wait().code(), Some(1));
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
+        let said = errors(&left.finish());
+        assert!(said.contains("it closed the connection"), "{said}");
+        drop(input);
+    }
 }

@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::io::BufRead;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -196,7 +198,7 @@ fn a_program_that_cannot_be_run_is_named() {
     let missing = output(&mut suci(&["run", "-n", "2", "./no-such-program"]));
     assert_eq!(missing.status.code(), Some(127));
     assert!(
-        errors(&missing).contains("./no-such-program: No such file"),
+        errors(&missing).contains("\"./no-such-program\": No such file"),
         "{}",
         errors(&missing)
     );
@@ -262,4 +264,90 @@ fn everybody_talks_to_everybody_and_a_file_reaches_all() {
         let copy = std::fs::read(dir.path().join(format!("copy-{node}"))).unwrap();
         assert!(copy == content, "copy {node} differs");
     }
+}
+
+#[test]
+fn output_that_cannot_be_passed_on_is_a_failure() {
+    let mut command = suci(&["run", "-n", "1", "--tag-output", "echo", "lost"]);
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut running = Running(
+        command
+            .stdin(Stdio::null())
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    assert_eq!(running.wait().code(), Some(1));
+    let said = errors(&running.finish());
+    assert!(
+        said.contains("standard output: No space left on device"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_slow_reader_gets_all_tagged_output() {
+    // More than pipes hold, and a reader that begins long after the process has ended.
+    let mut running = Running::start(&mut suci(&[
+        "run",
+        "-n",
+        "1",
+        "--tag-output",
+        "sh",
+        "-c",
+        "yes | head -n 40000",
+    ]));
+    std::thread::sleep(Duration::from_secs(5));
+    let lines = std::io::BufReader::new(running.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.count(), 40_000);
+    assert!(running.finish().status.success());
+}
+
+#[test]
+fn a_terminal_that_went_away_ends_nobody() {
+    let script = "if [ $SUCI_ID = 0 ]; then exit 3; fi; sleep 0.5; echo alive";
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let running = Running(
+        suci(&["run", "-n", "2", "sh", "-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(full)
+            .spawn()
+            .unwrap(),
+    );
+    let output = running.finish();
+    assert_eq!(
+        (output.status.code(), printed(&output).as_str()),
+        (Some(3), "alive\n")
+    );
+}
+
+#[test]
+fn a_ping_alone_says_so() {
+    let output = output(&mut suci(&["run", "-n", "1", path(), "ping"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        errors(&output).contains("nobody to ping"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn a_hangup_that_is_ignored_is_not_passed_on() {
+    // As `nohup` starts it.
+    let launch = "trap '' HUP; exec \"$0\" run -n 1 sh -c 'echo ready; sleep 1; echo done'";
+    let mut running = Running::start(Command::new("sh").args(["-c", launch, path()]));
+    assert_eq!(running.first_line(), "ready\n");
+    kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
+    let output = running.finish();
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(printed(&output), "done\n");
 }

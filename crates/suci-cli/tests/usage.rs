@@ -46,6 +46,11 @@ fn bad_arguments_are_named_with_value_and_remedy() {
             &["pingpong", "ping-pong"],
         ),
         (&["perf", "--pin", "1"], &["two processor numbers"]),
+        (
+            &["ping", "127.0.0.1:1", "--timeout", "-1"],
+            &["'-1'", "seconds from 0"],
+        ),
+        (&["ping", "--book", "b", "--id", "-1"], &["'-1'", "--id"]),
         (&["pong"], &["pong"]),
     ] {
         let said = refusal(args, 2);
@@ -262,4 +267,29 @@ fn perf_under_a_launch_broadcasts_to_all() {
     let rows = rows(&[&args[..], &QUICK].concat());
     assert_eq!(rows.len(), 1);
     assert_eq!(rows.first().unwrap()["receivers"], 3);
+}
+
+#[test]
+fn a_udp_port_in_use_is_news_before_any_client_comes() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let said = refusal(&["perf", "--listen", &at], 1);
+    assert!(said.contains(&format!("UDP port of {at}")), "{said}");
+}
+
+#[test]
+fn batches_of_large_messages_end() {
+    let args = [
+        "perf",
+        "--workload",
+        "rate",
+        "--size",
+        "67108864",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.01",
+    ];
+    let output = output(&mut suci(&args));
+    assert!(output.status.success(), "{}", errors(&output));
 }

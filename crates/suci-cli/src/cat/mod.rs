@@ -9,19 +9,50 @@ mod receive;
 mod send;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use suci::SharedNode;
 
 use crate::args::CatArgs;
-use crate::error::{Failure, Result};
+use crate::error::{Context, Failure, Result};
+use crate::signals::Signals;
 
 /// Sends or receives.
 pub(crate) fn run(args: &CatArgs) -> Result<ExitCode> {
-    match (args.listen, args.to) {
-        (Some(address), _) => receive::run(args, address)?,
-        (None, Some(address)) => send::run(args, address)?,
+    let done = match (args.listen, args.to) {
+        (Some(address), _) => receive::run(args, address),
+        (None, Some(address)) => send::run(args, address),
         // clap asks for one of them.
-        (None, None) => return Err(Failure::new("name an address, or --listen ADDR to receive")),
+        (None, None) => Err(Failure::new("name an address, or --listen ADDR to receive")),
+    };
+    while SIGNALLED.load(Ordering::SeqCst) {
+        // The signal ends the process, and nothing else is to be said.
+        std::thread::park();
     }
+    done?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A signal is about to end the process.
+static SIGNALLED: AtomicBool = AtomicBool::new(false);
+
+/// How long the parting of a command that a signal ends may take.
+const GOODBYE: Duration = Duration::from_millis(300);
+
+/// Takes leave of the other side when a signal ends the command: else that side would wait for
+/// `--give-up-after` for what never comes.
+fn part_when_signalled(node: &SharedNode) -> Result<()> {
+    let (signals, node) = (Signals::catch()?, node.clone());
+    let work = move || {
+        let signal = signals.wait();
+        SIGNALLED.store(true, Ordering::SeqCst);
+        let _ = node.close(GOODBYE);
+        let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
+    };
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(work).context("a thread for signals")?;
+    Ok(())
 }
 
 /// What a message means, in its tag.

@@ -50,7 +50,7 @@ impl Progress {
     pub(super) fn finish(&self) {
         if self.visible {
             self.show("\r");
-            eprintln!();
+            let _ = writeln!(std::io::stderr());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The end that writes standard output.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use suci::{Draft, Event, Message, NodeId, SharedNode};
 use super::progress::Progress;
 use super::{Tag, count, counted};
 use crate::args::CatArgs;
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, CAT};
+use crate::output::write_all;
 
 /// How long one wait for messages lasts, before events are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -22,6 +24,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .config(|config| node::watch(config, args.give_up_after))
         .open_threads(1)?;
     node::warn("cat", node.warning());
+    super::part_when_signalled(&node)?;
     let mut receiver = Receiver {
         node,
         from: None,
@@ -43,7 +46,9 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .send(sender, draft)
         .and_then(|_| receiver.node.close(node::CLOSING));
     if let (Ok(_), Err(error)) = (&done, &told) {
-        eprintln!("suci cat: everything was written, but the sender may not know: {error}");
+        tell(format_args!(
+            "suci cat: everything was written, but the sender may not know: {error}"
+        ));
     }
     done.map(drop).map_err(Stop::into_failure)
 }
@@ -88,12 +93,12 @@ impl Receiver {
     fn everything(&mut self) -> Result<u64, Stop> {
         // Not `std::io::Stdout`: that would look for line ends in every byte.
         let output = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned();
-        let mut output = std::fs::File::from(output.context("standard output")?);
+        let output = File::from(output.context("standard output")?);
         loop {
             // Events first: whatever was sent before a session's end is there by now.
             let events = node::events(&self.node)?;
             while let Some(message) = self.node.try_recv()? {
-                if let Some(total) = self.take(&message, &mut output)? {
+                if let Some(total) = self.take(&message, &output)? {
                     return Ok(total);
                 }
             }
@@ -101,14 +106,14 @@ impl Receiver {
                 self.judge(event)?;
             }
             if let Some(message) = self.node.recv_timeout(LOOK)?
-                && let Some(total) = self.take(&message, &mut output)?
+                && let Some(total) = self.take(&message, &output)?
             {
                 return Ok(total);
             }
         }
     }
 
-    fn take(&mut self, message: &Message, output: &mut impl Write) -> Result<Option<u64>, Stop> {
+    fn take(&mut self, message: &Message, output: &File) -> Result<Option<u64>, Stop> {
         if *self.from.get_or_insert(message.from) != message.from {
             if self.turned_away.replace(message.from) != Some(message.from) {
                 let busy = Draft::new("").tag(Tag::Busy.number());
@@ -120,12 +125,11 @@ impl Receiver {
         }
         match Tag::of(message.tag) {
             Some(Tag::Data) => {
-                output.write_all(&message.payload).map_err(Stop::Write)?;
+                write_all(output, &message.payload).map_err(Stop::Write)?;
                 self.progress.add(message.payload.len());
                 Ok(None)
             }
             Some(Tag::End) => {
-                output.flush().map_err(Stop::Write)?;
                 let (sent, written) = (counted(&message.payload)?, self.progress.bytes());
                 if sent == written {
                     Ok(Some(written))
@@ -152,7 +156,9 @@ impl Receiver {
                 )))
             }
             Event::Lost { node } if Some(*node) == self.from => {
-                eprintln!("suci cat: the sender is silent; still waiting");
+                tell(format_args!(
+                    "suci cat: the sender is silent; still waiting"
+                ));
                 Ok(())
             }
             _ => Ok(()),

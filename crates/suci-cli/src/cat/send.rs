@@ -8,14 +8,16 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use rustix::io::{Errno, read};
 use suci::{Bytes, Draft, Error, Event, Message, Outcome, SharedNode};
 
 use super::progress::Progress;
 use super::{Tag, count, counted};
 use crate::args::CatArgs;
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, CAT};
+use crate::output::wait;
 
 /// Bytes per message: the longest that the receiver need not be asked for first, which would cost a
 /// round trip each.
@@ -35,6 +37,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .open_threads(1)?;
     node::warn("cat", node.warning());
     node.add_peer(CAT, address)?;
+    super::part_when_signalled(&node)?;
     let sender = Sender { node, address };
     sender.connect(args.connect_timeout)?;
     let (node, progress) = (sender.node.clone(), Progress::new(args.quiet));
@@ -67,7 +70,9 @@ fn feed(node: &SharedNode, mut progress: Progress) -> Result<u64> {
                 send(node, Bytes::from(bytes), Tag::Data)?;
                 progress.add(length);
             }
-            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::INTR) => {}
+            // Somebody else set it to non-blocking.
+            Err(Errno::AGAIN) => wait(&input, PollFlags::IN).context("standard input")?,
             Err(error) => return Err(error).context("standard input"),
         }
     }
@@ -202,7 +207,9 @@ impl Sender {
                 Err(Failure::new(format!("{address} refuses: {why}")))
             }
             Event::Lost { .. } => {
-                eprintln!("suci cat: {address} does not answer; still trying");
+                tell(format_args!(
+                    "suci cat: {address} does not answer; still trying"
+                ));
                 Ok(())
             }
             _ => Ok(()),

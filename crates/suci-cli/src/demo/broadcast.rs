@@ -8,7 +8,7 @@ use std::time::Instant;
 use suci::{Bytes, Draft, Error, NodeId};
 
 use super::{Cluster, PATIENCE, peak_memory};
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Failure, Result, print};
 
 /// A part of the file; its end, with its length; and the meeting after it.
 const PART: u64 = 3;
@@ -49,13 +49,13 @@ fn send(cluster: &mut Cluster, file: &Path) -> Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
     let (peak, total) = (peak_memory()?, u64::try_from(total).unwrap_or(u64::MAX));
     let (receivers, mib) = (cluster.peers.len(), total >> 20);
-    println!(
+    print(format_args!(
         "node 0: {mib} MiB to {receivers} others in {seconds:.2} s, written out by each of them"
-    );
-    println!(
+    ))?;
+    print(format_args!(
         "node 0: {copied} payload bytes copied by the sending side, {} MiB resident at most",
         peak >> 20
-    );
+    ))?;
     if copied > 0 {
         return Err(Failure::new(format!(
             "{copied} payload bytes were copied, none should be: a bug"

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use suci::{ChannelId, Draft, Error, Message, NodeId};
 
 use super::{Cluster, PATIENCE};
-use crate::error::{Failure, Result};
+use crate::error::{Failure, Result, print};
 
 /// Tag of a checked message, and of the meeting after them.
 const CHECKED: u64 = 1;
@@ -46,10 +46,10 @@ pub(super) fn run(cluster: &mut Cluster, count: u64) -> Result<()> {
     let Exchange { bytes, early, .. } = exchange;
     let seconds = begun.elapsed().as_secs_f64();
     let (mib, others) = (bytes >> 20, peers.len());
-    println!(
+    print(format_args!(
         "node {own}: {left} messages ({mib} MiB) from {others} others arrived, \
          each byte and their order checked, {seconds:.2} s"
-    );
+    ))?;
     cluster.meet(MET, early)
 }
 

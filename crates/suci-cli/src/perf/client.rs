@@ -12,7 +12,7 @@ use super::tcp::Tcp;
 use super::udp::Udp;
 use super::{fan, usage, work};
 use crate::args::{PerfArgs, Rival, Waiting, Workload};
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, PERF};
 
 /// Before the first round of a series everyone goes this long unmeasured, to open windows and warm caches.
@@ -182,7 +182,9 @@ impl Client {
                 && workload == Workload::PingPong
                 && !self.fits_datagram(size)?
             {
-                eprintln!("suci perf: {size} B do not fit a datagram; no ping-pong by raw UDP");
+                tell(format_args!(
+                    "suci perf: {size} B do not fit a datagram; no ping-pong by raw UDP"
+                ));
                 continue;
             }
             let warm_up = WARM_UP.min(args.seconds);

@@ -10,17 +10,21 @@ use super::tcp::Tcp;
 use super::udp::Udp;
 use super::{usage, work};
 use crate::args::{PerfArgs, Waiting};
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Failure, Result, tell};
 use crate::node;
 
 /// Serves one client after the other, until interrupted.
 pub(super) fn listen(args: &PerfArgs, address: SocketAddr) -> Result<()> {
     let listener = bind(address)?;
     let address = listener.local_addr().context("the listening socket")?;
+    // Every measurement opens the UDP port anew: that it is taken should not be the first client's news.
+    drop(UdpSocket::bind(address).context(format_args!("UDP port of {address} ({IN_USE})"))?);
     if !args.node.plain && !address.ip().to_canonical().is_loopback() {
         return Err(suci::Error::PlainOnNetwork { address }.into());
     }
-    eprintln!("suci perf: serving at {address} (UDP and TCP); Ctrl-C ends it");
+    tell(format_args!(
+        "suci perf: serving at {address} (UDP and TCP); Ctrl-C ends it"
+    ));
     loop {
         let open = |id| {
             node::builder(&args.node)
@@ -29,7 +33,9 @@ pub(super) fn listen(args: &PerfArgs, address: SocketAddr) -> Result<()> {
                 .book(AddressBook::new())
         };
         if let Err(failure) = serve(&listener, open) {
-            eprintln!("suci perf: a measurement was broken off: {failure}");
+            tell(format_args!(
+                "suci perf: a measurement was broken off: {failure}"
+            ));
         }
     }
 }
@@ -42,9 +48,11 @@ pub(super) fn launched(args: &PerfArgs, address: SocketAddr) -> Result<()> {
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener> {
-    let remedy = "stop whatever uses the port, or name an address of this machine and a free port";
-    TcpListener::bind(address).context(format_args!("TCP port of {address} ({remedy})"))
+    TcpListener::bind(address).context(format_args!("TCP port of {address} ({IN_USE})"))
 }
+
+const IN_USE: &str =
+    "stop whatever uses the port, or name an address of this machine and a free port";
 
 /// One client.
 fn serve(listener: &TcpListener, open: impl Fn(NodeId) -> NodeBuilder) -> Result<()> {

@@ -13,6 +13,9 @@ use crate::error::{Failure, Result};
 /// Messages per batch where batches are measured: several full packets, as a busy program would have.
 const BATCH: usize = 256;
 
+/// Bytes per batch at most, but one message: batches of large messages would take longer than any turn.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// How often a wire that loses messages says its last word.
 const LAST_WORDS: u32 = 5;
 
@@ -31,13 +34,14 @@ pub(super) fn client<W: Wire>(
 ) -> Result<Account> {
     let (cpu, packets, begun) = (cpu_seconds(), wire.packets()?, Instant::now());
     let end = begun + time;
+    let batch = (BATCH_BYTES / payload.len().max(1)).clamp(1, BATCH);
     let mut messages = 0;
     while Instant::now() < end {
         messages += match workload {
             Workload::PingPong => round_trip(wire, payload)?,
             Workload::Rate => {
-                wire.send_batch(payload, BATCH)?;
-                u64::try_from(BATCH).unwrap_or(0)
+                wire.send_batch(payload, batch)?;
+                u64::try_from(batch).unwrap_or(0)
             }
             Workload::Stream | Workload::RateLone | Workload::Broadcast => {
                 wire.send(payload, Mark::Data)?;

@@ -148,7 +148,7 @@ fn refused(name: &OsString, error: &io::Error) -> Refused {
     } else {
         126
     };
-    let message = format!("{shown}: {error}; name an executable file, by its path or in PATH");
+    let message = format!("\"{shown}\": {error}; name an executable file, by its path or in PATH");
     Refused { message, status }
 }
 

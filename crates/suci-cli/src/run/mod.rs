@@ -9,9 +9,8 @@
 mod child;
 mod tag;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,10 +19,8 @@ use rustix::process::Signal;
 
 use self::child::{Child, End};
 use crate::args::RunArgs;
-use crate::error::{Context, Failure, Result};
-
-/// Signals that end programs; each is passed on.
-const PASSED_ON: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+use crate::error::{Context, Failure, Result, tell};
+use crate::signals::Signals;
 
 /// Runs until every process has ended.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
@@ -47,13 +44,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
             Err(refused) => {
                 launch.kill();
                 launch.wait(&signals, false)?;
-                eprintln!("suci run: {}", refused.message);
+                tell(format_args!("suci run: {}", refused.message));
                 return Ok(ExitCode::from(refused.status));
             }
         }
     }
     launch.wait(&signals, args.kill_on_failure)?;
-    tags.finish();
+    if let Err(failure) = tags.finish(|| !signals.take().is_empty()) {
+        tell(format_args!("suci run: {failure}"));
+        launch.first_failure.get_or_insert(1);
+    }
     Ok(ExitCode::from(launch.first_failure.unwrap_or(0)))
 }
 
@@ -62,7 +62,7 @@ fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
     let mut book = tempfile::Builder::new()
         .prefix("suci-book-")
         .tempfile()
-        .context("the address book, a temporary file")?;
+        .context("the address book, a temporary file (TMPDIR says where)")?;
     let mut sockets = Vec::new();
     for id in 0..count {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context(format_args!(
@@ -101,10 +101,9 @@ impl Launch {
 
     /// Sleeps until a signal was caught or a process ended.
     fn sleep(&self, signals: &Signals) -> Result<(Vec<Signal>, bool)> {
-        let pipes = signals
-            .pipes
-            .iter()
-            .map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN));
+        let pipes = signals.pipes();
+        let before = pipes.len();
+        let pipes = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN));
         let children = self
             .children
             .iter()
@@ -114,10 +113,7 @@ impl Launch {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(Failure::new(format!("waiting for processes: {error}"))),
         }
-        let ended = fds
-            .iter()
-            .skip(PASSED_ON.len())
-            .any(|fd| !fd.revents().is_empty());
+        let ended = fds.iter().skip(before).any(|fd| !fd.revents().is_empty());
         Ok((signals.take(), ended))
     }
 
@@ -148,11 +144,11 @@ impl Launch {
                 continue;
             };
             if let End::Failed { status, how } = end {
-                eprintln!(
+                tell(format_args!(
                     "suci run: process {} (pid {}) {how}",
                     child.id(),
                     child.pid()
-                );
+                ));
                 if self.first_failure.is_none() {
                     self.first_failure = Some(status);
                     if kill_on_failure {
@@ -163,36 +159,5 @@ impl Launch {
             self.children.swap_remove(at);
         }
         Ok(())
-    }
-}
-
-/// Signals as bytes in pipes, so that one `poll` waits for them too.
-struct Signals {
-    pipes: Vec<(Signal, UnixStream)>,
-}
-
-impl Signals {
-    fn catch() -> Result<Self> {
-        let mut pipes = Vec::new();
-        for signal in PASSED_ON {
-            let (read, write) = UnixStream::pair().context("a pipe for signals")?;
-            read.set_nonblocking(true).context("a pipe for signals")?;
-            signal_hook::low_level::pipe::register(signal.as_raw(), write)
-                .context("catching signals")?;
-            pipes.push((signal, read));
-        }
-        Ok(Self { pipes })
-    }
-
-    /// What was caught since the last call, once per arrival.
-    fn take(&self) -> Vec<Signal> {
-        let mut caught = Vec::new();
-        for (signal, pipe) in &self.pipes {
-            let mut bytes = [0; 16];
-            // Nothing to read is an error here, and means that none was caught.
-            let count = (&mut &*pipe).read(&mut bytes).unwrap_or(0);
-            caught.extend(std::iter::repeat_n(*signal, count));
-        }
-        caught
     }
 }

@@ -1,0 +1,77 @@
+//! Signals that end programs, as bytes in pipes: one `poll` waits for them and everything else.
+
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use crate::error::{Context, Result};
+
+const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// The signals of a process that does not let them end it at once.
+pub(crate) struct Signals {
+    pipes: Vec<(Signal, UnixStream)>,
+}
+
+impl Signals {
+    /// Catches them. HUP is left alone where it is ignored: that is how `nohup` says that the terminal's
+    /// end must not be this program's.
+    pub(crate) fn catch() -> Result<Self> {
+        let mut pipes = Vec::new();
+        for signal in ENDING {
+            if signal == Signal::HUP && is_ignored(signal) {
+                continue;
+            }
+            let (read, write) = UnixStream::pair().context("a pipe for signals")?;
+            read.set_nonblocking(true).context("a pipe for signals")?;
+            signal_hook::low_level::pipe::register(signal.as_raw(), write)
+                .context("catching signals")?;
+            pipes.push((signal, read));
+        }
+        Ok(Self { pipes })
+    }
+
+    /// What becomes readable when one is caught.
+    pub(crate) fn pipes(&self) -> impl ExactSizeIterator<Item = &UnixStream> {
+        self.pipes.iter().map(|(_, pipe)| pipe)
+    }
+
+    /// What was caught since the last call, once per arrival.
+    pub(crate) fn take(&self) -> Vec<Signal> {
+        let mut caught = Vec::new();
+        for (signal, pipe) in &self.pipes {
+            let mut bytes = [0; 16];
+            // Nothing to read is an error here, and means that none was caught.
+            let count = (&mut &*pipe).read(&mut bytes).unwrap_or(0);
+            caught.extend(std::iter::repeat_n(*signal, count));
+        }
+        caught
+    }
+
+    /// Sleeps until one is caught.
+    pub(crate) fn wait(&self) -> Signal {
+        loop {
+            if let Some(&signal) = self.take().first() {
+                return signal;
+            }
+            let pipes = self.pipes();
+            let mut fds: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+            // Interrupted or not: what there is to know is in the pipes.
+            let _ = poll(&mut fds, None);
+        }
+    }
+}
+
+fn is_ignored(signal: Signal) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action, sigaction only writes the present one to `now`, which has its type and
+    // is valid as zeros too, should the call fail.
+    let now = unsafe {
+        libc::sigaction(signal.as_raw(), std::ptr::null(), now.as_mut_ptr());
+        now.assume_init()
+    };
+    now.sa_sigaction == libc::SIG_IGN
+}
