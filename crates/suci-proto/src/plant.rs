@@ -16,6 +16,10 @@ pub const NAMES: &[&str] = &[
     "pto-not-rearmed",
     "delivered-unacknowledged",
     "class-starves-class",
+    "lost-blocked",
+    "reclaimed-credit-used",
+    "idle-never-regains",
+    "unlimited-grants",
 ];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -77,6 +77,44 @@ pub fn parts(bytes: &[u8]) -> Vec<Part> {
     found
 }
 
+/// What a DATA packet says about credit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The generation of a CREDIT or of the credit in an ACK.
+    pub granted: Option<u64>,
+    /// The generation of a RETURN.
+    pub returned: Option<u64>,
+    /// It carries parts of messages.
+    pub parts: bool,
+}
+
+/// Reads what a DATA packet says about credit.
+#[must_use]
+pub fn credit(bytes: &[u8]) -> Said {
+    const CREDIT_BODY: usize = 4;
+    let mut said = Said::default();
+    let mut found = Vec::new();
+    let mut cursor = Cursor::new(bytes, true);
+    while let Some(&kind) = cursor.rest.first() {
+        cursor.seen = Some(Vec::new());
+        if frame(&mut cursor, &mut found).is_none() {
+            break;
+        }
+        let numbers = cursor.seen.take().unwrap_or_default();
+        match kind {
+            0x03 => said.granted = numbers.first().copied(),
+            0x12 | 0x13 => {
+                let body = numbers.len().saturating_sub(CREDIT_BODY);
+                said.granted = numbers.get(body).copied();
+            }
+            0x05 => said.returned = numbers.first().copied(),
+            _ => {}
+        }
+    }
+    said.parts = !found.is_empty();
+    said
+}
+
 /// CRC32C (RFC 3720 appendix B.4), bit by bit: only attackers here need one.
 #[must_use]
 pub fn crc32c(parts: &[&[u8]]) -> u32 {
@@ -401,6 +439,8 @@ mod tests {
             ]
         );
         assert_eq!(head(&packet).map(|head| head.tag), Some(3));
+        let said = credit(&packet);
+        assert!(said.parts && said.granted == Some(1) && said.returned.is_none());
         assert!(parts(&packet[..20]).is_empty());
     }
 }

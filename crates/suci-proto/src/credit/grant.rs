@@ -1,6 +1,7 @@
 //! The receiver's half: what one peer may still put into our socket buffer.
 
 use crate::credit::SocketCredit;
+use crate::credit::need::Need;
 use crate::limits::CREDIT_LAPSE;
 use crate::time::Instant;
 use crate::types::PacketNumber;
@@ -36,6 +37,7 @@ pub struct Grant {
     forced: bool,
     /// Something drained since the last announcement asked for an acknowledgement.
     eliciting: bool,
+    pub(super) need: Need,
     /// Its turn among those who wait for credit.
     pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
@@ -96,6 +98,7 @@ impl Grant {
             reclaimed_at: None,
             forced: false,
             eliciting: false,
+            need: Need::new(now),
             waiting: None,
             retired: false,
             booked: Booked::default(),
@@ -114,6 +117,12 @@ impl Grant {
     #[must_use]
     pub const fn limit(&self) -> PacketNumber {
         self.limit_end.saturating_sub(1)
+    }
+
+    /// One past the highest number drained.
+    #[must_use]
+    pub const fn drained_end(&self) -> PacketNumber {
+        self.drained_end
     }
 
     /// Packets that the policy allots; 0 while the peer has to ask first.
@@ -150,6 +159,14 @@ impl Grant {
     #[must_use]
     pub const fn is_dormant(&self) -> bool {
         self.share == 0 && self.reclaimed_at.is_none()
+    }
+
+    /// Its share in bytes for each unit of its weight, if it is hungry.
+    pub(super) fn part(&self) -> Option<f64> {
+        let bytes = self.share.saturating_mul(self.charge) as f64;
+        self.need
+            .hungry
+            .then(|| bytes / self.need.appetite.weight() as f64)
     }
 
     /// Whether the generation has not ended: its end alone can be asked for.
@@ -236,6 +253,21 @@ impl Grant {
 
     const fn ahead(&self) -> u64 {
         self.limit_end.saturating_sub(self.drained_end)
+    }
+
+    /// How many numbers the packet `number` left of what its sender was told; `None` if that was
+    /// no grant of this generation.
+    pub(super) fn left_after(&self, number: PacketNumber) -> Option<u64> {
+        let announced = self.announced.filter(|announced| {
+            self.live && self.reclaimed_at.is_none() && announced.generation == self.generation
+        })?;
+        let end = number.saturating_add(1).max(self.drained_end);
+        Some(announced.limit_end.saturating_sub(end))
+    }
+
+    /// Lowers what the policy allots: the limit stops until it fits.
+    pub(super) fn lower(&mut self, share: u64) {
+        self.share = self.share.min(share);
     }
 
     pub(super) const fn booking(&self) -> Booked {

@@ -19,12 +19,16 @@
 //! through it, so the sum cannot be exceeded. Memory credit lives with the messages.
 
 mod grant;
+mod need;
 mod send;
 mod shares;
+mod stats;
 
 pub use grant::Grant;
+pub use need::Appetite;
 pub use send::{ControlAllowance, SendCredit};
 pub use shares::{Overcommitted, Shares, data_charge};
+pub use stats::ShareStats;
 
 use crate::types::PacketNumber;
 use crate::wire;

@@ -234,6 +234,16 @@ impl SendCredit {
             self.generation = generation;
             self.control = self.control.min(CONTROL_MIN);
         }
+        #[cfg(suci_plant)]
+        if crate::plant::active("reclaimed-credit-used") {
+            let answer = self.answer();
+            self.returning = Some(Returning {
+                answer,
+                sent: false,
+                asked: true,
+            });
+            return;
+        }
         self.end(true, now);
     }
 
@@ -335,6 +345,21 @@ impl SendCredit {
         if let Some(blocked) = &mut self.blocked {
             blocked.due = now + blocked.pause;
             blocked.pause = blocked.pause.saturating_mul(2).min(BLOCKED_MAX);
+            #[cfg(suci_plant)]
+            if crate::plant::active("lost-blocked") {
+                blocked.due = now + Duration::from_secs(86_400);
+            }
+        }
+    }
+
+    /// Checks that whoever waits for credit says so again before long.
+    ///
+    /// # Errors
+    /// When BLOCKED would be repeated, if that is too late.
+    pub fn check(&self, now: Instant) -> Result<(), Instant> {
+        match self.blocked_timer() {
+            Some(due) if due > now + BLOCKED_MAX => Err(due),
+            _ => Ok(()),
         }
     }
 

@@ -1,24 +1,30 @@
-//! The budget of one socket, shared evenly.
+//! The budget of one socket, shared by need.
 
 use crate::credit::grant::Booked;
+use crate::credit::need::Appetite;
 use crate::credit::{CONTROL_MIN, Grant};
 use crate::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 use std::collections::BTreeMap;
 
+mod division;
+
 /// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
 /// A newcomer takes at most this part of what is left, so that a burst of newcomers finds some
-/// before the first ones have shrunk. Its first packet brings it the even share.
+/// before the first ones have shrunk. It gets more as soon as it comes near its limit.
 const NEWCOMER_PART: u64 = 32;
 
-/// But it should start with this many packets (the initial window of RFC 6928)...
-const FIRST_PACKETS: u64 = 10;
+/// The active reserve: shares do not grow into this part of the budget, so that there is something at once for
+/// whoever wakes up, asks or comes new. Smaller than it may seem prudent, since what lies in reserve
+/// is not moved: it fills up again within a round trip, when those who have most are drained.
+const RESERVE_PART: u64 = 32;
 
-/// ... unless they are more than this part of what is left.
-const FIRST_PART: u64 = 8;
+/// In small budgets it is so many packets, but at most one part in `RESERVE_MOST`.
+const RESERVE_PACKETS: u64 = 16;
+const RESERVE_MOST: u64 = 8;
 
 /// The budget should hold at least so many of the largest packets, or few peers would have to take turns.
 const FEWEST_PACKETS: u64 = 256;
@@ -26,8 +32,12 @@ const FEWEST_PACKETS: u64 = 256;
 /// Largest payloads to choose from: what usual MTUs carry over IPv4.
 const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
 
-/// A peer that sent nothing for so long may be asked to return what it does not use.
+/// A peer that sent nothing for so long may be asked to return what it does not use, if another waits with nothing.
 const IDLE: Duration = Duration::from_millis(100);
+
+/// If others only need more than they have, it is left alone for so long: a busy machine may
+/// run its process no sooner.
+const QUIET: Duration = Duration::from_millis(250);
 
 /// While others wait with nothing, a share lasts so long even in use.
 const TURN: Duration = Duration::from_secs(1);
@@ -79,10 +89,16 @@ pub struct Overcommitted {
 ///
 /// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged after
 /// reading. A third of the budget is for control packets: two beyond the limit for each of
-/// [`peer_limit`](Self::peer_limit) peers. The rest is divided evenly by one more than there are peers, so
-/// that a newcomer finds a share at once; the policy by need will replace this. Where
-/// the division leaves less than a packet, peers without one ask (BLOCKED) and others are asked
-/// to give back (RECLAIM).
+/// [`peer_limit`](Self::peer_limit) peers. The rest is shared by need.
+///
+/// * A peer whose packets come near its limit is *hungry*. Hungry peers divide what is left after the
+///   others and the reserve, by the weight of their [`Appetite`]. They lose what is too much with each packet
+///   drained, and gain as far as something is free.
+/// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is touched. Then
+///   those who use little of it have it halved, and those who are idle are asked to give it back (RECLAIM) down to
+///   a few packets.
+/// * The reserve is for whoever wakes up or comes new. Where even that is used up, peers without
+///   credit ask (BLOCKED) and are served in their order, from what the others give back.
 #[derive(Debug)]
 pub struct Shares {
     data_budget: u64,
@@ -94,17 +110,34 @@ pub struct Shares {
     /// One packet of each peer that waits.
     waiting_bytes: u64,
     booked: Booked,
+    hungry: Hungry,
+}
+
+/// Those who need more than they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Hungry {
+    /// The sum of their weights.
+    weight: u64,
+    /// What is booked for them, in bytes.
+    bytes: u64,
 }
 
 impl Shares {
     /// For a socket whose buffer holds `recv_buffer` bytes as the kernel charges them (what
     /// SO_RCVBUF reads back).
     #[must_use]
-    pub const fn new(recv_buffer: u64) -> Self {
+    pub fn new(recv_buffer: u64) -> Self {
         let budget = recv_buffer / 4 * 3;
         let control = budget / 3;
+        let data_budget = budget - control;
+        #[cfg(suci_plant)]
+        let data_budget = if crate::plant::active("unlimited-grants") {
+            data_budget << 10
+        } else {
+            data_budget
+        };
         Self {
-            data_budget: budget - control,
+            data_budget,
             control_budget: control / CONTROL_CHARGE,
             peers: 0,
             waiting: BTreeMap::new(),
@@ -113,6 +146,10 @@ impl Shares {
             booked: Booked {
                 bytes: 0,
                 control: 0,
+            },
+            hungry: Hungry {
+                weight: 0,
+                bytes: 0,
             },
         }
     }
@@ -148,10 +185,31 @@ impl Shares {
         self.data_budget.saturating_sub(self.booked.bytes)
     }
 
-    /// The even share of a peer in bytes: one share stays free.
+    /// Bytes for data that peers may have or put into the buffer.
+    pub(super) const fn booked_bytes(&self) -> u64 {
+        self.booked.bytes
+    }
+
+    /// How many peers wait for credit.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
+    /// Bytes for data that shares do not grow into.
     #[must_use]
-    pub const fn even(&self) -> u64 {
-        self.data_budget / self.peers.saturating_add(1)
+    pub fn reserve(&self) -> u64 {
+        let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
+        (self.data_budget / RESERVE_PART).max(few.min(self.data_budget / RESERVE_MOST))
+    }
+
+    /// Whether peers lack credit that others may have to give: look after all with [`tend`](Self::tend)
+    /// and [`reclaim_due`](Self::reclaim_due).
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.hungry.weight > 0
+            || !self.waiting.is_empty()
+            || self.free() < self.reserve()
+            || self.control_free() < NEWCOMER_PART
     }
 
     /// Control packets beyond the limit that each peer is given in the long run.
@@ -236,6 +294,7 @@ impl Shares {
             self.booked.control = self.booked.control.saturating_add(reserve);
             return None;
         }
+        self.sate(old);
         old.retired = true;
         grant
     }
@@ -253,6 +312,7 @@ impl Shares {
     /// Takes a grant off the books: its connection is gone, and nothing of it arrives any more.
     pub fn release(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
+        self.sate(grant);
         self.booked.bytes = self.booked.bytes.saturating_sub(grant.booked.bytes);
         self.booked.control = self.booked.control.saturating_sub(grant.booked.control);
         grant.booked = Booked::default();
@@ -271,15 +331,28 @@ impl Shares {
         eliciting: bool,
         now: Instant,
     ) {
+        if eliciting {
+            self.watch(grant, number, now);
+        }
         grant.drained(number, eliciting, self.target(grant), now);
-        self.allot(grant, now);
+        self.allot(grant, false, now);
+    }
+
+    /// How large a share this peer should have beside others that need more too.
+    pub fn set_appetite(&mut self, grant: &mut Grant, appetite: Appetite) {
+        let hungry = grant.need.hungry;
+        self.sate(grant);
+        grant.need.appetite = appetite;
+        if hungry {
+            self.starve(grant);
+        }
     }
 
     /// Answers BLOCKED: a CREDIT is due if the peer has any, and if not it waits for its turn.
     /// `peer` is what [`next_to_serve`](Self::next_to_serve) will call it.
     pub fn on_blocked(&mut self, grant: &mut Grant, peer: usize, now: Instant) {
         grant.blocked();
-        self.allot(grant, now);
+        self.allot(grant, true, now);
         if grant.is_dormant() && grant.waiting.is_none() && !grant.retired {
             let turn = self.next_turn;
             self.next_turn = turn.saturating_add(1);
@@ -298,15 +371,15 @@ impl Shares {
         now: Instant,
     ) {
         if grant.returned(generation, highest) {
+            self.sate(grant);
             self.settle(grant);
-            self.allot(grant, now);
+            self.allot(grant, false, now);
         }
     }
 
-    /// Gives a dormant peer credit if there is some: because we are about to send to it and it
-    /// must acknowledge, or because it waits and another peer returned some.
+    /// Gives a peer that waited credit, if there is some.
     pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
-        self.allot(grant, now);
+        self.allot(grant, true, now);
     }
 
     /// Ends a grant whose sender was silent for 2L; true if it did. Only after everything that
@@ -315,6 +388,7 @@ impl Shares {
         let lapsed = grant.lapse(now);
         if lapsed {
             self.stop_waiting(grant);
+            self.sate(grant);
             self.settle(grant);
         }
         lapsed
@@ -344,8 +418,12 @@ impl Shares {
         }
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
-        let narrow = self.free() < self.even() && grant.outstanding() > self.target(grant);
-        (starving && (idle || had_turn)) || ((narrow || control_short) && idle)
+        let quiet = now >= grant.idle_since() + QUIET;
+        let scarce = self.free() < self.reserve().saturating_mul(2);
+        let unused = scarce
+            && self.is_wanted_beside(grant)
+            && grant.outstanding() > self.idle_packets(grant);
+        (starving && (idle || had_turn)) || (control_short && idle) || (unused && quiet)
     }
 
     /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to
@@ -358,14 +436,20 @@ impl Shares {
             return None;
         }
         self.stop_waiting(grant);
+        self.sate(grant);
         grant.begin_reclaim(now);
         Some(grant.generation())
     }
 
+    /// Looks after a peer while credit is [short](Self::is_short). One that fell silent is hungry no more.
+    ///
     /// A peer whose grant lapsed may still send as many control packets as it was told, so they stay on the
     /// books. While they are missed, a new generation without data begins that allows fewer; its RETURN proves
     /// that the peer knows.
-    pub fn revive(&mut self, grant: &mut Grant, now: Instant) {
+    pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
+        if now >= grant.idle_since() + QUIET {
+            self.sate(grant);
+        }
         if !grant.retired && !grant.is_live() && self.is_reserve_excessive(grant) {
             grant.set_share(0, self.control_for(grant), now);
             self.settle(grant);
@@ -376,79 +460,6 @@ impl Shares {
     fn is_reserve_excessive(&self, grant: &Grant) -> bool {
         self.control_free() < NEWCOMER_PART
             && grant.control() > self.control_target().max(CONTROL_MIN)
-    }
-
-    /// The even share of this peer in packets.
-    fn target(&self, grant: &Grant) -> u64 {
-        packets(self.even(), grant.charge()).max(1)
-    }
-
-    /// Packets for a peer that has none: a part of what is free, at least one if there is one,
-    /// at most the even share.
-    fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
-        let free = self.free();
-        let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
-        let bytes = (free / NEWCOMER_PART).max(first).max(free.min(charge));
-        packets(booked.saturating_add(bytes), charge).min(packets(self.even(), charge).max(1))
-    }
-
-    fn newcomer_control(&self, booked: u64) -> u64 {
-        let free = self.control_free().saturating_add(booked);
-        (free / NEWCOMER_PART)
-            .clamp(CONTROL_MIN, CONTROL_MAX)
-            .min(self.control_target())
-    }
-
-    /// Brings a share to what the policy allows now, and the books with it.
-    fn allot(&mut self, grant: &mut Grant, now: Instant) {
-        if !grant.retired && !grant.is_reclaiming() {
-            let share = if grant.share() == 0 {
-                self.share_for_dormant(grant)
-            } else {
-                self.share_for_active(grant)
-            };
-            if share > 0 {
-                self.stop_waiting(grant);
-            }
-            grant.set_share(share, self.control_for(grant), now);
-        }
-        self.settle(grant);
-    }
-
-    /// Those who wait come in their order, and before everybody else.
-    fn share_for_dormant(&self, grant: &Grant) -> u64 {
-        let before = match grant.waiting {
-            Some(turn) => self
-                .waiting
-                .range(..turn)
-                .map(|(_, (_, charge))| *charge)
-                .sum(),
-            None => self.waiting_bytes,
-        };
-        if self.free() < before.saturating_add(grant.charge()) {
-            return 0;
-        }
-        let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
-        newcomer.max(self.share_for_active(grant))
-    }
-
-    fn share_for_active(&self, grant: &Grant) -> u64 {
-        let target = self.target(grant);
-        if target <= grant.share() {
-            return target;
-        }
-        let spare = self
-            .free()
-            .saturating_sub(self.even().max(self.waiting_bytes));
-        let bytes = grant.booked.bytes.saturating_add(spare);
-        packets(bytes, grant.charge()).clamp(grant.share(), target)
-    }
-
-    /// Falls to the target at once (it takes effect when the peer knows), rises when there is
-    /// plenty.
-    fn control_for(&self, grant: &Grant) -> u64 {
-        let plenty = self.newcomer_control(grant.booked.control);
-        self.control_target().min(plenty.max(grant.booked.control))
     }
 
     /// A grant waits no more: it was served, is being reclaimed, or its connection was replaced.
@@ -476,14 +487,13 @@ impl Shares {
             .control
             .saturating_sub(grant.booked.control)
             .saturating_add(booking.control);
+        if grant.need.hungry {
+            self.hungry.bytes = self
+                .hungry
+                .bytes
+                .saturating_sub(grant.booked.bytes)
+                .saturating_add(booking.bytes);
+        }
         grant.booked = booking;
-    }
-}
-
-/// Whole packets of `charge` bytes in `bytes`.
-const fn packets(bytes: u64, charge: u64) -> u64 {
-    match bytes.checked_div(charge) {
-        Some(packets) => packets,
-        None => 0,
     }
 }

@@ -25,12 +25,26 @@ fn at(millis: u64) -> Instant {
 
 const L: u64 = CREDIT_LAPSE.as_millis() as u64;
 
+/// A buffer in which one hungry peer has a share of so many packets.
+fn buffer_of_one(share: u64) -> u64 {
+    let needed = share * DATA_CHARGE;
+    let fits = |bytes: &u64| {
+        let shares = Shares::new(*bytes);
+        shares.free() - shares.reserve() >= needed
+    };
+    ((needed * 2).max(6_656)..)
+        .step_by(8)
+        .find(fits)
+        .expect("some size")
+}
+
 /// A socket with one peer, whose share is `share` packets.
 fn one(share: u64, first: PacketNumber) -> (Shares, Grant) {
-    let mut shares = Shares::new(buffer(share * 2) + 8);
+    let mut shares = Shares::new(buffer_of_one(share));
     let mut grant = shares
         .admit(first, ETHERNET_MTU, at(0))
         .expect("room for one");
+    shares.starve(&mut grant);
     shares.wake(&mut grant, at(0));
     assert_eq!(grant.share(), share);
     (shares, grant)

@@ -9,7 +9,7 @@ impl Engine {
     ///
     /// # Errors
     /// What does not hold, in words.
-    pub fn audit(&self, _now: Instant) -> Result<(), String> {
+    pub fn audit(&self, now: Instant) -> Result<(), String> {
         self.shared
             .shares
             .check()
@@ -28,7 +28,7 @@ impl Engine {
             ));
         }
         for (key, peer) in &self.peers {
-            peer.audit(self.dirty.is_listed(key))?;
+            peer.audit(now, self.dirty.is_listed(key))?;
         }
         Ok(())
     }

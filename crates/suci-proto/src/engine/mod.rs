@@ -23,7 +23,7 @@ pub(crate) use shared::Shared;
 use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerStats};
-use crate::credit::Shares;
+use crate::credit::{ShareStats, Shares};
 use crate::event::Event;
 use crate::handshake::CookieJar;
 use crate::message::{Message, Pool};
@@ -534,6 +534,13 @@ impl Engine {
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
         self.shared.shares.peer_limit()
+    }
+
+    /// How the socket's receive buffer is shared out now. Looks at every peer.
+    #[must_use]
+    pub fn share_stats(&self) -> ShareStats {
+        let connections = self.peers.iter().filter_map(|(_, p)| p.connection.as_ref());
+        ShareStats::new(&self.shared.shares, connections.map(|c| &c.grant))
     }
 
     /// What was counted since the engine began.

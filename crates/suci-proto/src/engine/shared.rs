@@ -25,9 +25,6 @@ pub struct Identity {
 /// Replies of the stateless kind that may wait for the socket; more are dropped (F04).
 const MAX_REPLIES: usize = 256;
 
-/// Control packets to be kept free for newcomers.
-const NEWCOMERS: u64 = 32;
-
 /// Everything that is not one peer's.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -58,7 +55,7 @@ impl Shared {
 
     /// Whether socket credit is so short that idle peers should return theirs.
     pub(crate) fn is_credit_short(&self) -> bool {
-        self.shares.free() < self.shares.even() || self.shares.control_free() < NEWCOMERS
+        self.shares.is_short()
     }
 
     /// Whether a handshake packet would be queued.

@@ -6,7 +6,8 @@ use super::pending::Pending;
 use crate::ack::Received;
 use crate::congestion::{Controller, Cubic};
 use crate::counters::Traffic;
-use crate::credit::{Grant, SendCredit};
+use crate::credit::{Appetite, Grant, SendCredit};
+use crate::engine::Shared;
 use crate::limits::{self, MIN_MTU};
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
@@ -254,6 +255,16 @@ impl Connection {
         };
         self.received.set_ack_every(every);
         self.received.set_max_ack_delay(delay);
+    }
+
+    /// The peer said how its traffic flows: shares the socket's budget accordingly.
+    pub(crate) fn share_by_mode(&mut self, shared: &mut Shared) {
+        let appetite = match self.modes.theirs() {
+            Mode::Adaptive => Appetite::Normal,
+            Mode::Throughput => Appetite::Large,
+            Mode::Response => Appetite::Small,
+        };
+        shared.shares.set_appetite(&mut self.grant, appetite);
     }
 
     /// Whether acknowledgements wait for the next turn, by the setting `on_poll`, rather than for a timer.

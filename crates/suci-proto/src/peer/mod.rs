@@ -464,7 +464,13 @@ impl Peer {
     }
 
     /// Checks what must hold between the parts. `listed`: it is about to be looked at.
-    pub(crate) fn audit(&self, listed: bool) -> Result<(), String> {
+    pub(crate) fn audit(&self, now: Instant, listed: bool) -> Result<(), String> {
+        if let Some(Err(due)) = self.connection.as_ref().map(|c| c.credit.check(now)) {
+            return Err(format!(
+                "node {}: BLOCKED is repeated at {due:?} only",
+                self.node
+            ));
+        }
         let ends = self.news.ends() + usize::from(self.session.has_begun());
         if ends > MAX_ENDS {
             return Err(format!("node {}: {ends} ends to be told of", self.node));

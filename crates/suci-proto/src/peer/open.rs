@@ -427,6 +427,7 @@ impl Peer {
         beginning.grant.start_at(first);
         let delay = shared.config.max_ack_delay;
         let mut connection = Connection::new(agreement, beginning, delay, now);
+        connection.share_by_mode(shared);
         let mut known_path = false;
         connection.traffic = *self.traffic_mut();
         if let Some(mut old) = self.connection.take() {

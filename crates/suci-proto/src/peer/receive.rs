@@ -152,6 +152,7 @@ impl Peer {
             Frame::Mode { number, mode } if connection.modes.are_spoken() => {
                 if connection.modes.on_heard(number, mode) {
                     connection.heed_mode();
+                    connection.share_by_mode(shared);
                 }
             }
             // Extensions that were not announced by both.

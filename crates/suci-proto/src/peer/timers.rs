@@ -214,7 +214,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return false;
         };
-        shared.shares.revive(&mut connection.grant, now);
+        shared.shares.tend(&mut connection.grant, now);
         connection.reclaim_if_due(now, shared);
         connection.pending.reclaim.is_some() || connection.grant.update_due()
     }

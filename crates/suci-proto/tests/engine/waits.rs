@@ -162,6 +162,8 @@ fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
 fn what_is_sent_again_is_counted() {
     let mut pair = Pair::new();
     pair.send(0, message(b"open"));
+    // The answer acknowledges it.
+    pair.send(1, message(b"welcome"));
     pair.run(MOMENT);
     pair.send(0, message(&[7; 1_000]));
     pair.drop_wire();

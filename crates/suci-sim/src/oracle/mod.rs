@@ -10,6 +10,7 @@
 //! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
 mod coverage;
+mod credit;
 mod finish;
 mod receiver;
 mod sender;
@@ -23,7 +24,7 @@ use suci_proto::Outcome;
 use suci_proto::time::Instant;
 
 use crate::content::Name;
-use crate::packet::{Carried, ProcId};
+use crate::packet::{Carried, Packet, ProcId};
 use crate::tap::Part;
 pub use coverage::Coverage;
 use receiver::Inbound;
@@ -234,6 +235,7 @@ pub struct Oracle {
     open: BTreeMap<(ProcId, u32), BTreeSet<u64>>,
     inbound: BTreeMap<(ProcId, u32), Inbound>,
     links: BTreeMap<(ProcId, u32), Link>,
+    returns: credit::Returns,
     shaken: bool,
     delivered: u64,
     bytes: u64,
@@ -248,6 +250,14 @@ impl Oracle {
             seed,
             ..Self::default()
         }
+    }
+
+    /// A packet reached a process: its sender kept to the credit that it had.
+    ///
+    /// # Errors
+    /// It used credit that it had returned.
+    pub fn arrived(&mut self, now: Instant, at: ProcId, packet: &Packet) -> Result<(), Violation> {
+        self.returns.arrived(now, at, packet)
     }
 
     /// Messages received by programs.

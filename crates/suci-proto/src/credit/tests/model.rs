@@ -91,7 +91,7 @@ struct World {
     buffer: VecDeque<(usize, Packet, bool)>,
     paused: u64,
     now: u64,
-    /// A peer that joins shrinks the others' tolerance for late packets under their feet.
+    /// A share that shrinks for others' sake takes tolerance for late packets away under its peer's feet.
     steady: bool,
     injected: u64,
     mtu: usize,
@@ -113,7 +113,7 @@ impl World {
             buffer: VecDeque::new(),
             paused: 0,
             now: 1_000,
-            steady: true,
+            steady: peers == 1,
             injected: 0,
             mtu,
         };
@@ -312,6 +312,7 @@ impl World {
             self.shares.wake(&mut self.pairs[index].grant, now);
         }
         for index in 0..self.pairs.len() {
+            self.shares.tend(&mut self.pairs[index].grant, now);
             self.answer(index);
         }
     }

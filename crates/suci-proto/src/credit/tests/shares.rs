@@ -40,35 +40,185 @@ fn a_packet_is_charged_as_the_kernel_does() {
     }
 }
 
+/// Peers that use up what they are granted, `rounds` times over.
+fn all_busy(shares: &mut Shares, grants: &mut [Grant], rounds: u64, from: u64) {
+    for round in 0..rounds {
+        for grant in &mut *grants {
+            let all = grant.credit().limit;
+            shares.on_drained(grant, all, true, at(from + round));
+            shares.check().unwrap();
+        }
+    }
+}
+
+fn sum(grants: &[Grant]) -> u64 {
+    grants.iter().map(Grant::share).sum()
+}
+
 #[test]
-fn one_share_stays_free_for_a_newcomer() {
+fn hungry_peers_divide_all_but_the_reserve() {
     let mut shares = Shares::new(8 * MIB);
     let mut grants = Vec::new();
-    for peers in 1..=20_u64 {
-        let newcomer = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-        let even = 1_820 / (peers + 1);
-        assert!(
-            newcomer.share() >= even.min(10),
-            "peer {peers} got {}",
-            newcomer.share()
-        );
+    let reserve = shares.reserve() / DATA_CHARGE;
+    assert_eq!(reserve, 56);
+    for peers in 1..=64_u64 {
+        let newcomer = shares.admit(0, ETHERNET_MTU, at(peers)).unwrap();
+        assert!(newcomer.share() >= 1, "peer {peers}");
         grants.push(newcomer);
-        // The others shrink and the newcomer grows as they are drained.
-        for round in 0..3 {
-            for grant in &mut grants {
-                let all = grant.limit();
-                shares.on_drained(grant, all, true, at(round));
-                shares.check().unwrap();
-            }
-        }
-        assert!(grants.iter().all(|g| g.share() == even), "{peers}");
-        assert!(shares.free() >= shares.even(), "{peers}");
+        all_busy(&mut shares, &mut grants, 12, peers);
+        let given: Vec<u64> = grants.iter().map(Grant::share).collect();
+        assert!(
+            sum(&grants) + reserve + 10 >= 1_820,
+            "{peers}: {}",
+            sum(&grants)
+        );
+        assert!(shares.free() + DATA_CHARGE >= shares.reserve(), "{peers}");
+        let fair = (1_820 - reserve) / peers;
+        let even = |g: &Grant| (fair - 1..=fair + 1).contains(&g.share());
+        assert!(grants.iter().all(even), "{peers}: {given:?}");
     }
     for grant in &mut grants {
         shares.release(grant);
         shares.release(grant);
     }
     assert_eq!((shares.peers(), shares.free() / DATA_CHARGE), (0, 1_820));
+    assert!(is_unused(&shares, 8 * MIB));
+}
+
+#[test]
+fn a_quarter_of_the_buffer_moves_at_each_poll_of_64_or_1000_senders() {
+    for peers in [64_u64, 1_000] {
+        let mut shares = Shares::new(8 * MIB);
+        let mut grants: Vec<Grant> = Vec::new();
+        let mut now = 0;
+        while (grants.len() as u64) < peers {
+            grants.extend(shares.admit(0, ETHERNET_MTU, at(now)));
+            now += 1;
+            all_busy(&mut shares, &mut grants, 1, now);
+        }
+        all_busy(&mut shares, &mut grants, 3, now);
+        // What senders may put there until the next poll, at 1,430 bytes of payload each.
+        let packets: u64 = grants.iter().map(|g| g.limit() + 1 - g.drained_end()).sum();
+        assert!(packets * 1_430 >= 2 * MIB, "{peers}: {packets} packets");
+        assert!(grants.iter().all(|g| g.share() >= 1));
+    }
+}
+
+#[test]
+fn content_peers_leave_the_budget_to_hungry_ones() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut modest: Vec<Grant> = Vec::new();
+    for _ in 0..30 {
+        modest.extend(shares.admit(0, ETHERNET_MTU, at(0)));
+    }
+    let before = sum(&modest);
+    let mut bulk = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    // They send one packet every 10 ms; the bulk sender uses up what it gets.
+    for millis in (10..2_000).step_by(10) {
+        for grant in &mut modest {
+            let next = grant.drained_end();
+            shares.on_drained(grant, next, true, at(millis));
+            if grant.ride_due() {
+                grant.credit();
+            }
+        }
+        let all = bulk.credit().limit;
+        shares.on_drained(&mut bulk, all, true, at(millis));
+        shares.check().unwrap();
+    }
+    assert!(sum(&modest) * 3 < before, "{} of {before}", sum(&modest));
+    assert!(modest.iter().all(|g| g.share() >= 8));
+    assert!(
+        bulk.share() + sum(&modest) + 58 >= 1_820,
+        "{}",
+        bulk.share()
+    );
+    // While nobody is hungry nothing is taken from anybody.
+    shares.release(&mut bulk);
+    let before = sum(&modest);
+    for grant in &mut modest {
+        let next = grant.drained_end();
+        shares.on_drained(grant, next, true, at(5_000));
+    }
+    assert_eq!(sum(&modest), before);
+}
+
+#[test]
+fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants: Vec<Grant> = (0..2)
+        .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
+        .collect();
+    all_busy(&mut shares, &mut grants, 3, 1);
+    assert!(shares.is_short());
+    let [idle, busy] = &mut grants[..] else {
+        panic!()
+    };
+    let even = idle.share();
+    for millis in [100, 200, 252, 300] {
+        let all = busy.credit().limit;
+        shares.on_drained(busy, all, true, at(millis));
+        shares.tend(idle, at(millis));
+        assert_eq!(
+            shares.reclaim_due(idle, at(millis)),
+            millis > 252,
+            "{millis}"
+        );
+    }
+    let generation = shares.reclaim(idle, at(300)).unwrap();
+    let number = idle.drained_end();
+    shares.on_return(idle, generation, number, at(301));
+    shares.on_drained(idle, number, true, at(301));
+    assert_eq!(idle.share(), 4, "enough for its next request");
+    assert!(!shares.reclaim_due(idle, at(900)), "it keeps that");
+    let all = busy.credit().limit;
+    shares.on_drained(busy, all, true, at(302));
+    assert!(busy.share() > 1_700, "{}", busy.share());
+    // It wakes up and needs as much again.
+    all_busy(&mut shares, &mut grants, 8, 1_000);
+    let shared: Vec<u64> = grants.iter().map(Grant::share).collect();
+    assert!(
+        shared.iter().all(|s| s.abs_diff(even) <= 2),
+        "{shared:?} after {even}"
+    );
+}
+
+#[test]
+fn appetites_are_weights_among_the_hungry() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants: Vec<Grant> = (0..4)
+        .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
+        .collect();
+    let appetites = [
+        Appetite::Small,
+        Appetite::Normal,
+        Appetite::Normal,
+        Appetite::Large,
+    ];
+    for (grant, appetite) in grants.iter_mut().zip(appetites) {
+        shares.set_appetite(grant, appetite);
+    }
+    all_busy(&mut shares, &mut grants, 6, 1);
+    let given: Vec<u64> = grants.iter().map(Grant::share).collect();
+    let [small, one, other, large] = given[..] else {
+        panic!("{given:?}")
+    };
+    assert_eq!(small, 16, "however much is free");
+    assert!(
+        one.abs_diff(other) <= 1 && large.abs_diff(2 * one) <= 3,
+        "{given:?}"
+    );
+    // What was told last counts at once.
+    for grant in &mut grants {
+        shares.set_appetite(grant, Appetite::Normal);
+    }
+    all_busy(&mut shares, &mut grants, 6, 10);
+    let given: Vec<u64> = grants.iter().map(Grant::share).collect();
+    assert!(
+        given.iter().all(|share| share.abs_diff(441) <= 2),
+        "{given:?}"
+    );
+    grants.iter_mut().for_each(|g| shares.release(g));
     assert!(is_unused(&shares, 8 * MIB));
 }
 
@@ -121,14 +271,18 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
     assert!(!shares.may_answer_hello(0, ETHERNET_MTU));
     for _ in 0..5 {
         now += 1_000;
-        for grant in &mut grants {
+        for (peer, grant) in grants.iter_mut().enumerate() {
             grant.credit();
             let number = grant.limit() + grant.control();
+            shares.on_blocked(grant, peer, at(now));
             shares.on_drained(grant, number, true, at(now));
             shares.check().unwrap();
         }
+        while let Some(peer) = shares.next_to_serve() {
+            shares.wake(&mut grants[peer], at(now));
+        }
     }
-    assert!(grants.iter().all(|g| g.share() == 1 && g.control() == 2));
+    assert!(grants.iter().all(|g| g.share() >= 1 && g.control() == 2));
     // One leaves, and there is room for another.
     let mut gone = grants.pop().unwrap();
     shares.release(&mut gone);
@@ -152,12 +306,12 @@ fn each_cookie_reserves_a_packet() {
 fn big_packets_are_charged_as_big() {
     let mut shares = Shares::new(8 * MIB);
     let mut jumbo = shares.admit(0, 65_507, at(0)).unwrap();
+    shares.starve(&mut jumbo);
     shares.wake(&mut jumbo, at(0));
-    assert_eq!(jumbo.share(), 31);
-    assert_eq!(jumbo.outstanding_bytes(), 31 * 66_339);
-    let mut small = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-    shares.wake(&mut small, at(0));
-    assert!(small.share() > 250, "{}", small.share());
+    assert_eq!(jumbo.share(), 61);
+    assert_eq!(jumbo.outstanding_bytes(), 61 * 66_339);
+    let small = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    assert!(small.share() >= 4, "from the reserve: {}", small.share());
     shares.check().unwrap();
 }
 
@@ -172,7 +326,10 @@ fn a_replacement_inherits_the_reserve_and_repays_the_old_connection() {
         "only once"
     );
     let booked = old.outstanding_bytes() + new.outstanding_bytes();
-    assert_eq!(shares.free(), Shares::new(buffer(160) + 8).free() - booked);
+    assert_eq!(
+        shares.free(),
+        Shares::new(buffer_of_one(80)).free() - booked
+    );
     // The old one may still be drained, but is given nothing more.
     let limit = old.limit();
     shares.on_drained(&mut old, 3, true, at(2));
@@ -186,7 +343,7 @@ fn a_replacement_inherits_the_reserve_and_repays_the_old_connection() {
     assert!(limit >= 69);
     shares.on_drained(&mut old, 60, true, at(4));
     shares.release(&mut new);
-    assert!(is_unused(&shares, buffer(160) + 8));
+    assert!(is_unused(&shares, buffer_of_one(80)));
 }
 
 #[test]
@@ -251,6 +408,8 @@ fn who_waits_no_more_holds_nothing_up() {
     let mut fourth = shares.admit(0, 65_507, at(2 * L)).unwrap();
     shares.on_drained(&mut waiter, 0, true, at(2 * L));
     shares.on_blocked(&mut waiter, 7, at(2 * L));
+    shares.on_drained(&mut fourth, 0, true, at(4 * L - 200));
+    assert!(shares.reclaim_due(&fourth, at(4 * L - 1)));
     assert!(shares.expire(&mut waiter, at(4 * L)), "gave up silently");
     assert!(!shares.reclaim_due(&fourth, at(4 * L - 1)), "nobody waits");
     shares.on_drained(&mut fourth, 0, true, at(4 * L));
@@ -340,7 +499,7 @@ fn f21_reserves_of_those_who_fell_silent_come_back_while_they_are_missed() {
     let mut silent = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     assert!(shares.expire(&mut silent, at(2 * L)));
     let told = silent.control();
-    shares.revive(&mut silent, at(2 * L));
+    shares.tend(&mut silent, at(2 * L));
     assert!(!silent.is_live(), "nobody misses it");
     // More come and fall silent, until no newcomer finds a reserve.
     while let Some(mut other) = shares.admit(0, ETHERNET_MTU, at(0)) {
@@ -349,7 +508,7 @@ fn f21_reserves_of_those_who_fell_silent_come_back_while_they_are_missed() {
     assert!(shares.control_free() < 2, "{} peers", shares.peers());
     let target = shares.control_target();
     assert!(told > target, "{told} of {target}");
-    shares.revive(&mut silent, at(2 * L));
+    shares.tend(&mut silent, at(2 * L));
     assert!(
         silent.update_due(),
         "the peer is told of its smaller reserve"

@@ -1,0 +1,223 @@
+//! Who gets how much: the division of a socket's budget.
+
+use super::{CONTROL_MAX, NEWCOMER_PART, Shares};
+use crate::credit::need::Use;
+use crate::credit::{CONTROL_MIN, Grant};
+use crate::time::Instant;
+use crate::types::PacketNumber;
+
+/// But it should start with this many packets (the initial window of RFC 6928)...
+const FIRST_PACKETS: u64 = 10;
+
+/// ... unless they are more than this part of what is left.
+const FIRST_PART: u64 = 16;
+
+/// Packets that stay free when what the division leaves over is handed out.
+const SLACK: u64 = 4;
+
+/// What an idle peer keeps while others need more: enough for its next request without asking...
+const IDLE_PACKETS: u64 = 4;
+
+/// ... unless all peers' together would exceed this part of the budget. Beyond it they keep less, at last nothing.
+const IDLE_PART: u64 = 4;
+
+/// A share that is more than its peer uses is halved down to this many packets while others need more.
+const FEWEST_CONTENT: u64 = 8;
+
+impl Shares {
+    /// Whether somebody but this peer lacks credit.
+    pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
+        let own = if grant.need.hungry {
+            grant.need.appetite.weight()
+        } else {
+            0
+        };
+        self.hungry.weight > own || self.free() < self.reserve()
+    }
+
+    /// Notes how near to its limit the packet `number` came.
+    pub(super) fn watch(&mut self, grant: &mut Grant, number: PacketNumber, now: Instant) {
+        let Some(left) = grant.left_after(number) else {
+            return;
+        };
+        let share = grant.share();
+        match grant.need.watch(left, share, now) {
+            Use::Unclear => {}
+            Use::Much => self.starve(grant),
+            Use::Enough => self.sate(grant),
+            Use::Little => {
+                self.sate(grant);
+                if self.is_wanted_beside(grant) {
+                    grant.lower((share / 2).max(FEWEST_CONTENT));
+                }
+            }
+        }
+    }
+
+    /// The peer counts as hungry from now on.
+    pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
+        if !grant.need.hungry && !grant.retired {
+            grant.need.hungry = true;
+            self.hungry.weight = self
+                .hungry
+                .weight
+                .saturating_add(grant.need.appetite.weight());
+            self.hungry.bytes = self.hungry.bytes.saturating_add(grant.booked.bytes);
+        }
+    }
+
+    /// The peer is not hungry any more.
+    pub(super) fn sate(&mut self, grant: &mut Grant) {
+        if grant.need.hungry {
+            grant.need.hungry = false;
+            self.hungry.weight = self
+                .hungry
+                .weight
+                .saturating_sub(grant.need.appetite.weight());
+            self.hungry.bytes = self.hungry.bytes.saturating_sub(grant.booked.bytes);
+        }
+    }
+
+    /// What this peer should have, in packets. A content one keeps what it has, but no more than it would get if
+    /// it were hungry, while others are.
+    pub(super) fn target(&self, grant: &Grant) -> u64 {
+        let appetite = grant.need.appetite;
+        let (mut weight, mut bytes) = (self.hungry.weight, self.hungry.bytes);
+        if !grant.need.hungry {
+            if weight == 0 && self.waiting.is_empty() && self.free() >= self.reserve() {
+                return grant.share().min(appetite.most()).max(1);
+            }
+            weight = weight.saturating_add(appetite.weight());
+            bytes = bytes.saturating_add(grant.booked.bytes);
+        }
+        let others = self.booked.bytes.saturating_sub(bytes);
+        let divided = self
+            .data_budget
+            .saturating_sub(self.reserve())
+            .saturating_sub(others)
+            .saturating_sub(self.waiting_bytes);
+        let fair = divided
+            .saturating_mul(appetite.weight())
+            .checked_div(weight)
+            .unwrap_or(0);
+        let fair = self.rounded(fair, grant).min(appetite.most()).max(1);
+        if grant.need.hungry {
+            fair
+        } else {
+            let even = packets(self.even(), grant.charge());
+            fair.max(even).min(grant.share()).max(1)
+        }
+    }
+
+    /// `bytes` in packets. What the division leaves over is a packet more for some; who has one loses it again
+    /// before the last packets are gone, so that whoever has not got its part yet finds them.
+    fn rounded(&self, bytes: u64, grant: &Grant) -> u64 {
+        let whole = packets(bytes, grant.charge());
+        let spare = self.free().saturating_sub(self.reserve());
+        let kept = if grant.share() > whole {
+            SLACK
+        } else {
+            SLACK * 2
+        };
+        let more = spare >= kept.saturating_mul(grant.charge())
+            && bytes > whole.saturating_mul(grant.charge());
+        whole.saturating_add(u64::from(more))
+    }
+
+    /// What each peer would have if all had the same, one to come included.
+    fn even(&self) -> u64 {
+        self.data_budget / self.peers.saturating_add(1)
+    }
+
+    /// What an idle peer keeps while others need more, in packets.
+    pub(super) fn idle_packets(&self, grant: &Grant) -> u64 {
+        let each = (self.data_budget / IDLE_PART)
+            .checked_div(self.peers)
+            .unwrap_or(0);
+        packets(each, grant.charge()).min(IDLE_PACKETS)
+    }
+
+    /// Packets for a peer that has none: a part of what is free, at least one if there is one.
+    pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
+        let free = self.free();
+        let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
+        let bytes = (free / NEWCOMER_PART).max(first).max(free.min(charge));
+        packets(booked.saturating_add(bytes), charge)
+    }
+
+    pub(super) fn newcomer_control(&self, booked: u64) -> u64 {
+        let free = self.control_free().saturating_add(booked);
+        (free / NEWCOMER_PART)
+            .clamp(CONTROL_MIN, CONTROL_MAX)
+            .min(self.control_target())
+    }
+
+    /// Brings a share to what the policy allows now, and the books with it. `asks`: the peer needs some.
+    pub(super) fn allot(&mut self, grant: &mut Grant, asks: bool, now: Instant) {
+        if !grant.retired && !grant.is_reclaiming() {
+            let share = if grant.share() == 0 {
+                self.share_for_dormant(grant, asks)
+            } else {
+                self.share_for_active(grant)
+            };
+            if share > 0 {
+                self.stop_waiting(grant);
+            }
+            grant.set_share(share, self.control_for(grant), now);
+        }
+        self.settle(grant);
+    }
+
+    /// Those who wait come in their order, and before everybody else. Who did not ask keeps to what idle
+    /// peers may have while others need more.
+    pub(super) fn share_for_dormant(&self, grant: &Grant, asks: bool) -> u64 {
+        let before = match grant.waiting {
+            Some(turn) => self
+                .waiting
+                .range(..turn)
+                .map(|(_, (_, charge))| *charge)
+                .sum(),
+            None => self.waiting_bytes,
+        };
+        if self.free() < before.saturating_add(grant.charge()) {
+            return 0;
+        }
+        #[cfg(suci_plant)]
+        if crate::plant::active("idle-never-regains") && grant.generation() > 0 {
+            return 0;
+        }
+        let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
+        if !asks && self.is_wanted_beside(grant) {
+            newcomer.min(self.idle_packets(grant))
+        } else {
+            newcomer
+        }
+    }
+
+    pub(super) fn share_for_active(&self, grant: &Grant) -> u64 {
+        let target = self.target(grant);
+        if target <= grant.share() {
+            return target;
+        }
+        let spare = self
+            .free()
+            .saturating_sub(self.reserve().max(self.waiting_bytes));
+        let bytes = grant.booked.bytes.saturating_add(spare);
+        packets(bytes, grant.charge()).clamp(grant.share(), target)
+    }
+
+    /// Falls to the target at once (it takes effect when the peer knows), rises when there is
+    /// plenty.
+    pub(super) fn control_for(&self, grant: &Grant) -> u64 {
+        let plenty = self.newcomer_control(grant.booked.control);
+        self.control_target().min(plenty.max(grant.booked.control))
+    }
+}
+
+/// Whole packets of `charge` bytes in `bytes`.
+const fn packets(bytes: u64, charge: u64) -> u64 {
+    match bytes.checked_div(charge) {
+        Some(packets) => packets,
+        None => 0,
+    }
+}

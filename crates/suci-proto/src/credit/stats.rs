@@ -1,0 +1,86 @@
+//! How the budget of a socket is shared at the moment, for people to read.
+
+use crate::credit::{Grant, Shares};
+
+/// How the receive buffer of a socket is shared out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShareStats {
+    /// Peers that hold a grant.
+    pub peers: u64,
+    /// Those of them that need more than they have, or all that they have.
+    pub hungry: u64,
+    /// Those that have to ask before they may send data.
+    pub dormant: u64,
+    /// Those that asked and wait.
+    pub waiting: u64,
+    /// Bytes that peers may have or put into the buffer, as the kernel charges them.
+    pub granted: u64,
+    /// Bytes for data that nobody was granted.
+    pub free: u64,
+    /// How evenly the hungry ones share, by their weights: Jain's index, 1 if all have the same, 1/n if one of
+    /// n has everything. 1 if nobody is hungry.
+    pub jain: f64,
+}
+
+impl ShareStats {
+    /// Of these grants, which belong to `shares`.
+    pub(crate) fn new<'a>(shares: &Shares, grants: impl Iterator<Item = &'a Grant>) -> Self {
+        let mut stats = Self {
+            peers: shares.peers(),
+            hungry: 0,
+            dormant: 0,
+            waiting: shares.waiting(),
+            granted: shares.booked_bytes(),
+            free: shares.free(),
+            jain: 1.0,
+        };
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for grant in grants {
+            stats.dormant += u64::from(grant.is_dormant());
+            if let Some(part) = grant.part() {
+                stats.hungry += 1;
+                sum += part;
+                squares += part * part;
+            }
+        }
+        if squares > 0.0 {
+            stats.jain = sum * sum / (squares * stats.hungry as f64);
+        }
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credit::Appetite;
+    use crate::limits::ETHERNET_MTU;
+    use crate::time::Instant;
+
+    #[test]
+    fn the_index_says_how_evenly_hungry_peers_share() {
+        let mut shares = Shares::new(8 << 20);
+        let mut grants: Vec<Grant> = (0..4)
+            .filter_map(|_| shares.admit(0, ETHERNET_MTU, Instant::ZERO))
+            .collect();
+        let stats = ShareStats::new(&shares, grants.iter());
+        assert_eq!((stats.peers, stats.hungry, stats.dormant), (4, 0, 0));
+        assert!((stats.jain - 1.0).abs() < 1e-9);
+        if let [one, other, ..] = &mut grants[..] {
+            shares.set_appetite(other, Appetite::Large);
+            shares.starve(one);
+            shares.starve(other);
+            shares.wake(one, Instant::ZERO);
+        }
+        // One has a third of the budget, and the other, which should have two thirds, what newcomers get.
+        let stats = ShareStats::new(&shares, grants.iter());
+        assert_eq!(stats.hungry, 2);
+        assert!((0.5..0.6).contains(&stats.jain), "{}", stats.jain);
+        if let [_, other, ..] = &mut grants[..] {
+            shares.wake(other, Instant::ZERO);
+        }
+        let stats = ShareStats::new(&shares, grants.iter());
+        assert!(stats.jain > 0.99, "{}", stats.jain);
+        assert_eq!(stats.granted + stats.free, 4 << 20);
+    }
+}

@@ -1,0 +1,69 @@
+//! Credit that was given back is not used: after RETURN no message travels before a newer generation came.
+
+use std::collections::BTreeMap;
+
+use suci_proto::time::Instant;
+
+use super::{Kind, Violation, broken};
+use crate::packet::{Packet, ProcId};
+use crate::tap;
+
+/// Who returned what to whom, as the wire tells.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    /// By sender, granter, index and tag: the newest generation returned, and in which packet of the run.
+    returned: BTreeMap<(ProcId, ProcId, u32, u64), (u64, u64)>,
+    /// By granter and sender: generations, and when the first credit of each arrived.
+    granted: BTreeMap<(ProcId, ProcId), Vec<(u64, Instant)>>,
+}
+
+impl Returns {
+    /// A packet reached the process `at`.
+    pub(super) fn arrived(
+        &mut self,
+        now: Instant,
+        at: ProcId,
+        packet: &Packet,
+    ) -> Result<(), Violation> {
+        let Some(head) = tap::head(&packet.bytes).filter(|head| head.first == tap::DATA) else {
+            return Ok(());
+        };
+        if packet.fate.damaged || packet.fate.hostile {
+            return Ok(());
+        }
+        let said = tap::credit(&packet.bytes);
+        if let Some(generation) = said.granted {
+            let granted = self.granted.entry((packet.sender, at)).or_default();
+            if granted.iter().all(|(known, _)| *known != generation) {
+                granted.push((generation, now));
+            }
+        }
+        let key = (packet.sender, at, head.index, head.tag);
+        if let Some(generation) = said.returned {
+            let newest = self
+                .returned
+                .entry(key)
+                .or_insert((generation, packet.order));
+            if generation > newest.0 {
+                *newest = (generation, packet.order);
+            }
+        }
+        let Some((generation, order)) = self.returned.get(&key) else {
+            return Ok(());
+        };
+        let renewed = self.granted.get(&(at, packet.sender)).is_some_and(|all| {
+            all.iter()
+                .any(|(newer, since)| newer > generation && *since <= packet.sent_at)
+        });
+        if !said.parts || renewed || packet.order <= *order {
+            return Ok(());
+        }
+        let sender = packet.sender;
+        broken(
+            Kind::Invariant,
+            format!(
+                "process {sender} returned generation {generation} to process {at} and sent on"
+            ),
+        )
+    }
+}

@@ -1,0 +1,91 @@
+//! Many send to one that polls every 50 ms: nothing is dropped, and much is moved at each poll.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod scenario;
+
+use scenario::{MS, SECOND, arrive, ok, send, spec, world};
+use suci_proto::Engine;
+use suci_proto::time::{Duration, nanos};
+use suci_proto::types::NodeId;
+use suci_sim::options::{Drive, Options};
+use suci_sim::oracle::Spec;
+use suci_sim::world::World;
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// Payload of a message that fills a packet.
+const FULL: u64 = 1_400;
+
+/// A receiver that nobody wakes, and `senders` that have said a word to it.
+fn crowd(senders: usize) -> World {
+    let mut options = Options::quiet(senders + 1);
+    options.drives = vec![Drive::Woken(Duration::from_micros(20)); senders + 1];
+    options.drives[0] = Drive::Polls(POLL);
+    options.configs[0].ack_on_poll = true;
+    let mut world = world(options);
+    for place in 1..=senders {
+        send(&mut world, place, 1, message(1));
+    }
+    arrive(&mut world, SECOND * 20);
+    world
+}
+
+fn message(length: u64) -> Spec {
+    Spec {
+        notify: false,
+        ..spec(1, 0, length)
+    }
+}
+
+/// Messages of this sender that are not acknowledged yet.
+fn queued(world: &World, place: usize) -> u64 {
+    let stats = world.engine(place).and_then(|e| e.peer_stats(NodeId(1)));
+    stats.map_or(0, |stats| stats.queued_messages)
+}
+
+/// The world fails on a packet that finds the receive buffer full (Overrun), so what is left to
+/// check is that this was not bought with emptiness, and that nobody was left out. All begin at once with
+/// `each` messages; what is moved counts from `from` to `to` after that.
+fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
+    let mut world = crowd(senders);
+    for place in 1..=senders {
+        send(&mut world, place, each as u32, message(FULL));
+    }
+    ok(world.run_for(from));
+    let before = world.oracle.bytes();
+    ok(world.run_for(to - from));
+    let bytes = (world.oracle.bytes() - before) * nanos(POLL) / nanos(to - from);
+    let buffer = world.options.recv_buffer;
+    let stats = world.engine(0).map(Engine::share_stats).unwrap();
+    assert!(
+        bytes >= buffer / 4,
+        "{bytes} of {buffer} B at each poll: {stats:?}"
+    );
+    assert!(stats.jain > 0.9, "{stats:?}");
+    let sent: Vec<f64> = (1..=senders)
+        .map(|place| (each - queued(&world, place)) as f64)
+        .collect();
+    let (sum, squares) = (
+        sent.iter().sum::<f64>(),
+        sent.iter().map(|s| s * s).sum::<f64>(),
+    );
+    let jain = sum * sum / (squares * senders as f64);
+    assert!(
+        jain > 0.9 && sent.iter().all(|s| *s > 0.0),
+        "{jain} for {sent:?}"
+    );
+    arrive(&mut world, SECOND * 20);
+    let lost = (1..=senders).filter_map(|place| Some(world.engine(place)?.counters().packets_lost));
+    assert_eq!(lost.sum::<u64>(), 0, "packets lost");
+}
+
+#[test]
+fn f31_64_senders_fill_a_quarter_of_the_buffer_at_each_poll_and_never_overrun_it() {
+    moves_a_quarter(64, 800, MS * 500, MS * 1_000);
+}
+
+#[test]
+fn f31_1000_senders_fill_a_quarter_of_the_buffer_at_each_poll_and_never_overrun_it() {
+    moves_a_quarter(1_000, 100, MS * 500, MS * 1_500);
+}
