@@ -50,6 +50,8 @@ pub struct Received {
     urgent: bool,
     ack_every: u32,
     max_ack_delay: Duration,
+    /// The program wants acknowledgements to wait no longer than this.
+    bound: Option<Duration>,
 }
 
 impl Received {
@@ -67,6 +69,7 @@ impl Received {
             urgent: false,
             ack_every: DEFAULT_ACK_EVERY,
             max_ack_delay: DEFAULT_MAX_ACK_DELAY,
+            bound: None,
         }
     }
 
@@ -79,6 +82,11 @@ impl Received {
     /// How long an acknowledgement may wait, as negotiated.
     pub const fn set_max_ack_delay(&mut self, delay: Duration) {
         self.max_ack_delay = delay;
+    }
+
+    /// The program's own bound of that; `None` for none.
+    pub const fn set_ack_bound(&mut self, bound: Option<Duration>) {
+        self.bound = bound;
     }
 
     /// Whether `number` was not received before, as far as can be known: what lies
@@ -151,7 +159,10 @@ impl Received {
     /// When an acknowledgement may wait no longer; `None` if none is wanted.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        (self.unacked > 0).then(|| self.waiting_since + self.max_ack_delay)
+        let delay = self
+            .bound
+            .map_or(self.max_ack_delay, |bound| bound.min(self.max_ack_delay));
+        (self.unacked > 0).then(|| self.waiting_since + delay)
     }
 
     /// Whatever acknowledgement is wanted shall not wait for its deadline.

@@ -1,5 +1,6 @@
 //! Configuration: plain data with documented defaults, validated once.
 
+use crate::congestion::ControllerChoice;
 use crate::limits;
 use crate::time::Duration;
 use crate::wire::Mode;
@@ -59,6 +60,9 @@ pub struct Config {
     pub watch: bool,
     /// Mark datagrams as ECN capable; default true.
     pub ecn: bool,
+    /// Which congestion controller connections begin with; default [`ControllerChoice::Auto`].
+    /// [`crate::Engine::set_controller`] changes it for one peer.
+    pub controller: ControllerChoice,
     /// Number of a connection's first packet; default 0. Tests begin near 2^64.
     pub first_packet_number: u64,
 }
@@ -82,6 +86,7 @@ impl Default for Config {
             unattended: false,
             watch: false,
             ecn: true,
+            controller: ControllerChoice::Auto,
             first_packet_number: 0,
         }
     }

@@ -22,7 +22,7 @@ use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
-use suci_proto::{Accept, Config, Engine, Identity};
+use suci_proto::{Accept, Config, ControllerChoice, Engine, Identity};
 
 /// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -187,6 +187,14 @@ impl NodeBuilder {
     #[must_use]
     pub fn watch(mut self) -> Self {
         self.config.watch = true;
+        self
+    }
+
+    /// Which congestion controller connections begin with. Default [`ControllerChoice::Auto`]. For one peer it is
+    /// changed at run time by [`Node::set_controller`].
+    #[must_use]
+    pub fn controller(mut self, choice: ControllerChoice) -> Self {
+        self.config.controller = choice;
         self
     }
 

@@ -199,18 +199,19 @@ impl Driver {
             publisher.serve(now, &mut self.engine);
             publisher.publish(now, &self.engine, &self.backend.counters());
         }
-        self.transmit(now)?;
+        self.transmit()?;
         while let Some((node, address)) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(address);
             self.engine.set_route_mtu(node, mtu);
-            self.transmit(now)?;
+            self.transmit()?;
         }
         Ok(())
     }
 
-    fn transmit(&mut self, now: Instant) -> Result<(), Error> {
+    /// Each train has a time of its own: sending many takes milliseconds, which are not the network's.
+    fn transmit(&mut self) -> Result<(), Error> {
         self.want_write = false;
-        while let Some(result) = self.transmit_one(now)? {
+        while let Some(result) = self.transmit_one(self.now())? {
             match result {
                 TransmitResult::Again => {
                     self.want_write = true;

@@ -53,6 +53,7 @@ mod metrics;
 mod node;
 mod shared;
 pub mod statistics;
+mod steering;
 mod sync;
 mod sys;
 mod wait;
@@ -72,8 +73,8 @@ pub use suci_net::udp::UdpOptions;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
-    Accept, Config, ConfigError, Counters, EndReason, Event, IncomingError, Link, MessageOutcome,
-    Outcome, PeerError, PeerStats, Priority, PriorityError, RefusedReason, Traffic, WaitReason,
-    Waits,
+    Accept, Config, ConfigError, ControllerChoice, Counters, Decision, EndReason, Event,
+    IncomingError, Link, MessageOutcome, Observation, Outcome, PeerError, PeerStats, Priority,
+    PriorityError, RefusedReason, Steer, Traffic, WaitReason, Waits,
 };
 pub use wait::Wait;

@@ -102,12 +102,12 @@ impl Node {
         })
     }
 
-    fn enter(&self) -> Result<Turn<'_>, Error> {
+    pub(crate) fn enter(&self) -> Result<Turn<'_>, Error> {
         self.core.enter()
     }
 
     /// A call that needs an open node.
-    fn enter_open(&self) -> Result<Turn<'_>, Error> {
+    pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let turn = self.enter()?;
         if self.closed {
             Err(Error::Closed)

@@ -25,6 +25,19 @@ fn patient(first: PacketNumber) -> Received {
     received
 }
 
+#[test]
+fn the_programs_bound_shortens_what_was_negotiated_and_nothing_else() {
+    let mut received = patient(0);
+    take(&mut received, 0);
+    assert_eq!(received.deadline(), Some(NOW + DELAY));
+    received.set_ack_bound(Some(DELAY / 4));
+    assert_eq!(received.deadline(), Some(NOW + DELAY / 4));
+    received.set_ack_bound(Some(DELAY * 4));
+    assert_eq!(received.deadline(), Some(NOW + DELAY));
+    received.set_ack_bound(None);
+    assert_eq!(received.deadline(), Some(NOW + DELAY));
+}
+
 fn take(received: &mut Received, number: PacketNumber) {
     received.on_packet(number, NOW, true, Ecn::NotEct, NOW);
 }

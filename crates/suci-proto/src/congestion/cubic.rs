@@ -1,9 +1,9 @@
 //! CUBIC (RFC 9438) with HyStart++ (RFC 9406) and an initial window after RFC 6928.
 
 use super::hystart::{HyStart, Phase};
-use super::{AckSample, CongestionEvent, Controller};
+use super::{AckSample, CongestionEvent, Controller, initial_window, pace};
 use crate::recovery::Rtt;
-use crate::time::{Duration, Instant, nanos};
+use crate::time::{Duration, Instant};
 
 /// What is left of the window after congestion (RFC 9438 section 4.6).
 const BETA: f64 = 0.7;
@@ -62,9 +62,8 @@ impl Cubic {
     /// The initial state for packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
+        let window = initial_window(mtu);
         let mtu = mtu.max(1) as f64;
-        // RFC 6928 section 2: ten packets, fewer of jumbo frames.
-        let window = (10.0 * mtu).min((2.0 * mtu).max(14_600.0));
         let state = State {
             window,
             threshold: None,
@@ -80,6 +79,13 @@ impl Cubic {
             active_at: Instant::ZERO,
             before: None,
         }
+    }
+
+    /// In slow start, from a window that another controller found.
+    pub(super) fn with_window(mtu: usize, window: f64) -> Self {
+        let mut cubic = Self::new(mtu);
+        cubic.set_window(window);
+        cubic
     }
 
     fn in_slow_start(&self) -> bool {
@@ -232,15 +238,8 @@ impl Controller for Cubic {
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
-        if !rtt.has_sample() {
-            return None;
-        }
-        // RFC 9002 section 7.7: a little faster than the window, so that pacing is not what
-        // limits; in slow start the window doubles within the round trip.
         let percent = if self.in_slow_start() { 200 } else { 125 };
-        let per_second = u128::from(self.window()) * percent * 10_000_000;
-        let rate = per_second / u128::from(nanos(rtt.smoothed()).max(1));
-        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+        pace(self.window(), rtt, percent)
     }
 
     fn name(&self) -> &'static str {

@@ -1,15 +1,23 @@
 //! Congestion control: how much may be under way to one peer.
 //!
-//! A controller sees sizes, times and marks, never packets or peers. Every connection uses
-//! [`Cubic`], made in `Connection::new`; another one implements [`Controller`] and is made there.
+//! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] says which ones there
+//! are; another one implements [`Controller`] and is made there.
 
+mod bbr;
+mod choice;
 mod cubic;
+mod fixed;
 mod hystart;
+mod lan;
 
+pub use bbr::Bbr;
+pub use choice::{Auto, ControllerChoice};
 pub use cubic::Cubic;
+pub use fixed::Fixed;
+pub use lan::Lan;
 
-use crate::recovery::Rtt;
-use crate::time::Instant;
+use crate::recovery::{RateSample, Rtt};
+use crate::time::{Duration, Instant, nanos};
 use core::fmt::Debug;
 
 /// What one ACK frame newly acknowledged.
@@ -19,10 +27,19 @@ pub struct AckSample<'a> {
     pub bytes: u64,
     /// Bytes in flight before this acknowledgement.
     pub in_flight_before: u64,
+    /// Bytes in flight now.
+    pub in_flight: u64,
+    /// Bytes acknowledged on this connection so far.
+    pub delivered: u64,
     /// When the newest of the packets was sent.
     pub largest_sent_at: Instant,
     /// The round trip, already updated by this acknowledgement.
     pub rtt: &'a Rtt,
+    /// What the newest packet and its acknowledgement spent on the path: the round trip measured now without
+    /// the time that either end let them lie. `None` if this acknowledgement measures nothing.
+    pub path: Option<Duration>,
+    /// The delivery rate measured now.
+    pub rate: Option<RateSample>,
     /// The window was not what limited the sender: nothing to send, or no credit.
     pub app_limited: bool,
 }
@@ -74,6 +91,24 @@ pub trait Controller: Send + Debug {
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
     /// What settings and statistics call it.
     fn name(&self) -> &'static str;
+}
+
+/// The initial window of RFC 6928 section 2, in bytes: ten packets, fewer of jumbo frames.
+fn initial_window(mtu: usize) -> f64 {
+    let mtu = mtu.max(1) as f64;
+    (10.0 * mtu).min((2.0 * mtu).max(14_600.0))
+}
+
+/// `percent` of a window per round trip, in bytes per second; `None` while the round trip is unknown. RFC 9002
+/// section 7.7: a little faster than the window (125), so that pacing is not what limits; in slow start, where
+/// the window doubles within the round trip, 200.
+fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
+    if !rtt.has_sample() {
+        return None;
+    }
+    let per_second = u128::from(window) * u128::from(percent) * 10_000_000;
+    let rate = per_second / u128::from(nanos(rtt.smoothed()).max(1));
+    Some(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
 }
 
 #[cfg(test)]

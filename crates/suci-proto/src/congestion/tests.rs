@@ -1,22 +1,39 @@
-//! CUBIC over simulated bottlenecks.
+//! Controllers over simulated bottlenecks.
 
+mod auto;
+mod bbr;
+mod cubic;
+mod lan;
 mod link;
+mod properties;
 
+use super::{Bbr, Controller, ControllerChoice, Cubic, Lan};
 use crate::time::Duration;
 use link::{Counts, Link, MTU, Sim};
 
 const ENDLESS: u64 = u64::MAX / 2;
-/// Long enough for many losses.
-const TIME: Duration = Duration::from_secs(10);
 
-/// 100 Mbit/s with a queue of 50 packets.
-fn small_queue(rtt: Duration) -> Link {
+fn cubic() -> Box<dyn Controller> {
+    Box::new(Cubic::new(MTU as usize))
+}
+
+/// `rate` in Mbit/s, a queue of so many packets, no marks.
+fn link(rate: u64, rtt: Duration, queue: u64) -> Link {
     Link {
-        rate: 12_500_000,
+        rate: rate * 125_000,
         rtt,
-        queue: 50,
+        queue,
         mark: u64::MAX,
+        ..Link::default()
     }
+}
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn micros(n: u64) -> Duration {
+    Duration::from_micros(n)
 }
 
 fn utilisation(link: Link, counts: &[Counts], time: Duration) -> f64 {
@@ -37,118 +54,37 @@ fn jain(counts: &[Counts]) -> f64 {
     sum * sum / (counts.len() as f64 * squares)
 }
 
-/// From the first packet on: slow start must not spoil it.
-fn one_flow(link: Link, time: Duration) {
+fn lan() -> Box<dyn Controller> {
+    Box::new(Lan::new(MTU as usize))
+}
+
+fn bbr() -> Box<dyn Controller> {
+    Box::new(Bbr::new(MTU as usize))
+}
+
+fn auto() -> Box<dyn Controller> {
+    ControllerChoice::Auto.make(MTU as usize)
+}
+
+type Make = fn() -> Box<dyn Controller>;
+
+/// Flows that begin one after the other within the first tenth of `warm`: what each did in `time` after `warm`.
+fn after(link: Link, flows: &[Make], warm: Duration, time: Duration) -> Vec<Counts> {
     let mut sim = Sim::new(link);
-    sim.add(Duration::ZERO, ENDLESS);
-    let counts = sim.run(time);
-    let (utilisation, loss) = (utilisation(link, &counts, time), loss(&counts));
-    println!(
-        "{link:?}: utilisation {utilisation:.4}, loss {loss:.5}, window {}",
-        sim.window(0)
-    );
-    assert!(utilisation >= 0.9, "utilisation {utilisation}");
-    assert!(loss < 0.01, "loss {loss}");
+    for (n, make) in (0..).zip(flows) {
+        sim.add(make(), warm * n / 10, ENDLESS);
+    }
+    sim.run(warm);
+    sim.run(time)
 }
 
-#[test]
-fn fills_a_short_path_with_a_small_queue() {
-    one_flow(small_queue(Duration::from_millis(1)), TIME);
+/// The longest average queue that a flow met.
+fn queue(counts: &[Counts]) -> Duration {
+    counts.iter().map(Counts::queue).max().unwrap_or_default()
 }
 
-#[test]
-fn fills_a_long_path_with_a_small_queue() {
-    one_flow(small_queue(Duration::from_millis(20)), TIME);
-}
-
-#[test]
-fn fills_a_path_with_a_tiny_queue() {
-    let link = Link {
-        queue: 20,
-        ..small_queue(Duration::from_millis(1))
-    };
-    one_flow(link, TIME);
-}
-
-#[test]
-fn fills_a_path_with_a_large_queue() {
-    let link = Link {
-        queue: 1_000,
-        ..small_queue(Duration::from_millis(20))
-    };
-    one_flow(link, TIME);
-}
-
-#[test]
-fn fills_gigabits_inside_a_machine_room() {
-    let rtt = Duration::from_micros(100);
-    let link = Link {
-        rate: 125_000_000,
-        rtt,
-        queue: 200,
-        mark: u64::MAX,
-    };
-    one_flow(link, Duration::from_secs(2));
-}
-
-/// The second flow begins two seconds after the first.
-fn two_flows(link: Link) {
-    let time = Duration::from_secs(20);
-    let mut sim = Sim::new(link);
-    sim.add(Duration::ZERO, ENDLESS);
-    sim.add(Duration::from_secs(2), ENDLESS);
-    sim.run(Duration::from_secs(12));
-    let counts = sim.run(time);
-    let (utilisation, loss, jain) = (
-        utilisation(link, &counts, time),
-        loss(&counts),
-        jain(&counts),
-    );
-    println!("{link:?}: utilisation {utilisation:.4}, loss {loss:.5}, Jain {jain:.4}");
-    assert!(utilisation >= 0.9, "utilisation {utilisation}");
-    assert!(loss < 0.01, "loss {loss}");
-    assert!(jain >= 0.9, "Jain {jain}");
-}
-
-#[test]
-fn two_flows_share_a_short_path() {
-    two_flows(small_queue(Duration::from_millis(1)));
-}
-
-#[test]
-fn two_flows_share_a_long_path() {
-    two_flows(small_queue(Duration::from_millis(20)));
-}
-
-#[test]
-fn marks_instead_of_losses_keep_the_queue_short() {
-    let link = Link {
-        mark: 20,
-        ..small_queue(Duration::from_millis(1))
-    };
-    let time = Duration::from_secs(10);
-    let mut sim = Sim::new(link);
-    sim.add(Duration::ZERO, ENDLESS);
-    sim.run(Duration::from_secs(1));
-    let counts = sim.run(time);
-    println!("{counts:?}, {:?}", sim.smoothed(0));
-    assert!(utilisation(link, &counts, time) >= 0.9);
-    assert_eq!(counts[0].dropped, 0);
-    assert!(counts[0].marked > 0);
-    assert!(sim.smoothed(0) <= Duration::from_millis(6));
-}
-
-#[test]
-fn follows_a_link_that_becomes_faster() {
-    let mut link = small_queue(Duration::from_millis(20));
-    let mut sim = Sim::new(link);
-    sim.add(Duration::ZERO, ENDLESS);
-    sim.run(Duration::from_secs(10));
-    link.rate *= 2;
-    sim.set_rate(link.rate);
-    sim.run(Duration::from_secs(10));
-    let time = Duration::from_secs(10);
-    let counts = sim.run(time);
-    let utilisation = utilisation(link, &counts, time);
-    assert!(utilisation >= 0.9, "utilisation {utilisation}");
+/// The part of all that was delivered which the flow `n` got.
+fn share(counts: &[Counts], n: usize) -> f64 {
+    let all: u64 = counts.iter().map(|flow| flow.delivered).sum();
+    counts[n].delivered as f64 / all as f64
 }

@@ -10,6 +10,7 @@ mod audit;
 mod handshake;
 mod memory;
 mod shared;
+mod steering;
 mod strangers;
 mod verbs;
 

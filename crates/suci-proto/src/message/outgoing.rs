@@ -463,6 +463,20 @@ impl Channel {
         });
     }
 
+    /// Whatever was sent and is not known to have arrived is owed again.
+    pub(super) fn all_lost(&mut self) {
+        for number in self.base..self.end() {
+            self.change(number, |entry| match &mut entry.phase {
+                Phase::Asked { lost } | Phase::Whole { lost } => *lost = true,
+                Phase::Parts(parts) => {
+                    let sent = 0..parts.next;
+                    entry.part_lost(sent);
+                }
+                Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => {}
+            });
+        }
+    }
+
     pub(super) fn whole_lost(&mut self, number: MessageNumber) {
         self.change(number, Entry::whole_lost);
     }

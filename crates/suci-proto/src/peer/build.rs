@@ -179,7 +179,7 @@ impl Peer {
         let Some(connection) = &self.connection else {
             return limits::MAX_SEGMENTS;
         };
-        let Some(rate) = connection.rate() else {
+        let Some(rate) = connection.rate(connection.mtu.current() as u64) else {
             return limits::MAX_SEGMENTS;
         };
         let urgent = outranked || connection.modes.ours() == Mode::Response;
@@ -406,10 +406,15 @@ impl Peer {
         if connection.may_fly(now, size) {
             return None;
         }
-        match connection.paced_until {
-            Some(_) => Some(WaitReason::Pacing),
-            None => Some(WaitReason::Congestion),
-        }
+        let steered = connection.steered.pace_for(size);
+        let network = connection.congestion.pacing_rate(connection.recovery.rtt());
+        let slowed = steered.is_some_and(|pace| network.is_none_or(|rate| pace < rate));
+        Some(match connection.paced_until {
+            _ if connection.is_held(size) => WaitReason::Controller,
+            Some(_) if slowed => WaitReason::Controller,
+            Some(_) => WaitReason::Pacing,
+            None => WaitReason::Congestion,
+        })
     }
 
     /// Starts asking for credit when messages wait for it, stops when none do.
@@ -426,7 +431,11 @@ impl Peer {
             return;
         };
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
-        connection.app_limited = !sendable || socket_short;
+        let held = connection.is_held(connection.mtu.current() as u64);
+        connection.app_limited = !sendable || socket_short || held;
+        if connection.app_limited {
+            connection.recovery.on_app_limited();
+        }
         let answers_short = answers && !connection.credit.may_send_data(number, now);
         if carries && (socket_short || answers_short || (memory_short && !sendable)) {
             connection
@@ -474,20 +483,40 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
 }
 
 impl Connection {
-    /// Bytes per second at which to send, if pacing is on.
-    fn rate(&self) -> Option<u64> {
-        self.congestion.pacing_rate(self.recovery.rtt())
+    /// Bytes that may be in flight: what the network takes, unless the program's controller wants less.
+    fn window(&self, size: u64) -> u64 {
+        self.usable_window().min(self.steered.window_for(size))
     }
 
-    /// Whether congestion window and pacer let a full packet fly. Probes pass both.
+    /// Bytes per second at which to send, if pacing is on.
+    fn rate(&self, size: u64) -> Option<u64> {
+        let network = self.congestion.pacing_rate(self.recovery.rtt());
+        match self.steered.pace_for(size) {
+            Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
+            None => network,
+        }
+    }
+
+    /// Whether the program's controller keeps a full packet from flying.
+    fn is_held(&self, size: u64) -> bool {
+        self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
+    }
+
+    /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes pass the last
+    /// two; held back they go as PINGs.
     fn may_fly(&mut self, now: Instant, size: u64) -> bool {
+        if self.is_held(size) {
+            return false;
+        }
         if self.pending.probes > 0 {
             return true;
         }
         if self.recovery.in_flight().saturating_add(size) > self.usable_window() {
             return false;
         }
-        let Some(rate) = self.rate() else { return true };
+        let Some(rate) = self.rate(size) else {
+            return true;
+        };
         let wanted = size.saturating_add(self.reserve);
         if self.pacer.budget(now, rate) >= wanted {
             return true;

@@ -4,7 +4,7 @@ use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
 use crate::ack::Received;
-use crate::congestion::{Controller, Cubic};
+use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
 use crate::credit::{Appetite, Grant, SendCredit};
 use crate::engine::Shared;
@@ -12,6 +12,7 @@ use crate::limits::{self, MIN_MTU};
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
+use crate::steer::Decision;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
@@ -137,6 +138,10 @@ pub(crate) struct Connection {
     /// When an unanswered RECLAIM is looked at again.
     pub(crate) reclaim_at: Option<Instant>,
     pub(crate) blame: Blame,
+    /// What the program's controller decided.
+    pub(crate) steered: Decision,
+    /// Bytes per second that the path delivered when last measured.
+    pub(crate) delivery_rate: u64,
     /// Whether sending last stopped for want of messages or credit, not of window.
     pub(crate) app_limited: bool,
     /// The peer's, handed on from connection to connection.
@@ -183,10 +188,11 @@ pub(crate) struct Beginning {
 }
 
 impl Connection {
-    /// `max_ack_delay` is ours. The packet size is the floor until the route is known.
+    /// `controller` and `max_ack_delay` are ours. The packet size is the floor until the route is known.
     pub(crate) fn new(
         agreement: Agreement,
         beginning: Beginning,
+        controller: ControllerChoice,
         max_ack_delay: Duration,
         now: Instant,
     ) -> Self {
@@ -215,7 +221,7 @@ impl Connection {
             local,
             remote,
             path: Path::new(address),
-            congestion: Box::new(Cubic::new(size)),
+            congestion: controller.make(size),
             pacer: Pacer::new(now, size),
             credit: SendCredit::new(numbers.first(), &grant_of_peer, answered),
             mtu,
@@ -236,6 +242,8 @@ impl Connection {
             control_at: None,
             reclaim_at: None,
             blame: Blame::default(),
+            steered: Decision::default(),
+            delivery_rate: 0,
             app_limited: true,
             traffic: Traffic::default(),
         };
@@ -288,6 +296,12 @@ impl Connection {
         self.mtu = old.mtu.clone();
         self.mtu.set_limit(self.params.max_datagram);
         self.mtu_changed();
+    }
+
+    /// Another controller decides from now on. It begins with what a new connection has.
+    pub(crate) fn set_controller(&mut self, controller: ControllerChoice) {
+        self.congestion = controller.make(self.mtu.current());
+        self.blame = Blame::default();
     }
 
     /// The packet size fell or rose: whoever counts in packets learns it.

@@ -5,6 +5,7 @@
 
 mod build;
 mod connection;
+mod fate;
 mod life;
 mod mode;
 mod news;
@@ -13,18 +14,19 @@ mod path;
 mod pending;
 mod receive;
 mod session;
+mod steering;
 mod timers;
 
 pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};
 pub(crate) use session::{History, Session};
 
+use crate::congestion::ControllerChoice;
 use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
 use crate::limits;
 use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
-use crate::recovery::{Recovery, SentFrame, Sink};
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Epoch, NodeId};
 use crate::waits::WaitClock;
@@ -62,6 +64,10 @@ pub(crate) struct Peer {
     /// Where the process was heard that another one with its ID replaced.
     pub(crate) heard_before: Option<SocketAddr>,
     pub(crate) session: Session,
+    /// The program's controller.
+    steering: Option<steering::Steering>,
+    /// Which congestion controller its connections use.
+    pub(crate) controller: ControllerChoice,
     pub(crate) connection: Option<Connection>,
     /// The session is over, but its connection answers repeated CLOSEs until then.
     pub(crate) lingering: Option<Instant>,
@@ -96,64 +102,6 @@ pub(crate) struct Peer {
     pub(crate) watched: bool,
 }
 
-/// Tells the parts of a session what became of a packet's frames.
-struct Fate<'a> {
-    session: &'a mut Session,
-    pending: &'a mut pending::Pending,
-    modes: &'a mut mode::Modes,
-    received: &'a mut crate::ack::Received,
-    credit: &'a mut crate::credit::SendCredit,
-    close_acked: bool,
-}
-
-impl Connection {
-    /// What became of packets, and whom in this connection and in `session` it concerns.
-    fn fates<'a>(&'a mut self, session: &'a mut Session) -> (&'a mut Recovery, Fate<'a>) {
-        let fate = Fate {
-            session,
-            pending: &mut self.pending,
-            modes: &mut self.modes,
-            received: &mut self.received,
-            credit: &mut self.credit,
-            close_acked: false,
-        };
-        (&mut self.recovery, fate)
-    }
-}
-
-impl Sink for Fate<'_> {
-    fn acked(&mut self, _number: u64, frames: &[SentFrame]) {
-        for frame in frames {
-            match *frame {
-                SentFrame::Whole { .. } | SentFrame::Part { .. } | SentFrame::Rts { .. } => {
-                    self.session.outbox.on_acked(frame);
-                }
-                SentFrame::Ack { largest } => self.received.on_ack_acked(largest),
-                SentFrame::Close => self.close_acked = true,
-                _ => {}
-            }
-        }
-    }
-
-    fn lost(&mut self, _number: u64, frames: &[SentFrame]) {
-        for frame in frames {
-            match *frame {
-                SentFrame::Whole { .. }
-                | SentFrame::Part { .. }
-                | SentFrame::Rts { .. }
-                | SentFrame::ChannelBlocked { .. } => self.session.outbox.on_lost(frame),
-                SentFrame::Cts { .. } | SentFrame::Refuse { .. } | SentFrame::MaxChannel { .. } => {
-                    self.session.inbox.on_lost(frame);
-                }
-                SentFrame::Return { generation } => self.credit.on_return_lost(generation),
-                SentFrame::Close => self.pending.close = true,
-                SentFrame::Mode { number } => self.modes.on_lost(number),
-                _ => {}
-            }
-        }
-    }
-}
-
 impl Peer {
     pub(crate) fn new(
         node: NodeId,
@@ -170,6 +118,8 @@ impl Peer {
             heard_at: None,
             heard_before: None,
             session: new_session(shared),
+            steering: None,
+            controller: shared.config.controller,
             connection: None,
             lingering: None,
             attempt: None,
@@ -278,6 +228,7 @@ impl Peer {
         let priorities = old.outbox.take_priorities();
         self.session.inbox.set_priorities(priorities.clone());
         self.session.outbox.set_priorities(priorities);
+        self.session.manual = old.manual;
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
         }
@@ -428,6 +379,8 @@ impl Peer {
         connection.mtu_changed();
         let largest = connection.mtu.current();
         let (recovery, mut fate) = connection.fates(&mut self.session);
+        // They never left this machine.
+        fate.withhold = false;
         recovery.drop_larger_than(largest, &mut fate);
     }
 
@@ -598,5 +551,6 @@ fn new_session(shared: &Shared) -> Session {
         outbox,
         inbox,
         promise: Promise::default(),
+        manual: false,
     }
 }

@@ -426,7 +426,7 @@ impl Peer {
         let max_message = agreement.params.max_message;
         beginning.grant.start_at(first);
         let delay = shared.config.max_ack_delay;
-        let mut connection = Connection::new(agreement, beginning, delay, now);
+        let mut connection = Connection::new(agreement, beginning, self.controller, delay, now);
         connection.share_by_mode(shared);
         let mut known_path = false;
         connection.traffic = *self.traffic_mut();
@@ -454,6 +454,7 @@ impl Peer {
         self.session.outbox.set_session_limit(memory);
         self.session.outbox.set_peer_max_message(max_message);
         self.connection = Some(connection);
+        self.apply_decision();
         if !known_path {
             shared.wanted_routes.push_back((self.node, address));
         }

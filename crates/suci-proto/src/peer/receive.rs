@@ -7,7 +7,7 @@ use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::recovery::{AckSummary, LossSummary, Recovery};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber, ProtocolError};
 use crate::wire::{self, CLOSE_FINISHED, Credit, Frame};
 
@@ -17,12 +17,16 @@ struct Effects {
     eliciting: bool,
     /// The peer asks for an acknowledgement at once.
     ask: bool,
+    /// How long the packet lay in the socket before this process took it.
+    lay: Duration,
     close: Option<u64>,
     close_acked: bool,
     /// It acknowledged the last of what was sent.
     emptied: bool,
     /// It brought a message, or a part of one.
     message: bool,
+    /// Something was acknowledged.
+    acked: bool,
 }
 
 impl Peer {
@@ -57,7 +61,10 @@ impl Peer {
             shared.shares.release(&mut previous);
         }
         self.hear(now, shared);
-        let mut effects = Effects::default();
+        let mut effects = Effects {
+            lay: now.since(arrival.at),
+            ..Effects::default()
+        };
         let outcome = self.take_frames(now, payload, &mut effects, shared);
         let Some(connection) = &mut self.connection else {
             return;
@@ -209,7 +216,8 @@ impl Peer {
         let summary = recovery.on_ack(now, ack.ranges(), ack.delay, max_ack_delay, &mut fate)?;
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
-        connection.on_ack_summary(now, in_flight, &summary, shared);
+        effects.acked |= summary.newly_acked_bytes > 0;
+        connection.on_ack_summary(now, effects.lay, in_flight, &summary, shared);
         if let Some(counts) = ack.ecn {
             connection.on_marks(now, counts.ce, &summary);
         }
@@ -226,6 +234,9 @@ impl Peer {
     fn after_frames(&mut self, now: Instant, effects: &Effects, shared: &mut Shared) {
         if effects.emptied {
             self.lean.on_exchange(effects.message);
+        }
+        if effects.acked {
+            self.consult(now);
         }
         self.report_completions(shared);
         self.report_incoming(shared);
@@ -311,6 +322,7 @@ impl Connection {
     fn on_ack_summary(
         &mut self,
         now: Instant,
+        lay: Duration,
         in_flight_before: u64,
         summary: &AckSummary,
         shared: &mut Shared,
@@ -324,12 +336,19 @@ impl Connection {
             self.unasked = 0;
             self.pending.probes = 0;
             self.credit.on_acked(sent_at, now);
+            if let Some(rate) = summary.rate {
+                self.delivery_rate = rate.per_second();
+            }
             if summary.newly_acked_bytes > 0 {
                 let sample = AckSample {
                     bytes: summary.newly_acked_bytes,
                     in_flight_before,
+                    in_flight: self.recovery.in_flight(),
+                    delivered: self.recovery.delivered(),
                     largest_sent_at: sent_at,
                     rtt: self.recovery.rtt(),
+                    path: summary.path_sample.and_then(|path| path.checked_sub(lay)),
+                    rate: summary.rate,
                     app_limited: self.app_limited,
                 };
                 self.congestion.on_ack(now, &sample);

@@ -16,6 +16,8 @@ pub(crate) struct Session {
     pub(crate) inbox: Inbox,
     /// Memory promised to the peer, none before the handshake.
     pub(crate) promise: Promise,
+    /// The program says when messages are sent again: neither timers nor losses do.
+    pub(crate) manual: bool,
 }
 
 impl Session {

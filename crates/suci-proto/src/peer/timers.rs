@@ -23,6 +23,7 @@ impl Peer {
             self.lingering,
             self.closing_deadline(),
             self.keep_alive_at(),
+            self.steering_deadline(),
         ];
         let able = connection.filter(|c| c.numbers.peek().is_some());
         let theirs = able.map_or([None; 8], |c| self.connection_deadlines(c, shared));
@@ -93,6 +94,9 @@ impl Peer {
             self.kept_alive = now;
             self.challenge_claim();
         }
+        if self.steering_deadline().is_some_and(|at| at <= now) {
+            self.consult(now);
+        }
         self.on_recovery_timeout(now, shared);
         if let Some(connection) = &mut self.connection {
             shared.shares.expire(&mut connection.grant, now);
@@ -103,7 +107,7 @@ impl Peer {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let carries = self.carries_data();
+        let repeats = self.carries_data() && !self.session.manual;
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -124,7 +128,7 @@ impl Peer {
                 }
                 // Beyond the credit limit a probe stays a PING, of the size of control.
                 let number = connection.numbers.peek();
-                if carries && number.is_some_and(|n| connection.credit.may_send_data(n, now)) {
+                if repeats && number.is_some_and(|n| connection.credit.may_send_data(n, now)) {
                     let (recovery, mut fate) = connection.fates(&mut self.session);
                     recovery.repeat_oldest(count, &mut fate);
                 }

@@ -15,7 +15,7 @@ pub use pto::MAX_BACKOFF;
 pub use rtt::{GRANULARITY, Rtt};
 pub use sent::{MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
 use loss::{LossRun, Reordering};
@@ -42,6 +42,18 @@ pub struct RateSample {
     pub delivered: u64,
     /// In this time; never zero.
     pub interval: Duration,
+    /// The sender had less to send than it might when that packet left: the path may carry more.
+    pub app_limited: bool,
+}
+
+impl RateSample {
+    /// Bytes per second.
+    #[must_use]
+    pub fn per_second(&self) -> u64 {
+        let rate =
+            u128::from(self.delivered) * 1_000_000_000 / u128::from(nanos(self.interval).max(1));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
 }
 
 /// What one acknowledgement brought.
@@ -55,6 +67,8 @@ pub struct AckSummary {
     pub largest_newly_acked_sent_at: Option<Instant>,
     /// The round-trip time measured, the peer's delay included.
     pub rtt_sample: Option<Duration>,
+    /// The same without the delay that the peer stated, if that leaves anything.
+    pub path_sample: Option<Duration>,
     /// The delivery rate measured.
     pub rate: Option<RateSample>,
     /// Packets declared lost by a threshold that were acknowledged now.
@@ -116,6 +130,9 @@ pub struct Recovery {
     /// or the process stood still.
     persistence_from: Option<Instant>,
     delivery: RateMark,
+    /// What is sent until so much was delivered is sent by a sender that had no more
+    /// (draft-ietf-ccwg-bbr, "Detecting application-limited phases").
+    app_limited_until: u64,
     /// The last `now` seen.
     clock: Instant,
 }
@@ -149,7 +166,9 @@ impl Recovery {
                 delivered: 0,
                 delivered_at: Instant::ZERO,
                 first_sent_at: Instant::ZERO,
+                app_limited: false,
             },
+            app_limited_until: 0,
             clock: Instant::ZERO,
         }
     }
@@ -171,6 +190,7 @@ impl Recovery {
             self.delivery.first_sent_at = now;
             self.delivery.delivered_at = now;
         }
+        self.delivery.app_limited = self.delivery.delivered < self.app_limited_until;
         self.ledger
             .record(number, now, size, kind, frames, self.delivery);
         if kind.eliciting {
@@ -221,6 +241,9 @@ impl Recovery {
             if self.is_measurable(&slot) {
                 summary.rtt_sample =
                     (newest == largest).then(|| self.measure(now, &slot, ack_delay, max_ack_delay));
+                summary.path_sample = summary
+                    .rtt_sample
+                    .and_then(|sample| sample.checked_sub(ack_delay));
                 summary.rate = self.measure_rate(now, &slot);
             }
         }
@@ -290,6 +313,20 @@ impl Recovery {
     #[must_use]
     pub const fn has_eliciting_in_flight(&self) -> bool {
         self.ledger.flying() > 0
+    }
+
+    /// Sending stopped for want of messages or credit: until what is in flight now is delivered,
+    /// the rate of delivery says little about the path.
+    pub fn on_app_limited(&mut self) {
+        let until = self.delivery.delivered.saturating_add(self.in_flight());
+        // Also if nothing is in flight: what is sent next is sent into an idle path.
+        self.app_limited_until = until.max(self.delivery.delivered.saturating_add(1));
+    }
+
+    /// Bytes of eliciting packets that the peer acknowledged so far.
+    #[must_use]
+    pub const fn delivered(&self) -> u64 {
+        self.delivery.delivered
     }
 
     /// The handshake measured a round trip: it stands until packets measure another.
@@ -434,6 +471,7 @@ impl Recovery {
         (!interval.is_zero()).then_some(RateSample {
             delivered,
             interval,
+            app_limited: mark.app_limited,
         })
     }
 

@@ -128,6 +128,7 @@ pub(super) struct RateMark {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
     pub(super) first_sent_at: Instant,
+    pub(super) app_limited: bool,
 }
 
 /// What became of a packet.

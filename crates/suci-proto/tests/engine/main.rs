@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod pair;
+mod steering;
 mod waits;
 
 use bytes::Bytes;

@@ -171,6 +171,18 @@ impl Pair {
         self.flush(from);
     }
 
+    /// Calls a verb of `host`'s engine about the other one.
+    pub(crate) fn ask<R>(
+        &mut self,
+        host: usize,
+        verb: impl FnOnce(&mut Engine, Instant, NodeId) -> R,
+    ) -> R {
+        let now = self.now;
+        let answer = verb(&mut self.hosts[host].engine, now, id(1 - host));
+        self.flush(host);
+        answer
+    }
+
     pub(crate) fn close(&mut self, host: usize, patience: Duration) {
         let now = self.now;
         self.hosts[host].engine.close(now, patience);

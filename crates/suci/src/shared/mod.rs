@@ -145,7 +145,7 @@ impl SharedNode {
     }
 
     /// Runs `question` on the thread and waits for its answer: for about one turn of the thread.
-    fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Driver) -> T + Send + 'static,
     ) -> Result<T, Error> {

@@ -28,8 +28,12 @@ fn ack(cubic: &mut Cubic, now: Instant, bytes: u64, rtt: &Rtt) {
         &AckSample {
             bytes,
             in_flight_before,
+            in_flight: 0,
+            delivered: 0,
             largest_sent_at,
             rtt,
+            path: None,
+            rate: None,
             app_limited: false,
         },
     );
@@ -168,8 +172,12 @@ fn an_unused_window_does_not_grow() {
     let mut sample = AckSample {
         bytes: MTU,
         in_flight_before: 10 * MTU,
+        in_flight: 0,
+        delivered: 0,
         largest_sent_at: at(0),
         rtt: &rtt,
+        path: None,
+        rate: None,
         app_limited: true,
     };
     cubic.on_ack(at(10), &sample);
@@ -334,8 +342,12 @@ proptest! {
                     cubic.on_ack(now, &AckSample {
                         bytes,
                         in_flight_before: bytes,
+                        in_flight: 0,
+                        delivered: 0,
                         largest_sent_at: sent_at,
                         rtt: &rtt,
+                        path: None,
+                        rate: None,
                         app_limited: event == 2,
                     });
                     prop_assert!(cubic.window() >= before);

@@ -1,8 +1,9 @@
-//! Flows over one bottleneck: a drop-tail queue, a rate, a round trip, in virtual time.
+//! Flows over one bottleneck: a drop-tail queue, a rate, a round trip, random losses, and hosts that are slow
+//! to run, in virtual time.
 
-use crate::congestion::{AckSample, Cause, CongestionEvent, Controller, Cubic};
+use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
 use crate::pacer::Pacer;
-use crate::recovery::Rtt;
+use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,7 +15,7 @@ const ACK_DELAY: Duration = Duration::from_millis(1);
 const ACK_EVERY: usize = 8;
 
 /// The bottleneck.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
     /// Bytes per second.
     pub(super) rate: u64,
@@ -25,6 +26,10 @@ pub(super) struct Link {
     /// Packets waiting from which on arrivals are marked instead (RFC 3168); more than `queue`
     /// for never.
     pub(super) mark: u64,
+    /// Of so many packets that arrive one is lost on the way for no reason; 0: none.
+    pub(super) lose_one_in: u64,
+    /// One in 64 acknowledgements is handled late by up to this, as by a process that was not scheduled.
+    pub(super) stall: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +38,15 @@ pub(super) struct Counts {
     pub(super) dropped: u64,
     pub(super) delivered: u64,
     pub(super) marked: u64,
+    /// Sum of what its packets waited in the queue, in nanoseconds.
+    pub(super) waited: u64,
+}
+
+impl Counts {
+    /// What a packet waited in the queue on average.
+    pub(super) fn queue(&self) -> Duration {
+        Duration::from_nanos(self.waited / (self.sent - self.dropped).max(1))
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +55,7 @@ enum Event {
     Arrive {
         number: u64,
         marked: bool,
+        ask: bool,
     },
     /// The receiver will wait no longer to acknowledge its `nth` batch.
     Flush {
@@ -55,13 +70,30 @@ enum Event {
     Timeout,
 }
 
+/// A packet in flight, and the delivery rate's books when it left.
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    number: u64,
+    sent_at: Instant,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+}
+
 #[derive(Debug)]
 struct Flow {
-    controller: Cubic,
+    controller: Box<dyn Controller>,
     pacer: Pacer,
     rtt: Rtt,
-    /// Numbers and times of packets in flight, ascending.
-    flight: VecDeque<(u64, Instant)>,
+    /// Packets in flight, by ascending numbers.
+    flight: VecDeque<Flying>,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    /// Bytes sent since a packet last asked for an acknowledgement.
+    unasked: u64,
+    /// When its last acknowledgement is handled.
+    handled_at: Instant,
     next: u64,
     asleep_until: Option<Instant>,
     /// When something was last acknowledged.
@@ -92,6 +124,7 @@ pub(super) struct Sim {
     flows: Vec<Flow>,
     events: BinaryHeap<Reverse<(Instant, u64, usize, Event)>>,
     serial: u64,
+    chance: u64,
 }
 
 impl Sim {
@@ -104,17 +137,23 @@ impl Sim {
             flows: Vec::new(),
             events: BinaryHeap::new(),
             serial: 0,
+            chance: 88_172_645_463_325_252,
         }
     }
 
     /// Adds a flow that begins `after` now and has `data` bytes to send.
-    pub(super) fn add(&mut self, after: Duration, data: u64) {
+    pub(super) fn add(&mut self, controller: Box<dyn Controller>, after: Duration, data: u64) {
         let begin = self.now + after;
         self.flows.push(Flow {
-            controller: Cubic::new(MTU as usize),
+            controller,
             pacer: Pacer::new(begin, MTU as usize),
             rtt: Rtt::new(Duration::from_millis(100)),
             flight: VecDeque::new(),
+            delivered: 0,
+            delivered_at: begin,
+            first_sent_at: begin,
+            unasked: 0,
+            handled_at: begin,
             next: 0,
             asleep_until: None,
             progress_at: begin,
@@ -148,6 +187,7 @@ impl Sim {
             dropped: flow.counts.dropped - before.dropped,
             delivered: flow.counts.delivered - before.delivered,
             marked: flow.counts.marked - before.marked,
+            waited: flow.counts.waited - before.waited,
         };
         self.flows.iter().zip(before).map(during).collect()
     }
@@ -161,8 +201,21 @@ impl Sim {
         self.flows[flow].controller.window()
     }
 
-    pub(super) fn set_rate(&mut self, rate: u64) {
-        self.link.rate = rate;
+    pub(super) fn set_link(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// Tells a flow that its path is another.
+    pub(super) fn change_path(&mut self, flow: usize) {
+        self.flows[flow].controller.on_path_changed(MTU as usize);
+    }
+
+    /// A number that is as good as random (xorshift), the same in every run.
+    fn random(&mut self) -> u64 {
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 7;
+        self.chance ^= self.chance << 17;
+        self.chance
     }
 
     fn at(&mut self, time: Instant, flow: usize, event: Event) {
@@ -173,7 +226,11 @@ impl Sim {
     fn handle(&mut self, flow: usize, event: Event) {
         match event {
             Event::Start | Event::Wake => {}
-            Event::Arrive { number, marked } => return self.arrive(flow, number, marked),
+            Event::Arrive {
+                number,
+                marked,
+                ask,
+            } => return self.arrive(flow, number, marked, ask),
             Event::Flush { nth } if nth == self.flows[flow].batch => return self.acknowledge(flow),
             Event::Flush { .. } => return,
             Event::Ack {
@@ -206,11 +263,24 @@ impl Sim {
             let number = flow.next;
             flow.next += 1;
             flow.data -= MTU;
-            flow.flight.push_back((number, now));
+            if flow.flight.is_empty() {
+                flow.delivered_at = now;
+                flow.first_sent_at = now;
+            }
+            flow.flight.push_back(Flying {
+                number,
+                sent_at: now,
+                delivered: flow.delivered,
+                delivered_at: flow.delivered_at,
+                first_sent_at: flow.first_sent_at,
+            });
             let in_flight = flow.in_flight();
             flow.controller.on_sent(now, MTU, in_flight);
             flow.counts.sent += 1;
-            self.enqueue(index, number);
+            let window = flow.controller.window();
+            let ask = in_flight + MTU > window || flow.unasked + MTU > window / 4;
+            flow.unasked = if ask { 0 } else { flow.unasked + MTU };
+            self.enqueue(index, number, ask);
         }
         let flow = &mut self.flows[index];
         if !flow.flight.is_empty() && !flow.timer_runs {
@@ -223,7 +293,7 @@ impl Sim {
     /// Nothing acknowledged for two probe timeouts: the end of a flight was lost.
     fn timeout(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        let last_sent = flow.flight.back().map_or(self.now, |packet| packet.1);
+        let last_sent = flow.flight.back().map_or(self.now, |packet| packet.sent_at);
         let timeout = flow.progress_at.max(last_sent) + flow.rtt.pto(ACK_DELAY) * 2;
         flow.timer_runs = timeout > self.now;
         if flow.timer_runs {
@@ -234,8 +304,9 @@ impl Sim {
     }
 
     /// Puts a packet into the bottleneck's queue, if there is room.
-    fn enqueue(&mut self, flow: usize, number: u64) {
-        let waiting = nanos(self.free_at.since(self.now)) as u128 * u128::from(self.link.rate);
+    fn enqueue(&mut self, flow: usize, number: u64, ask: bool) {
+        let delay = nanos(self.free_at.since(self.now));
+        let waiting = u128::from(delay) * u128::from(self.link.rate);
         let waiting = (waiting / 1_000_000_000) as u64 / MTU;
         if waiting >= self.link.queue {
             self.flows[flow].counts.dropped += 1;
@@ -243,22 +314,28 @@ impl Sim {
         }
         let marked = waiting >= self.link.mark;
         self.flows[flow].counts.marked += u64::from(marked);
+        self.flows[flow].counts.waited += delay;
         let transmission = Duration::from_nanos(MTU * 1_000_000_000 / self.link.rate);
         self.free_at = self.free_at.max(self.now) + transmission;
-        self.at(
-            self.free_at + self.link.rtt / 2,
-            flow,
-            Event::Arrive { number, marked },
-        );
+        if self.link.lose_one_in > 0 && self.random().is_multiple_of(self.link.lose_one_in) {
+            self.flows[flow].counts.dropped += 1;
+            return;
+        }
+        let arrive = Event::Arrive {
+            number,
+            marked,
+            ask,
+        };
+        self.at(self.free_at + self.link.rtt / 2, flow, arrive);
     }
 
-    fn arrive(&mut self, index: usize, number: u64, marked: bool) {
+    fn arrive(&mut self, index: usize, number: u64, marked: bool, ask: bool) {
         let flow = &mut self.flows[index];
         flow.counts.delivered += 1;
         flow.waiting.push(number);
         flow.marked |= marked;
         flow.last_arrival = self.now;
-        if flow.waiting.len() >= ACK_EVERY {
+        if ask || flow.waiting.len() >= ACK_EVERY {
             self.acknowledge(index);
         } else if flow.waiting.len() == 1 {
             let nth = flow.batch;
@@ -274,7 +351,16 @@ impl Sim {
             marked: core::mem::take(&mut flow.marked),
         };
         flow.batch += 1;
-        self.at(self.now + self.link.rtt / 2, index, ack);
+        let stalled = self.link.stall > Duration::ZERO && self.random().is_multiple_of(64);
+        let stall = if stalled {
+            Duration::from_nanos(self.random() % nanos(self.link.stall))
+        } else {
+            Duration::ZERO
+        };
+        // Whoever does not run handles what came meanwhile when it runs again.
+        let due = (self.now + self.link.rtt / 2 + stall).max(self.flows[index].handled_at);
+        self.flows[index].handled_at = due;
+        self.at(due, index, ack);
     }
 
     fn acked(&mut self, index: usize, numbers: &[u64], delay: Duration, marked: bool) {
@@ -285,19 +371,20 @@ impl Sim {
         };
         let Ok(at) = flow
             .flight
-            .binary_search_by_key(&largest, |packet| packet.0)
+            .binary_search_by_key(&largest, |packet| packet.number)
         else {
             return;
         };
-        let sent_at = flow.flight[at].1;
+        let newest = flow.flight[at];
+        let sent_at = newest.sent_at;
         flow.rtt.update(now.since(sent_at), delay, ACK_DELAY);
         // Nothing is reordered: what is older and not told of is lost, or soon will be.
         let mut holes = Vec::new();
         while let Some(packet) = flow.flight.front().copied()
-            && packet.0 <= largest
+            && packet.number <= largest
         {
             flow.flight.pop_front();
-            if numbers.binary_search(&packet.0).is_err() {
+            if numbers.binary_search(&packet.number).is_err() {
                 holes.push(packet);
             }
         }
@@ -319,18 +406,32 @@ impl Sim {
                 },
             );
         }
-        self.lose_below(index, largest.saturating_sub(2));
-        let flow = &mut self.flows[index];
+        let bytes = in_flight_before - flow.in_flight();
+        flow.delivered += bytes;
+        flow.delivered_at = now;
+        flow.first_sent_at = flow.first_sent_at.max(sent_at);
+        let sending = sent_at.since(newest.first_sent_at);
+        let interval = sending.max(now.since(newest.delivered_at));
+        let rate = RateSample {
+            delivered: flow.delivered - newest.delivered,
+            interval,
+            app_limited: false,
+        };
         flow.controller.on_ack(
             now,
             &AckSample {
-                bytes: (in_flight_before - flow.in_flight()).min(numbers.len() as u64 * MTU),
+                bytes,
                 in_flight_before,
+                in_flight: flow.in_flight(),
+                delivered: flow.delivered,
                 largest_sent_at: sent_at,
                 rtt: &flow.rtt,
+                path: now.since(sent_at).checked_sub(delay),
+                rate: (!interval.is_zero()).then_some(rate),
                 app_limited: false,
             },
         );
+        self.lose_below(index, largest.saturating_sub(2));
     }
 
     /// Declares what is in flight with numbers below `number` lost.
@@ -338,13 +439,17 @@ impl Sim {
         let flow = &mut self.flows[index];
         let (mut lost, mut last) = (0, None);
         while let Some(packet) = flow.flight.front().copied()
-            && packet.0 < number
+            && packet.number < number
         {
             flow.flight.pop_front();
             lost += MTU;
             last = Some(packet);
         }
-        let Some((_, largest_lost_sent_at)) = last else {
+        let Some(Flying {
+            sent_at: largest_lost_sent_at,
+            ..
+        }) = last
+        else {
             return;
         };
         let in_flight = flow.in_flight();

@@ -47,6 +47,16 @@ impl Outbox {
         }
     }
 
+    /// All that was sent and is not known to have arrived is owed again. O(messages).
+    pub fn on_all_lost(&mut self) {
+        for place in 0..self.channels.len() {
+            if let Some(channel) = self.channels.get_mut(place) {
+                channel.all_lost();
+                self.activate(place);
+            }
+        }
+    }
+
     /// What a packet carried is lost, or its connection is: what is not known to have arrived is owed again.
     /// Frames that are not the outbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {

@@ -195,7 +195,7 @@ impl Connection {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        let window = self.usable_window();
+        let window = self.window(size);
         let last = self.recovery.in_flight().saturating_add(2 * size) > window
             || self.credit.data_allowance(number, now) <= 1;
         let part = match self.modes.ours() {

@@ -190,6 +190,7 @@ fn f06_a_repeated_ack_does_not_walk_what_it_resolved() {
         delivered: 0,
         delivered_at: at(0),
         first_sent_at: at(0),
+        app_limited: false,
     };
     for number in 0..10_000 {
         ledger.record(number, at(0), 1_000, DATA, &[], mark);
@@ -342,7 +343,8 @@ fn delivery_rate_is_what_arrived_over_the_flight() {
         first,
         RateSample {
             delivered: 1_000,
-            interval: ms(100)
+            interval: ms(100),
+            app_limited: false,
         }
     );
     for i in 1..9 {
@@ -358,7 +360,8 @@ fn delivery_rate_is_what_arrived_over_the_flight() {
         idle,
         RateSample {
             delivered: 1_000,
-            interval: ms(100)
+            interval: ms(100),
+            app_limited: false,
         },
         "idle time counts not"
     );
@@ -367,7 +370,8 @@ fn delivery_rate_is_what_arrived_over_the_flight() {
         bench.ack(510, &[12..=12]).rate,
         Some(RateSample {
             delivered: 1_000,
-            interval: ms(10)
+            interval: ms(10),
+            app_limited: false,
         })
     );
 }
@@ -385,7 +389,8 @@ fn delivery_rate_takes_the_slower_of_sending_and_acknowledging() {
         rate,
         RateSample {
             delivered: 2_000,
-            interval: ms(100)
+            interval: ms(100),
+            app_limited: false,
         }
     );
     // Acks compressed into one moment say nothing faster than the sending.
@@ -396,7 +401,8 @@ fn delivery_rate_takes_the_slower_of_sending_and_acknowledging() {
         rate,
         RateSample {
             delivered: 2_000,
-            interval: ms(300)
+            interval: ms(300),
+            app_limited: false,
         }
     );
 }
@@ -434,4 +440,43 @@ fn a_better_guess_of_the_round_trip_counts_until_one_is_measured() {
     bench.ack(30, &[0..=0]);
     bench.recovery.set_initial_rtt(ms(10));
     assert_eq!(bench.recovery.rtt().smoothed(), ms(30));
+}
+
+#[test]
+fn what_is_sent_while_there_is_no_more_is_marked_until_it_was_delivered() {
+    let mut bench = Bench::measured();
+    bench.send(1, 200);
+    bench.recovery.on_app_limited();
+    // In flight already: it was sent by a sender that had more. What follows was not.
+    bench.send(2, 210);
+    assert!(!bench.ack(300, &[1..=1]).rate.unwrap().app_limited);
+    assert!(bench.ack(310, &[2..=2]).rate.unwrap().app_limited);
+    bench.send(3, 320);
+    assert!(!bench.ack(420, &[3..=3]).rate.unwrap().app_limited);
+    // Nothing in flight: the next packet finds an idle path.
+    bench.recovery.on_app_limited();
+    bench.send(4, 500);
+    assert!(bench.ack(600, &[4..=4]).rate.unwrap().app_limited);
+    assert_eq!(bench.recovery.delivered(), 5_000);
+}
+
+#[test]
+fn the_path_sample_leaves_the_peers_delay_out_whatever_was_announced() {
+    let mut bench = Bench::measured();
+    let mut ack = |number: u64, sent, at_ms, delay| {
+        bench.send(number, sent);
+        let summary = bench
+            .recovery
+            .on_ack(
+                at(at_ms),
+                core::iter::once(number..=number),
+                ms(delay),
+                DELAY,
+                &mut bench.log,
+            )
+            .unwrap();
+        (summary.rtt_sample, summary.path_sample)
+    };
+    assert_eq!(ack(1, 200, 260, 50), (Some(ms(60)), Some(ms(10))));
+    assert_eq!(ack(2, 300, 360, 61), (Some(ms(60)), None));
 }

@@ -7,6 +7,7 @@ fn mark() -> RateMark {
         delivered: 0,
         delivered_at: at(0),
         first_sent_at: at(0),
+        app_limited: false,
     }
 }
 

@@ -1,0 +1,496 @@
+//! Model-based control for long paths, after BBR version 3 (draft-ietf-ccwg-bbr).
+//!
+//! It measures what the path delivers and how long it takes by itself, keeps about their product in flight, and
+//! takes loss for congestion only beyond [`LOSS_THRESHOLD`]: a path that loses one packet in a hundred for no
+//! reason stays full, where a controller that halves or so on each loss cannot. Section names in comments are
+//! the draft's.
+//!
+//! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the short term is
+//! one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes delivered instead of a random
+//! number, so that simulations repeat and flows still do not probe in step.
+
+use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
+use crate::limits::MAX_DATAGRAM;
+use crate::recovery::Rtt;
+use crate::time::{Duration, Instant};
+
+/// Share of a round's bytes that may be lost before it counts as congestion (BBR.LossThresh), and packets of
+/// them: of few packets even one is a large share.
+const LOSS_THRESHOLD: f64 = 0.02;
+const LOSS_PACKETS: f64 = 3.0;
+/// Packets over which losses are judged at least.
+const LOSS_SPAN: f64 = 100.0;
+/// What is left of a bound after congestion (BBR.Beta), and what stays free below it while not probing
+/// (BBR.Headroom).
+const BETA: f64 = 0.7;
+const HEADROOM: f64 = 0.85;
+/// Pacing and window in multiples of what was measured ("Startup", "Drain", "ProbeBW").
+const STARTUP_PACING: f64 = 2.77;
+const DRAIN_PACING: f64 = 0.5;
+const UP_PACING: f64 = 1.25;
+const DOWN_PACING: f64 = 0.9;
+const WINDOW_GAIN: f64 = 2.0;
+const UP_WINDOW_GAIN: f64 = 2.25;
+/// Pacing stays that much below the model, lest a queue grow (BBRPacingMarginPercent).
+const MARGIN: f64 = 0.99;
+/// "Startup" ends when the bandwidth did not grow by a quarter in three rounds.
+const FULL_GROWTH: f64 = 1.25;
+const FULL_ROUNDS: u32 = 3;
+/// Time between bandwidth probes, at least, and how much it varies.
+const PROBE_BW: Duration = Duration::from_secs(1);
+const PROBE_BW_SPREAD: u64 = 500;
+/// Rounds between probes at least, if they come before that time: as often as Reno fills a window that it halved
+/// ("Coexistence with Reno").
+const PROBE_BW_ROUNDS: f64 = 63.0;
+/// Rounds of probing upwards at most.
+const UP_ROUNDS: u32 = 8;
+/// Without a lower round trip for so long, the window is halved to look for one ("ProbeRTT"), for so long.
+const PROBE_RTT_EVERY: Duration = Duration::from_secs(5);
+const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
+const PROBE_RTT_GAIN: f64 = 0.5;
+/// Rounds over which acknowledgements that came in clumps are remembered, in two halves.
+const CLUMP_ROUNDS: u64 = 5;
+/// Bounds of the window: four packets (BBRMinPipeCwnd), and 100 Gbit/s for five seconds.
+const MIN_PACKETS: f64 = 4.0;
+const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
+
+/// Model-based control.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    mtu: f64,
+    window: f64,
+    state: State,
+    round: Round,
+    rounds: u64,
+    /// Highest bandwidth of this probing cycle and of the one before, in bytes per second.
+    bandwidth: [f64; 2],
+    /// Least time on the path in seconds, and when it was last seen or looked for.
+    min_rtt: Option<f64>,
+    min_rtt_at: Instant,
+    bounds: Bounds,
+    /// The bounds before the last reaction to loss, in case that proves spurious.
+    before: Option<Bounds>,
+    /// Bandwidth that must be exceeded for "Startup" to go on, and rounds in which it was not.
+    full_bandwidth: f64,
+    full_rounds: u32,
+    /// The pipe was filled once.
+    filled: bool,
+    /// When the current cycle began to wait for its probe, in which round, and how long it waits.
+    cycle_began: Instant,
+    cycle_round: u64,
+    cycle_wait: Duration,
+    /// Bytes lost and bytes sent since losses were last judged.
+    lost: f64,
+    sent: f64,
+    clumps: Clumps,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    /// "ProbeBW": below what the path carries, then at it, then, after a round at it, above it.
+    Down,
+    Cruise,
+    Refill,
+    Up {
+        since: Instant,
+        rounds: u32,
+    },
+    /// Since when; once little is in flight, until when.
+    ProbeRtt {
+        until: Option<Instant>,
+    },
+}
+
+/// What loss says about the path.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// In flight more than this was lost too often (inflight_hi).
+    in_flight: f64,
+    /// While not probing, no faster than this (bw_lo).
+    bandwidth: f64,
+}
+
+const UNBOUNDED: Bounds = Bounds {
+    in_flight: f64::INFINITY,
+    bandwidth: f64::INFINITY,
+};
+
+/// Packets sent from `began` until the first of them was acknowledged are one round trip.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    began: Option<Instant>,
+    delivered: f64,
+    lost: f64,
+    /// Most in flight when something was lost.
+    lost_in_flight: f64,
+    marked: bool,
+    /// Highest bandwidth measured.
+    bandwidth: f64,
+    app_limited: bool,
+}
+
+/// How much more than the bandwidth explains was acknowledged at once ("ACK aggregation").
+#[derive(Clone, Debug, Default)]
+struct Clumps {
+    /// When the current measurement began, and bytes acknowledged since.
+    began: Option<Instant>,
+    bytes: f64,
+    extra: [f64; 2],
+}
+
+impl Clumps {
+    fn on_ack(&mut self, now: Instant, bytes: f64, bandwidth: f64) {
+        let began = *self.began.get_or_insert(now);
+        let expected = bandwidth * now.since(began).as_secs_f64();
+        if self.bytes <= expected {
+            self.began = Some(now);
+            self.bytes = bytes;
+        } else {
+            self.bytes += bytes;
+        }
+        let extra = (self.bytes - expected).max(0.0);
+        self.extra[0] = self.extra[0].max(extra);
+    }
+
+    fn next_half(&mut self) {
+        self.extra = [0.0, self.extra[0]];
+    }
+
+    fn most(&self) -> f64 {
+        self.extra[0].max(self.extra[1])
+    }
+}
+
+impl Bbr {
+    /// The initial state for packets of `mtu` bytes of UDP payload.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        Self {
+            mtu: mtu.max(1) as f64,
+            window: initial_window(mtu),
+            state: State::Startup,
+            round: Round::default(),
+            rounds: 0,
+            bandwidth: [0.0; 2],
+            min_rtt: None,
+            min_rtt_at: Instant::ZERO,
+            bounds: UNBOUNDED,
+            before: None,
+            full_bandwidth: 0.0,
+            full_rounds: 0,
+            filled: false,
+            cycle_began: Instant::ZERO,
+            cycle_round: 0,
+            cycle_wait: PROBE_BW,
+            lost: 0.0,
+            sent: 0.0,
+            clumps: Clumps::default(),
+        }
+    }
+
+    fn set_window(&mut self, window: f64) {
+        self.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
+    }
+
+    fn max_bandwidth(&self) -> f64 {
+        self.bandwidth[0].max(self.bandwidth[1])
+    }
+
+    /// What the path carries according to the model, in bytes per second.
+    fn model(&self) -> f64 {
+        self.max_bandwidth().min(self.bounds.bandwidth)
+    }
+
+    /// What fills the path without a queue; `None` until both factors were measured.
+    fn product(&self) -> Option<f64> {
+        let product = self.model() * self.min_rtt?;
+        (product > 0.0).then_some(product)
+    }
+
+    /// Takes the sample's measurements into the model.
+    fn measure(&mut self, now: Instant, sample: &AckSample<'_>) {
+        if let Some(rate) = sample.rate {
+            let bandwidth = rate.per_second() as f64;
+            if !rate.app_limited || bandwidth >= self.max_bandwidth() {
+                self.bandwidth[0] = self.bandwidth[0].max(bandwidth);
+                self.round.bandwidth = self.round.bandwidth.max(bandwidth);
+            }
+        }
+        self.round.delivered += sample.bytes as f64;
+        self.round.app_limited |= sample.app_limited;
+        self.clumps
+            .on_ack(now, sample.bytes as f64, self.max_bandwidth());
+        let Some(path) = sample.path.map(|path| path.as_secs_f64()) else {
+            return;
+        };
+        if self.min_rtt.is_none_or(|least| path <= least) {
+            self.min_rtt = Some(path);
+            self.min_rtt_at = now;
+        }
+    }
+
+    /// A round is over: what loss there was, whether the pipe is full, whether the phase is.
+    fn end_round(&mut self, now: Instant, round: &Round, in_flight: f64) {
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(CLUMP_ROUNDS) {
+            self.clumps.next_half();
+        }
+        let congested = self.is_lossy(round) || round.marked;
+        if congested {
+            self.before = Some(self.bounds);
+        }
+        match self.state {
+            State::Startup => self.judge_startup(round, congested),
+            State::Refill if !congested => {
+                self.state = State::Up {
+                    since: now,
+                    rounds: 0,
+                };
+            }
+            State::Up { since, rounds } if !congested => {
+                self.state = State::Up {
+                    since,
+                    rounds: rounds + 1,
+                };
+                // The bound was reached without loss: it moves, faster with each round.
+                if in_flight >= HEADROOM * self.bounds.in_flight {
+                    self.bounds.in_flight += f64::from(1_u32 << rounds.min(UP_ROUNDS)) * self.mtu;
+                }
+            }
+            State::Refill | State::Up { .. } => {
+                let product = self.product().unwrap_or(self.window);
+                let held = round.lost_in_flight.max(BETA * product);
+                self.bounds.in_flight = self.bounds.in_flight.min(held);
+                self.go_down(now);
+            }
+            State::Down | State::Cruise if congested => {
+                let least = BETA * self.model();
+                self.bounds.bandwidth = self.model().min(round.bandwidth.max(least));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether more was lost than a path may lose for no reason.
+    fn is_lossy(&mut self, round: &Round) -> bool {
+        self.lost += round.lost;
+        self.sent += round.delivered + round.lost;
+        let lossy = self.lost >= LOSS_PACKETS * self.mtu && self.lost > LOSS_THRESHOLD * self.sent;
+        if lossy || self.sent >= LOSS_SPAN * self.mtu {
+            self.lost = 0.0;
+            self.sent = 0.0;
+        }
+        lossy
+    }
+
+    /// "Exiting Startup": the bandwidth does not grow any more, or too much is lost.
+    fn judge_startup(&mut self, round: &Round, congested: bool) {
+        if congested {
+            let product = self.product().unwrap_or(self.window);
+            self.bounds.in_flight = product.max(round.delivered);
+        } else if self.max_bandwidth() >= FULL_GROWTH * self.full_bandwidth {
+            self.full_bandwidth = self.max_bandwidth();
+            self.full_rounds = 0;
+            return;
+        } else if round.app_limited {
+            return;
+        } else {
+            self.full_rounds += 1;
+        }
+        if congested || self.full_rounds >= FULL_ROUNDS {
+            self.filled = true;
+            self.state = State::Drain;
+        }
+    }
+
+    /// Begins another cycle of "ProbeBW".
+    fn go_down(&mut self, now: Instant) {
+        self.state = State::Down;
+        if self.bandwidth[0] > 0.0 {
+            self.bandwidth = [0.0, self.bandwidth[0]];
+        }
+        self.cycle_began = now;
+        self.cycle_round = self.rounds;
+    }
+
+    /// Moves through the phases as far as time and what is in flight say.
+    fn advance(&mut self, now: Instant, sample: &AckSample<'_>) {
+        let in_flight = sample.in_flight as f64;
+        let Some(product) = self.product() else {
+            return;
+        };
+        match self.state {
+            State::Drain if in_flight <= product => self.go_down(now),
+            State::Down if in_flight <= product.min(HEADROOM * self.bounds.in_flight) => {
+                self.state = State::Cruise;
+                let spread = Duration::from_millis(sample.delivered % PROBE_BW_SPREAD);
+                self.cycle_wait = PROBE_BW + spread;
+            }
+            State::Down | State::Cruise if self.is_probe_due(now, product) => {
+                self.bounds.bandwidth = f64::INFINITY;
+                self.state = State::Refill;
+            }
+            State::Up { since, rounds } => {
+                let tried = now.since(since).as_secs_f64() > self.min_rtt.unwrap_or(0.0);
+                let most = (UP_PACING * product).min(self.window - 2.0 * self.mtu);
+                if tried && in_flight >= most || rounds >= UP_ROUNDS {
+                    self.go_down(now);
+                }
+            }
+            _ => {}
+        }
+        self.probe_rtt(now, in_flight, product);
+    }
+
+    fn is_probe_due(&self, now: Instant, product: f64) -> bool {
+        let rounds = (self.rounds - self.cycle_round) as f64;
+        now.since(self.cycle_began) >= self.cycle_wait
+            || rounds >= (product / self.mtu).max(PROBE_BW_ROUNDS)
+    }
+
+    /// "ProbeRTT".
+    fn probe_rtt(&mut self, now: Instant, in_flight: f64, product: f64) {
+        match self.state {
+            State::ProbeRtt { until: None }
+                if in_flight <= (PROBE_RTT_GAIN * product).max(MIN_PACKETS * self.mtu) =>
+            {
+                // What is measured from here on is the path itself.
+                self.min_rtt = None;
+                self.state = State::ProbeRtt {
+                    until: Some(now + PROBE_RTT_TIME),
+                };
+            }
+            State::ProbeRtt { until: Some(until) } if until <= now => {
+                self.min_rtt_at = now;
+                if self.filled {
+                    self.go_down(now);
+                    self.state = State::Cruise;
+                } else {
+                    self.state = State::Startup;
+                }
+            }
+            State::ProbeRtt { .. } | State::Startup => {}
+            _ if now.since(self.min_rtt_at) >= PROBE_RTT_EVERY => {
+                self.state = State::ProbeRtt { until: None };
+            }
+            _ => {}
+        }
+    }
+
+    fn pacing_gain(&self) -> f64 {
+        match self.state {
+            State::Startup => STARTUP_PACING,
+            State::Drain => DRAIN_PACING,
+            State::Down => DOWN_PACING,
+            State::Up { .. } => UP_PACING,
+            State::Cruise | State::Refill | State::ProbeRtt { .. } => 1.0,
+        }
+    }
+
+    /// "Congestion window".
+    fn adjust_window(&mut self, acked: f64) {
+        let Some(product) = self.product() else {
+            self.set_window(self.window + acked);
+            return;
+        };
+        let gain = if matches!(self.state, State::Up { .. }) {
+            UP_WINDOW_GAIN
+        } else {
+            WINDOW_GAIN
+        };
+        // Segmentation trains leave at once, and acknowledgements come in clumps.
+        let quantum = (self.model() / 1_000.0)
+            .min(MAX_DATAGRAM as f64)
+            .max(2.0 * self.mtu);
+        let target = gain * product + 3.0 * quantum + self.clumps.most();
+        let grown = self.window + acked;
+        let window = if self.filled {
+            grown.min(target)
+        } else {
+            grown.min(target.max(self.window))
+        };
+        let bound = match self.state {
+            State::ProbeRtt { .. } => self.bounds.in_flight.min(PROBE_RTT_GAIN * product),
+            State::Down | State::Cruise => HEADROOM * self.bounds.in_flight,
+            _ => self.bounds.in_flight,
+        };
+        self.set_window(window.min(bound));
+    }
+}
+
+impl Controller for Bbr {
+    fn on_sent(&mut self, now: Instant, _bytes: u64, _in_flight: u64) {
+        if self.min_rtt_at == Instant::ZERO {
+            self.min_rtt_at = now;
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
+        if self
+            .round
+            .began
+            .is_none_or(|began| sample.largest_sent_at >= began)
+        {
+            let ended = core::mem::take(&mut self.round);
+            self.round.began = Some(now);
+            self.end_round(now, &ended, sample.in_flight_before as f64);
+        }
+        self.measure(now, sample);
+        self.advance(now, sample);
+        self.adjust_window(sample.bytes as f64);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, event: &CongestionEvent) {
+        match event.cause {
+            Cause::Loss => {
+                let lost = event.bytes_lost as f64;
+                self.round.lost += lost;
+                let in_flight = event.in_flight as f64 + lost;
+                self.round.lost_in_flight = self.round.lost_in_flight.max(in_flight);
+            }
+            Cause::Ecn => {
+                self.round.marked = true;
+                let in_flight = event.in_flight as f64;
+                self.round.lost_in_flight = self.round.lost_in_flight.max(in_flight);
+            }
+        }
+        if event.persistent {
+            self.set_window(0.0);
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        if let Some(before) = self.before.take() {
+            self.bounds.in_flight = self.bounds.in_flight.max(before.in_flight);
+            self.bounds.bandwidth = self.bounds.bandwidth.max(before.bandwidth);
+        }
+    }
+
+    fn on_path_changed(&mut self, mtu: usize) {
+        *self = Self::new(mtu);
+    }
+
+    fn on_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu.max(1) as f64;
+        self.set_window(self.window);
+    }
+
+    fn window(&self) -> u64 {
+        self.window.round() as u64
+    }
+
+    fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
+        let model = self.model();
+        if self.min_rtt.is_none() && model == 0.0 {
+            return pace(self.window(), rtt, 277);
+        }
+        let rate = (MARGIN * self.pacing_gain() * model).max(self.mtu);
+        Some(rate.min(MAX_WINDOW) as u64)
+    }
+
+    fn name(&self) -> &'static str {
+        "wan"
+    }
+}

@@ -1,0 +1,497 @@
+//! Delay-based control for the machine room, after Swift (Kumar et al., SIGCOMM 2020).
+//!
+//! The signal is the queueing delay: what packets spend on the path beyond the least that was ever measured
+//! (Swift section 3.1). Swift's hosts stamp in hardware; here both ends stamp in the kernel and take out how
+//! long a packet lay before its process ran, and a round trip's *least* delay counts, so that a process that
+//! was not scheduled does not look like a queue.
+//!
+//! Swift's target is an end-to-end delay that its operator knows. Here it is relative to the least round trip,
+//! and milliseconds rather than microseconds ([`TARGET`]): virtual machines, shared cores and segmentation
+//! trains make delays of hundreds of microseconds that mean nothing.
+//!
+//! Two things are added that a network of Swift flows alone does not need:
+//!
+//! * **Draining.** A flow that begins beside others takes their queue for part of the path. Therefore each
+//!   flow lets its own packets drain for a moment every second ([`DRAIN_EVERY`]; LEDBAT++ does likewise), which
+//!   shows the true round trip to itself and to the others.
+//! * **Company.** A flow that fills the buffer whatever the delay (TCP) would starve this one. When the delay
+//!   stays above the target although the window was cut again and again, CUBIC decides instead until a drain
+//!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4).
+
+use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
+use crate::recovery::Rtt;
+use crate::time::{Duration, Instant};
+
+/// Queueing delay that is always allowed (Swift section 3.5: the base target).
+const TARGET: f64 = 1.0e-3;
+/// What a flow with a small window is allowed beyond, so that the smaller of two flows grows and shares become
+/// even (Swift section 3.5: flow-based scaling, with its range of windows).
+const SCALING: f64 = 1.5e-3;
+const SCALING_FROM: f64 = 4.0;
+const SCALING_TO: f64 = 4_096.0;
+/// Packets that may wait on any link, since on a slow one a single packet takes a millisecond; but no longer than
+/// this, for a flow that is starved must not take its own rate for the link's.
+const TARGET_PACKETS: f64 = 2.0;
+const TARGET_MOST: f64 = 7.0e-3;
+/// Part of the excess by which the window shrinks, and the most that it shrinks at once (Swift section 3.2: beta
+/// and max_mdf).
+const BETA: f64 = 0.8;
+const MAX_DECREASE: f64 = 0.5;
+/// What is left of the window after a congestion mark (RFC 8511) and after a loss (as CUBIC).
+const AFTER_MARK: f64 = 0.8;
+const AFTER_LOSS: f64 = 0.7;
+/// Without any queue the window grows by this part in a round beside the one packet, less as the delay nears the
+/// target: the link has become faster, or slow start ended too early.
+const GROWTH: f64 = 1.0 / 8.0;
+/// Samples that make a round's least delay trustworthy enough to end slow start.
+const SAMPLES: u32 = 3;
+/// Rounds over which the highest delivery rate is remembered.
+const RATE_ROUNDS: usize = 8;
+/// How often the own packets are drained, and how often at most when somebody else seems to drain.
+const DRAIN_EVERY: Duration = Duration::from_secs(1);
+const DRAIN_AGAIN: Duration = Duration::from_millis(300);
+/// The same in round trips, lest draining cost a long path more than a hundredth of its throughput.
+const DRAIN_ROUNDS: u32 = 100;
+/// What stays of the window while draining.
+const DRAIN_TO: f64 = 0.25;
+/// What remains of the target after a loss that it did not prevent: the buffer holds less. It doubles back each
+/// [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.
+const BELOW_LOSS: f64 = 0.8;
+const LEAST_PART: f64 = 0.2;
+/// Cuts in a row after which the delay is still far above the target: somebody else fills the queue. A queue of our
+/// own shrinks by up to half with each.
+const FUTILE_CUTS: u32 = 8;
+const FAR: f64 = 2.0;
+/// In company, how often to look whether the queue is gone without an occasion, and at most how often with one.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// A queue that falls to this part from one round to the next is such an occasion: another one of us may be looking.
+const FALL: f64 = 0.8;
+/// Looks in vain after which the least round trip is what was seen since: the path itself is longer than it was.
+const VAIN_LOOKS: u32 = 5;
+/// Bounds of the window: two packets (RFC 9002 section 7.2), and 100 Gbit/s for five seconds.
+const MIN_PACKETS: f64 = 2.0;
+const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
+
+/// Delay-based control.
+#[derive(Debug)]
+pub struct Lan {
+    /// Bytes of UDP payload in a full packet.
+    mtu: f64,
+    window: f64,
+    /// Still looking for the capacity: the window doubles each round.
+    slow_start: bool,
+    /// Least time on the path, in seconds.
+    base: Option<f64>,
+    round: Round,
+    /// Queueing delay of the last round, in seconds.
+    last: Option<f64>,
+    rates: Rates,
+    /// Part of the target that the buffer was seen to hold: no use in aiming higher.
+    part: f64,
+    /// Cuts since the delay was last near the target, and the window when it was last below.
+    futile: u32,
+    window_before: f64,
+    phase: Phase,
+    /// When the own packets were last drained, or the connection began to measure.
+    drained_at: Option<Instant>,
+    /// The window before the last loss, in case that proves spurious.
+    before_loss: Option<f64>,
+    /// Losses and marks of packets sent before this belong to an event already answered.
+    answered: Option<Instant>,
+}
+
+/// Packets sent from `began` until the first of them was acknowledged are one round trip.
+#[derive(Debug, Default)]
+struct Round {
+    began: Option<Instant>,
+    /// Least time on the path that a packet of this round spent.
+    least: Option<f64>,
+    samples: u32,
+    /// The window was in use.
+    used: bool,
+    /// The window was cut: packets of this round still met the queue of before.
+    settling: bool,
+}
+
+/// What the controller does.
+#[derive(Debug)]
+enum Phase {
+    /// Delay decides.
+    Alone,
+    /// Own packets drain; then `window` applies again.
+    Draining { window: f64, rounds: u32 },
+    /// Somebody fills the queue: CUBIC decides.
+    Company(Box<Company>),
+}
+
+#[derive(Debug)]
+struct Company {
+    cubic: Cubic,
+    looked_at: Instant,
+    /// Rounds left of looking whether the queue is gone.
+    looking: u32,
+    /// Least time on the path in the round before.
+    last: Option<f64>,
+    /// Looks in vain, and the least time on the path seen meanwhile.
+    vain: u32,
+    least: Option<f64>,
+}
+
+/// Highest delivery rate of the last rounds, in bytes per second.
+#[derive(Debug, Default)]
+struct Rates {
+    rounds: [f64; RATE_ROUNDS],
+    at: usize,
+}
+
+impl Rates {
+    fn add(&mut self, rate: f64) {
+        if let Some(round) = self.rounds.get_mut(self.at) {
+            *round = round.max(rate);
+        }
+    }
+
+    fn next_round(&mut self) {
+        self.at = (self.at + 1) % RATE_ROUNDS;
+        if let Some(round) = self.rounds.get_mut(self.at) {
+            *round = 0.0;
+        }
+    }
+
+    fn highest(&self) -> f64 {
+        self.rounds.iter().fold(0.0, |a, b| a.max(*b))
+    }
+}
+
+impl Lan {
+    /// The initial state for packets of `mtu` bytes of UDP payload.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        let window = initial_window(mtu);
+        Self {
+            mtu: mtu.max(1) as f64,
+            window,
+            slow_start: true,
+            base: None,
+            round: Round::default(),
+            rates: Rates::default(),
+            part: 1.0,
+            last: None,
+            futile: 0,
+            window_before: window,
+            phase: Phase::Alone,
+            drained_at: None,
+            before_loss: None,
+            answered: None,
+        }
+    }
+
+    fn set_window(&mut self, window: f64) {
+        self.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
+    }
+
+    /// The queueing delay to aim at, in seconds (Swift section 3.5).
+    fn target(&self) -> f64 {
+        let packets = (self.window / self.mtu).clamp(SCALING_FROM, SCALING_TO);
+        let alpha = SCALING / (1.0 / SCALING_FROM.sqrt() - 1.0 / SCALING_TO.sqrt());
+        let scaled = alpha * (1.0 / packets.sqrt() - 1.0 / SCALING_TO.sqrt());
+        let rate = self.rates.highest();
+        let few = if rate > 0.0 {
+            (TARGET_PACKETS * self.mtu / rate).min(TARGET_MOST)
+        } else {
+            0.0
+        };
+        (self.part * (TARGET + scaled)).max(few)
+    }
+
+    /// What the path takes by itself, at the highest rate it delivered: less in flight leaves it idle for
+    /// certain. One late round cuts the window no deeper than the target's half above that.
+    fn floor(&self, base: f64, target: f64) -> f64 {
+        self.rates.highest() * (base + target / 2.0)
+    }
+
+    /// The excess delay answered as in Swift section 3.2: in proportion, and bounded.
+    fn cut(&mut self, base: f64, queue: f64, target: f64) {
+        let part = (BETA * (queue - target) / (base + queue)).min(MAX_DECREASE);
+        let floor = self.floor(base, target).min(self.window);
+        if queue <= FAR * target {
+            self.futile = 0;
+        } else {
+            self.futile = self.futile.saturating_add(1);
+        }
+        self.set_window((self.window * (1.0 - part)).max(floor));
+        self.slow_start = false;
+        self.round.settling = true;
+    }
+
+    /// A round in use whose packets met no more than the target (Swift section 3.2: one packet more).
+    fn grow(&mut self, queue: f64, target: f64) {
+        self.futile = 0;
+        self.window_before = self.window;
+        let room = (1.0 - queue / target).max(0.0);
+        self.set_window(self.window + self.mtu + self.window * GROWTH * room);
+    }
+
+    /// A round is over; `used`: its packets filled the window, and `least` is what the fastest of them spent.
+    fn end_round(&mut self, now: Instant, used: bool, least: Option<f64>, settling: bool) {
+        self.rates.next_round();
+        if let Phase::Draining { window, rounds } = &mut self.phase {
+            *rounds -= 1;
+            if *rounds == 0 {
+                let window = *window;
+                self.phase = Phase::Alone;
+                self.set_window(window);
+                self.round.settling = true;
+            }
+            return;
+        }
+        let (Some(base), Some(least)) = (self.base, least) else {
+            return;
+        };
+        if !used || settling {
+            return;
+        }
+        let (queue, target) = ((least - base).max(0.0), self.target());
+        if queue > target {
+            self.cut(base, queue, target);
+            if self.futile >= FUTILE_CUTS {
+                self.enter_company(now);
+            }
+        } else if !self.slow_start {
+            self.grow(queue, target);
+            self.drain_if_due(now, base, queue);
+        }
+        self.last = Some(queue);
+    }
+
+    fn drain_if_due(&mut self, now: Instant, base: f64, queue: f64) {
+        let fell = self.last.is_some_and(|last| queue < FALL * last);
+        let every = if fell { DRAIN_AGAIN } else { DRAIN_EVERY };
+        let rounds = if fell { DRAIN_ROUNDS / 4 } else { DRAIN_ROUNDS };
+        let every = (base * f64::from(rounds)).max(every.as_secs_f64());
+        let last = *self.drained_at.get_or_insert(now);
+        if now.since(last).as_secs_f64() < every {
+            return;
+        }
+        self.drained_at = Some(now);
+        self.part = (2.0 * self.part).min(1.0);
+        self.phase = Phase::Draining {
+            window: self.window,
+            rounds: 2,
+        };
+        self.set_window(self.window * DRAIN_TO);
+    }
+
+    fn enter_company(&mut self, now: Instant) {
+        let cubic = Cubic::with_window(self.mtu as usize, self.window_before);
+        self.phase = Phase::Company(Box::new(Company {
+            cubic,
+            looked_at: now,
+            looking: 0,
+            last: None,
+            vain: 0,
+            least: None,
+        }));
+    }
+
+    /// The same decisions once a round while CUBIC decides: look, stay or leave.
+    fn end_round_in_company(&mut self, now: Instant, least: Option<f64>) {
+        self.rates.next_round();
+        let (target, base) = (self.target(), self.base);
+        let Phase::Company(company) = &mut self.phase else {
+            return;
+        };
+        let (Some(least), Some(base)) = (least, base) else {
+            return;
+        };
+        if company.looking == 0 {
+            let before = company.last.replace(least).unwrap_or(least);
+            let fell = least - base < FALL * (before - base);
+            company.look_if_due(now, if fell { LOOK_AGAIN } else { LOOK_EVERY });
+            return;
+        }
+        company.looking -= 1;
+        if least - base <= target {
+            let window = (self.rates.highest() * (base + target)).min(self.window);
+            self.phase = Phase::Alone;
+            self.futile = 0;
+            self.drained_at = Some(now);
+            self.set_window(window);
+        } else if company.looking == 0 {
+            company.last = None;
+            company.vain += 1;
+            if company.vain >= VAIN_LOOKS {
+                self.base = company.least.take();
+                company.vain = 0;
+            }
+        }
+    }
+
+    fn measure(&mut self, sample: &AckSample<'_>) {
+        if let Some(rate) = sample.rate {
+            self.rates.add(rate.per_second() as f64);
+        }
+        let Some(path) = sample.path.map(|path| path.as_secs_f64()) else {
+            return;
+        };
+        let least_of = |least: Option<f64>| Some(least.map_or(path, |least| least.min(path)));
+        self.base = least_of(self.base);
+        self.round.least = least_of(self.round.least);
+        self.round.samples = self.round.samples.saturating_add(1);
+        if let Phase::Company(company) = &mut self.phase {
+            company.least = least_of(company.least);
+        }
+    }
+
+    /// Looks for the capacity: doubles each round until the delay is above the target.
+    fn double(&mut self, bytes: u64) {
+        let (Some(base), Some(least)) = (self.base, self.round.least) else {
+            return;
+        };
+        let (queue, target) = (least - base, self.target());
+        if self.round.samples >= SAMPLES && queue > target {
+            self.cut(base, queue, target);
+        } else {
+            self.set_window(self.window + bytes as f64);
+        }
+    }
+
+    /// Whether an event that concerns packets sent at `sent_at` is news; from now on it is not.
+    fn is_news(&mut self, now: Instant, sent_at: Instant) -> bool {
+        let news = self.answered.is_none_or(|at| sent_at > at);
+        if news {
+            self.answered = Some(now);
+        }
+        news
+    }
+}
+
+impl Company {
+    /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets of the first
+    /// still meet those that were sent before.
+    fn look_if_due(&mut self, now: Instant, every: Duration) {
+        if self.looking == 0 && now.since(self.looked_at) >= every {
+            self.looked_at = now;
+            self.looking = 2;
+        }
+    }
+}
+
+impl Controller for Lan {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        if let Phase::Company(company) = &mut self.phase {
+            company.cubic.on_sent(now, bytes, in_flight);
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
+        let unused = 2.0 * (sample.in_flight_before as f64) < self.window;
+        let used = !(sample.app_limited || unused);
+        if self
+            .round
+            .began
+            .is_none_or(|began| sample.largest_sent_at >= began)
+        {
+            let ended = core::mem::take(&mut self.round);
+            self.round.began = Some(now);
+            if let Phase::Company(_) = self.phase {
+                self.end_round_in_company(now, ended.least);
+            } else {
+                self.end_round(now, ended.used, ended.least, ended.settling);
+            }
+        }
+        self.measure(sample);
+        self.round.used |= used;
+        match &mut self.phase {
+            Phase::Company(company) => {
+                if company.looking == 0 {
+                    company.cubic.on_ack(now, sample);
+                }
+                let looking = company.looking > 0;
+                let window = if looking {
+                    0.0
+                } else {
+                    company.cubic.window() as f64
+                };
+                self.set_window(window);
+            }
+            Phase::Alone if self.slow_start && used && !self.round.settling => {
+                self.double(sample.bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
+        if let Phase::Company(company) = &mut self.phase {
+            company.cubic.on_congestion(now, event);
+            // Others lost packets too: whoever else is one of us looks at the same time.
+            company.look_if_due(now, LOOK_AGAIN);
+            return;
+        }
+        if self.is_news(now, event.largest_lost_sent_at) {
+            if let (Cause::Loss, Some(base), Some(least)) =
+                (event.cause, self.base, self.round.least)
+            {
+                let held = BELOW_LOSS * (least - base) / self.target();
+                self.part *= held.clamp(LEAST_PART, 1.0);
+                self.part = self.part.max(LEAST_PART);
+            }
+            let left = match event.cause {
+                Cause::Loss => AFTER_LOSS,
+                Cause::Ecn => AFTER_MARK,
+            };
+            let whole = match &mut self.phase {
+                Phase::Draining { window, .. } => {
+                    *window *= left;
+                    *window
+                }
+                _ => {
+                    self.before_loss = (event.cause == Cause::Loss).then_some(self.window);
+                    self.window * left
+                }
+            };
+            self.set_window(self.window.min(whole));
+            self.slow_start = false;
+            self.round.settling = true;
+        }
+        if event.persistent {
+            self.set_window(0.0);
+        }
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        if let Phase::Company(company) = &mut self.phase {
+            company.cubic.on_spurious(now);
+        } else if let Some(window) = self.before_loss.take() {
+            self.set_window(self.window.max(window));
+            self.answered = None;
+        }
+    }
+
+    fn on_path_changed(&mut self, mtu: usize) {
+        *self = Self::new(mtu);
+    }
+
+    fn on_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu.max(1) as f64;
+        if let Phase::Company(company) = &mut self.phase {
+            company.cubic.on_mtu(mtu);
+        }
+        self.set_window(self.window);
+    }
+
+    fn window(&self) -> u64 {
+        self.window.round() as u64
+    }
+
+    fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
+        let percent = if self.slow_start { 200 } else { 125 };
+        pace(self.window(), rtt, percent)
+    }
+
+    fn name(&self) -> &'static str {
+        "lan"
+    }
+}

@@ -1,0 +1,109 @@
+//! The choice by the path.
+
+use super::*;
+use crate::congestion::{AckSample, Auto};
+use crate::recovery::Rtt;
+use crate::time::Instant;
+
+fn measure(auto: &mut Auto, micros: u64) -> &'static str {
+    let rtt = Rtt::new(millis(100));
+    let sample = AckSample {
+        bytes: MTU,
+        in_flight_before: MTU,
+        in_flight: 0,
+        delivered: MTU,
+        largest_sent_at: Instant::from_nanos(1),
+        rtt: &rtt,
+        path: Some(Duration::from_micros(micros)),
+        rate: None,
+        app_limited: true,
+    };
+    auto.on_ack(Instant::from_nanos(1_000), &sample);
+    auto.name()
+}
+
+#[test]
+fn the_first_measurement_decides() {
+    let mut auto = Auto::new(MTU as usize);
+    assert_eq!(auto.name(), "lan", "until then, the one for short paths");
+    assert_eq!(measure(&mut auto, 300), "lan");
+    assert_eq!(measure(&mut auto, 20_000), "lan", "a queue, not the path");
+    auto.on_path_changed(MTU as usize);
+    assert_eq!(measure(&mut auto, 20_000), "wan");
+    auto.on_path_changed(MTU as usize);
+    assert_eq!(measure(&mut auto, 300), "lan", "another path");
+}
+
+#[test]
+fn a_path_measured_through_a_queue_is_judged_again_once() {
+    let mut auto = Auto::new(MTU as usize);
+    assert_eq!(measure(&mut auto, 9_000), "wan");
+    assert_eq!(measure(&mut auto, 4_500), "wan", "hardly shorter than long");
+    assert_eq!(measure(&mut auto, 1_000), "lan");
+    assert_eq!(measure(&mut auto, 9_000), "lan");
+}
+
+#[test]
+fn choices_make_what_they_say() {
+    for (choice, name) in [
+        (ControllerChoice::Auto, "lan"),
+        (ControllerChoice::Lan, "lan"),
+        (ControllerChoice::Wan, "wan"),
+        (ControllerChoice::Cubic, "cubic"),
+        (ControllerChoice::Fixed { bytes: 1 }, "fixed"),
+    ] {
+        assert_eq!(choice.make(MTU as usize).name(), name);
+    }
+    assert_eq!(ControllerChoice::default(), ControllerChoice::Auto);
+}
+
+#[test]
+fn over_a_short_and_a_long_path_it_does_as_the_one_it_chose() {
+    let time = millis(4_000);
+    let short = link(100, micros(200), 425);
+    let counts = after(short, &[auto], time, time);
+    assert!(queue(&counts) < millis(5), "{:?}", queue(&counts));
+    assert!(utilisation(short, &counts, time) >= 0.9);
+    let long = Link {
+        lose_one_in: 100,
+        ..link(100, millis(50), 425)
+    };
+    let counts = after(long, &[auto], time * 2, time * 2);
+    assert!(utilisation(long, &counts, time * 2) >= 0.9);
+}
+
+/// The lines that every default must keep: two flows, and a flow beside TCP's.
+#[test]
+fn the_default_shares() {
+    for (rtt, packets) in [(micros(200), 425), (millis(1), 50), (millis(2), 100)] {
+        let link = link(100, rtt, packets);
+        let time = millis(15_000);
+        let two = after(link, &[auto, auto], time, time);
+        let (jain, loss) = (jain(&two), loss(&two));
+        println!("{link:?}: Jain {jain:.3}, loss {loss:.4}");
+        assert!(jain >= 0.9, "Jain {jain}");
+        assert!(loss < 0.01, "loss {loss}");
+        assert!(utilisation(link, &two, time) >= 0.9);
+        for (flows, cubics_at) in [([auto as Make, cubic], 1), ([cubic, auto], 0)] {
+            let share = share(&after(link, &flows, time, time), cubics_at);
+            println!("{link:?}: CUBIC beside it {share:.3}");
+            assert!(share >= 0.3, "{share}");
+        }
+    }
+}
+
+#[test]
+fn a_fixed_window_is_what_it_is() {
+    let mut fixed = ControllerChoice::Fixed { bytes: 14_720 }.make(MTU as usize);
+    assert_eq!(fixed.window(), 14_720);
+    assert_eq!(fixed.pacing_rate(&Rtt::new(millis(1))), None);
+    fixed.on_mtu(9_000);
+    assert_eq!(fixed.window(), 18_000, "two packets at least");
+    let link = link(100, millis(1), 50);
+    let make = || ControllerChoice::Fixed { bytes: 14_720 }.make(MTU as usize);
+    let counts = after(link, &[make], millis(500), millis(1_000));
+    // Ten packets per millisecond and the time that they take.
+    assert_eq!(counts[0].dropped, 0);
+    let utilisation = utilisation(link, &counts, millis(1_000));
+    assert!(utilisation >= 0.75, "{utilisation}");
+}

@@ -1,0 +1,120 @@
+//! The model-based controller.
+
+use super::*;
+
+#[test]
+fn random_losses_do_not_stop_it() {
+    for (rate, rtt, packets) in [(100, 50, 425), (100, 100, 2_000), (500, 50, 2_000)] {
+        let link = Link {
+            lose_one_in: 100,
+            ..link(rate, millis(rtt), packets)
+        };
+        let time = millis(8_000);
+        let counts = after(link, &[bbr], time, time);
+        let beside = after(link, &[cubic], time, time);
+        let ours = utilisation(link, &counts, time);
+        let cubics = utilisation(link, &beside, time);
+        println!("{link:?}: {ours:.3} of the link, CUBIC {cubics:.3}");
+        assert!(ours >= 0.9, "{ours}");
+        assert!(ours >= 3.0 * cubics, "{ours} and {cubics}");
+    }
+}
+
+#[test]
+fn long_paths_are_filled_with_short_queues() {
+    for (rate, rtt, packets) in [
+        (10, 50, 50),
+        (100, 10, 50),
+        (100, 50, 425),
+        (100, 50, 50),
+        (500, 20, 1_000),
+    ] {
+        let link = link(rate, millis(rtt), packets);
+        let time = millis(8_000);
+        let counts = after(link, &[bbr], time, time);
+        let (utilisation, loss) = (utilisation(link, &counts, time), loss(&counts));
+        println!(
+            "{link:?}: {utilisation:.3}, loss {loss:.4}, queue {:?}",
+            queue(&counts)
+        );
+        assert!(utilisation >= 0.9, "{utilisation}");
+        assert!(loss < 0.01, "{loss}");
+        assert!(queue(&counts) < millis(rtt) / 2, "{:?}", queue(&counts));
+    }
+}
+
+/// Flows of a model converge slowly (in the draft too): none starves, and the link is full.
+#[test]
+fn of_several_flows_none_starves() {
+    for flows in [2, 4] {
+        let link = link(100, millis(50), 425);
+        let time = millis(20_000);
+        let counts = after(link, &vec![bbr as Make; flows], time, time);
+        let (loss, jain) = (loss(&counts), jain(&counts));
+        println!(
+            "{flows} flows: Jain {jain:.3}, loss {loss:.4}, queue {:?}",
+            queue(&counts)
+        );
+        assert!(utilisation(link, &counts, time) >= 0.9);
+        assert!(loss < 0.02, "{loss}");
+        for flow in 0..flows {
+            let share = share(&counts, flow);
+            assert!(share >= 0.2 / flows as f64, "{share}");
+        }
+    }
+}
+
+#[test]
+fn beside_cubic_neither_starves() {
+    for (flows, ours_at) in [([bbr as Make, cubic], 0), ([cubic, bbr], 1)] {
+        let time = millis(20_000);
+        let counts = after(link(100, millis(30), 400), &flows, time, time);
+        let share = share(&counts, ours_at);
+        println!("ours {share:.3}");
+        assert!((0.1..0.7).contains(&share), "ours {share}");
+    }
+}
+
+#[test]
+fn a_link_that_becomes_faster_or_slower_is_followed() {
+    let mut sim = Sim::new(link(50, millis(20), 400));
+    sim.add(bbr(), Duration::ZERO, ENDLESS);
+    for rate in [50, 200, 20] {
+        let link = link(rate, millis(20), 400);
+        sim.set_link(link);
+        sim.run(millis(8_000));
+        let time = millis(8_000);
+        let counts = sim.run(time);
+        let utilisation = utilisation(link, &counts, time);
+        println!(
+            "{rate}: {utilisation:.3}, loss {:.4}, queue {:?}",
+            loss(&counts),
+            queue(&counts)
+        );
+        assert!(utilisation >= 0.9, "{rate}: {utilisation}");
+        assert!(loss(&counts) < 0.01, "{rate}: {}", loss(&counts));
+    }
+}
+
+#[test]
+fn a_path_that_grows_longer_is_learnt() {
+    let mut sim = Sim::new(link(100, millis(10), 400));
+    sim.add(bbr(), Duration::ZERO, ENDLESS);
+    sim.run(millis(5_000));
+    let longer = link(100, millis(80), 400);
+    sim.set_link(longer);
+    sim.run(millis(15_000));
+    let time = millis(10_000);
+    let utilisation = utilisation(longer, &sim.run(time), time);
+    assert!(utilisation >= 0.9, "{utilisation}");
+}
+
+#[test]
+fn a_path_that_is_said_to_be_another_begins_anew() {
+    let mut sim = Sim::new(link(100, millis(20), 400));
+    sim.add(bbr(), Duration::ZERO, ENDLESS);
+    sim.run(millis(2_000));
+    assert_ne!(sim.window(0), bbr().window());
+    sim.change_path(0);
+    assert_eq!(sim.window(0), bbr().window());
+}

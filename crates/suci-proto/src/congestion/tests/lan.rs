@@ -1,0 +1,167 @@
+//! The delay-based controller.
+
+use super::*;
+
+/// 100 Mbit/s with 50 ms of queue, as behind a token bucket filter.
+fn deep() -> Link {
+    link(100, micros(200), 425)
+}
+
+#[test]
+fn the_queue_stays_short_where_cubic_fills_it() {
+    let time = millis(5_000);
+    let counts = after(deep(), &[lan], time, time);
+    let beside = after(deep(), &[cubic], time, time);
+    let (ours, cubics) = (queue(&counts), queue(&beside));
+    println!("queue {ours:?}, with CUBIC {cubics:?}");
+    assert!(utilisation(deep(), &counts, time) >= 0.95);
+    assert!(ours <= millis(3), "{ours:?}");
+    assert!(cubics >= millis(20), "{cubics:?}");
+}
+
+/// From machine rooms to slow links, with large and tiny buffers, and with hosts that do not always run.
+#[test]
+fn links_of_all_speeds_are_filled() {
+    for (rate, rtt, packets, time, stall) in [
+        (10, micros(200), 50, millis(5_000), 0),
+        (100, micros(200), 20, millis(3_000), 0),
+        (100, micros(200), 425, millis(3_000), 3_000),
+        (100, millis(5), 425, millis(5_000), 0),
+        (1_000, micros(100), 200, millis(1_000), 0),
+        (1_000, micros(100), 4_000, millis(1_000), 500),
+        (10_000, micros(50), 1_000, millis(100), 0),
+        (10_000, micros(300), 10_000, millis(100), 1_000),
+        (40_000, micros(20), 2_000, millis(30), 0),
+        (40_000, micros(100), 2_000, millis(30), 200),
+    ] {
+        let link = Link {
+            stall: micros(stall),
+            ..link(rate, rtt, packets)
+        };
+        let counts = after(link, &[lan], time / 2, time);
+        let (utilisation, loss) = (utilisation(link, &counts, time), loss(&counts));
+        let queue = queue(&counts);
+        println!("{link:?}: utilisation {utilisation:.3}, loss {loss:.4}, queue {queue:?}");
+        assert!(utilisation >= 0.93, "{link:?}: utilisation {utilisation}");
+        assert!(loss < 0.005, "{link:?}: loss {loss}");
+        assert!(queue < millis(5), "{link:?}: queue {queue:?}");
+    }
+}
+
+#[test]
+fn flows_share_evenly() {
+    for (link, flows, least) in [
+        (deep(), 2, 0.95),
+        (deep(), 4, 0.9),
+        (link(100, millis(1), 50), 2, 0.95),
+        (link(100, millis(5), 425), 4, 0.95),
+        (link(10, micros(200), 50), 2, 0.85),
+    ] {
+        let time = millis(10_000);
+        let counts = after(link, &vec![lan as Make; flows], time, time);
+        let (jain, queue) = (jain(&counts), queue(&counts));
+        println!("{link:?}, {flows} flows: Jain {jain:.3}, queue {queue:?}");
+        assert!(jain >= least, "{link:?}: Jain {jain}");
+        assert!(utilisation(link, &counts, time) >= 0.95);
+        assert!(loss(&counts) < 0.01);
+    }
+}
+
+/// At gigabits windows are large, and one packet more per round trip is little: it takes seconds, not forever.
+#[test]
+fn a_latecomer_at_gigabits_gets_its_share_in_time() {
+    let link = link(1_000, micros(100), 4_000);
+    let counts = after(link, &[lan, lan], millis(6_000), millis(2_000));
+    let jain = jain(&counts);
+    println!("Jain {jain}");
+    assert!(jain >= 0.8, "Jain {jain}");
+}
+
+#[test]
+fn beside_cubic_neither_starves() {
+    for (link, ours, cubics) in [
+        (deep(), 0.3, 0.3),
+        (link(100, millis(2), 200), 0.3, 0.3),
+        (link(100, micros(200), 50), 0.03, 0.3),
+    ] {
+        for (flows, ours_at) in [([lan as Make, cubic], 0), ([cubic, lan], 1)] {
+            let time = millis(20_000);
+            let counts = after(link, &flows, time, time);
+            let share = share(&counts, ours_at);
+            println!("{link:?}: ours {share:.3}");
+            assert!(share >= ours, "{link:?}: ours {share}");
+            assert!(1.0 - share >= cubics, "{link:?}: ours {share}");
+        }
+    }
+}
+
+#[test]
+fn when_company_leaves_the_queue_goes() {
+    let mut sim = Sim::new(deep());
+    sim.add(lan(), Duration::ZERO, ENDLESS);
+    // About fifteen seconds of half the link.
+    sim.add(cubic(), millis(1_000), 90_000_000);
+    let beside = sim.run(millis(10_000));
+    assert!(queue(&beside[..1]) > millis(10), "the company fills it");
+    sim.run(millis(25_000));
+    let time = millis(5_000);
+    let alone = sim.run(time);
+    assert_eq!(alone[1].sent, 0, "the company left");
+    let queue = queue(&alone[..1]);
+    assert!(queue < millis(5), "{queue:?}");
+    assert!(utilisation(deep(), &alone[..1], time) >= 0.9);
+}
+
+/// Nobody says so: a route that changed somewhere.
+#[test]
+fn a_path_that_grows_longer_is_learnt() {
+    let mut sim = Sim::new(deep());
+    sim.add(lan(), Duration::ZERO, ENDLESS);
+    sim.run(millis(5_000));
+    let longer = link(100, millis(12), 425);
+    sim.set_link(longer);
+    sim.run(millis(40_000));
+    let time = millis(10_000);
+    let counts = sim.run(time);
+    let utilisation = utilisation(longer, &counts, time);
+    assert!(utilisation >= 0.9, "{utilisation}");
+}
+
+#[test]
+fn a_link_that_becomes_faster_or_slower_is_followed() {
+    let mut sim = Sim::new(link(100, micros(200), 425));
+    sim.add(lan(), Duration::ZERO, ENDLESS);
+    for rate in [100, 1_000, 50] {
+        let link = link(rate, micros(200), 425);
+        sim.set_link(link);
+        sim.run(millis(1_000));
+        let time = millis(2_000);
+        let counts = sim.run(time);
+        let utilisation = utilisation(link, &counts, time);
+        assert!(utilisation >= 0.9, "{rate}: {utilisation}");
+        assert!(queue(&counts) < millis(6), "{rate}: {:?}", queue(&counts));
+    }
+}
+
+#[test]
+fn a_path_that_is_said_to_be_another_begins_anew() {
+    let mut sim = Sim::new(deep());
+    sim.add(lan(), Duration::ZERO, ENDLESS);
+    sim.run(millis(1_000));
+    let before = sim.window(0);
+    sim.change_path(0);
+    assert_ne!(sim.window(0), before);
+    assert_eq!(sim.window(0), lan().window());
+}
+
+#[test]
+fn marks_keep_the_queue_shorter_still() {
+    let marking = Link { mark: 5, ..deep() };
+    let time = millis(5_000);
+    let counts = after(marking, &[lan], time, time);
+    assert!(counts[0].marked > 0);
+    assert_eq!(counts[0].dropped, 0);
+    assert!(utilisation(marking, &counts, time) >= 0.9);
+    let without = queue(&after(deep(), &[lan], time, time));
+    assert!(queue(&counts) < without * 3 / 4, "{:?}", queue(&counts));
+}

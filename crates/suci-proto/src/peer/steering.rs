@@ -1,0 +1,104 @@
+//! The program's controller of a peer: when it is asked, and what it is told.
+
+use super::Peer;
+use crate::steer::{Decision, MIN_AGAIN, Observation, PAUSED_AGAIN, Steer};
+use crate::time::Instant;
+use core::fmt;
+
+/// A controller that was installed. It survives connections and sessions.
+pub(crate) struct Steering {
+    steer: Box<dyn Steer>,
+    decision: Decision,
+    /// When it is asked next, whatever happens.
+    due: Option<Instant>,
+}
+
+impl fmt::Debug for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Steering")
+            .field("decision", &self.decision)
+            .field("due", &self.due)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Peer {
+    /// Installs the program's controller and asks it at once; `None` removes the one installed.
+    pub(crate) fn set_steer(&mut self, now: Instant, steer: Option<Box<dyn Steer>>) {
+        self.steering = steer.map(|steer| Steering {
+            steer,
+            decision: Decision::default(),
+            due: None,
+        });
+        self.consult(now);
+        self.apply_decision();
+    }
+
+    /// What the program's controller decided last.
+    fn decision(&self) -> Decision {
+        self.steering
+            .as_ref()
+            .map_or_else(Decision::default, |s| s.decision)
+    }
+
+    /// The connection obeys the last decision from now on.
+    pub(super) fn apply_decision(&mut self) {
+        let decision = self.decision();
+        if let Some(connection) = &mut self.connection {
+            connection.steered = decision;
+            connection.received.set_ack_bound(decision.ack_interval);
+        }
+    }
+
+    /// Asks the program's controller, if there is one.
+    pub(super) fn consult(&mut self, now: Instant) {
+        let Some(mut steering) = self.steering.take() else {
+            return;
+        };
+        let decision = steering.steer.steer(&self.observe(now));
+        steering.decision = decision;
+        steering.due = decision.again.map(|again| now + again.max(MIN_AGAIN));
+        if decision.window == Some(0) {
+            steering.due = steering.due.or(Some(now + PAUSED_AGAIN));
+        }
+        self.steering = Some(steering);
+        self.apply_decision();
+    }
+
+    /// When the program's controller is to be asked although nothing is acknowledged: not while nothing waits
+    /// for it.
+    pub(super) fn steering_deadline(&self) -> Option<Instant> {
+        self.steering
+            .as_ref()?
+            .due
+            .filter(|_| !self.session.outbox.is_empty())
+    }
+
+    /// Everything sent and not acknowledged is sent again, what is in flight too.
+    pub(crate) fn retransmit(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            let (recovery, mut fate) = connection.fates(&mut self.session);
+            recovery.drop_all(&mut fate);
+        }
+        self.session.outbox.on_all_lost();
+    }
+
+    fn observe(&self, now: Instant) -> Observation {
+        let stats = self.stats(now);
+        let connection = self.connection.as_ref();
+        Observation {
+            now,
+            rtt: stats.rtt,
+            min_rtt: stats.min_rtt,
+            delivery_rate: connection.map_or(0, |c| c.delivery_rate),
+            marks: connection.map_or(0, |c| c.marks_seen),
+            losses: stats.traffic.packets_lost,
+            window: stats.congestion_window,
+            in_flight: stats.in_flight,
+            socket_credit: stats.socket_credit,
+            packet: stats.mtu,
+            queued_messages: stats.queued_messages,
+            queued_bytes: stats.queued_bytes,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Controllers that the program writes: it knows which peer is urgent and which is bulk; the network does not.
+
+use crate::time::{Duration, Instant};
+
+/// What is known of a peer at the moment of decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// The engine's clock.
+    pub now: Instant,
+    /// Smoothed round-trip time; zero without a connection, and so is all that follows but the queue.
+    pub rtt: Duration,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Bytes per second that the path delivered when last measured.
+    pub delivery_rate: u64,
+    /// Packets that arrived there with a congestion mark, as the peer counts them.
+    pub marks: u64,
+    /// Packets declared lost.
+    pub losses: u64,
+    /// Bytes that the network's congestion controller lets be in flight.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Packets that the peer still lets us send.
+    pub socket_credit: u64,
+    /// UDP payload per packet.
+    pub packet: usize,
+    /// Messages accepted and not yet acknowledged.
+    pub queued_messages: u64,
+    /// Bytes of them.
+    pub queued_bytes: u64,
+}
+
+/// What a program's controller wants. It can only tighten what network and receiver allow; the default leaves
+/// everything to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Bytes in flight at most. 0 pauses messages to the peer; any other number lets at least one packet fly.
+    /// Acknowledgements, probes and whatever else keeps the connection alive go on in any case.
+    pub window: Option<u64>,
+    /// Bytes per second at most; at least one packet goes each second.
+    pub pace: Option<u64>,
+    /// Longest that acknowledgements to this peer wait for something to ride on. A program that polls by itself
+    /// acknowledges when it polls, sooner than that or not.
+    pub ack_interval: Option<Duration>,
+    /// Decide again after this time even if nothing is acknowledged; at least 1 ms.
+    pub again: Option<Duration>,
+}
+
+/// Shortest [`Decision::again`]: the timer is meant for plans, not for pacing.
+pub(crate) const MIN_AGAIN: Duration = Duration::from_millis(1);
+
+/// While messages wait because a controller pauses them, it is asked at least this often: nothing would be
+/// acknowledged that could ask it.
+pub(crate) const PAUSED_AGAIN: Duration = Duration::from_millis(100);
+
+/// A program's controller of one peer.
+///
+/// It is called when it is installed, when the peer acknowledges something, and when [`Decision::again`] is over.
+/// Each decision replaces the one before. It should be quick: the engine waits for it. Any closure of this shape
+/// is one.
+///
+/// ```
+/// use suci_proto::{Decision, Observation};
+///
+/// // No more than half of what the network would take.
+/// let gentle = |seen: &Observation| Decision {
+///     window: Some(seen.window / 2),
+///     ..Decision::default()
+/// };
+/// # fn install(_: impl suci_proto::Steer) {}
+/// # install(gentle);
+/// ```
+pub trait Steer: Send {
+    /// Decides anew.
+    fn steer(&mut self, seen: &Observation) -> Decision;
+}
+
+impl<F: FnMut(&Observation) -> Decision + Send> Steer for F {
+    fn steer(&mut self, seen: &Observation) -> Decision {
+        self(seen)
+    }
+}
+
+impl Decision {
+    /// Bytes that may be in flight in packets of `packet` bytes.
+    pub(crate) fn window_for(&self, packet: u64) -> u64 {
+        match self.window {
+            None => u64::MAX,
+            Some(0) => 0,
+            Some(bytes) => bytes.max(packet),
+        }
+    }
+
+    /// Bytes per second in packets of `packet` bytes.
+    pub(crate) fn pace_for(&self, packet: u64) -> Option<u64> {
+        self.pace.map(|pace| pace.max(packet))
+    }
+}

@@ -1,0 +1,383 @@
+//! The program decides: its own controllers, the choice of the network's, and manual retransmission.
+
+use crate::pair::{Pair, message};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use suci_proto::time::Duration;
+use suci_proto::types::NodeId;
+use suci_proto::{ControllerChoice, Decision, Event, Link, Observation, Steer, WaitReason};
+
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// Two hosts that know each other.
+fn opened() -> Pair {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+    pair.events(0);
+    pair
+}
+
+fn steer(pair: &mut Pair, host: usize, steer: impl Steer + 'static) {
+    assert!(pair.ask(host, |engine, now, node| {
+        engine.steer(now, node, Some(Box::new(steer)))
+    }));
+}
+
+fn unsteer(pair: &mut Pair, host: usize) {
+    assert!(pair.ask(host, |engine, now, node| engine.steer(now, node, None)));
+}
+
+fn controller(pair: &Pair) -> &'static str {
+    pair.engine(0).controller(pair.id(1)).unwrap()
+}
+
+const PAUSE: Decision = Decision {
+    window: Some(0),
+    pace: None,
+    ack_interval: None,
+    again: None,
+};
+
+#[test]
+fn a_pause_holds_messages_and_nothing_else() {
+    let mut pair = opened();
+    steer(&mut pair, 0, |_: &Observation| PAUSE);
+    pair.send(0, message(b"waits"));
+    pair.run(Duration::from_secs(60));
+    assert!(pair.received(1).is_empty());
+    let stats = pair.stats(0);
+    assert_eq!(stats.waiting, Some(WaitReason::Controller));
+    assert_eq!(stats.link, Link::Up, "signs of life go on");
+    assert!(pair.events(0).is_empty());
+    // The other direction is the other one's.
+    pair.send(1, message(b"there"));
+    pair.run(MOMENT);
+    assert_eq!(pair.received(0).len(), 1, "and acknowledgements go on");
+    assert_eq!(pair.stats(1).queued_messages, 0);
+    unsteer(&mut pair, 0);
+    pair.run(MOMENT);
+    assert_eq!(pair.received(1).len(), 1);
+}
+
+#[test]
+fn a_pause_while_packets_are_lost_probes_without_messages() {
+    let mut pair = opened();
+    for _ in 0..5 {
+        pair.queue(0, message(&[1; 1_000]));
+    }
+    pair.send(0, message(b"last"));
+    steer(&mut pair, 0, |_: &Observation| PAUSE);
+    pair.drop_wire();
+    let before = pair.stats(0).traffic;
+    pair.run(Duration::from_secs(5));
+    let after = pair.stats(0).traffic;
+    assert!(after.probes > before.probes);
+    assert_eq!(after.bytes_resent, before.bytes_resent);
+    assert!(pair.received(1).is_empty());
+    assert_eq!(pair.stats(0).link, Link::Up);
+    unsteer(&mut pair, 0);
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 6);
+}
+
+/// Nothing is acknowledged that could wake a controller which paused.
+#[test]
+fn who_pauses_is_asked_again() {
+    let mut pair = opened();
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&asked);
+    steer(&mut pair, 0, move |_: &Observation| {
+        if count.fetch_add(1, Relaxed) < 3 {
+            PAUSE
+        } else {
+            Decision::default()
+        }
+    });
+    assert_eq!(asked.load(Relaxed), 1, "at once");
+    pair.run(Duration::from_secs(10));
+    assert_eq!(asked.load(Relaxed), 1, "nothing waits");
+    pair.send(0, message(b"waits"));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+}
+
+#[test]
+fn a_timer_runs_only_as_wished() {
+    let mut pair = opened();
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&asked);
+    steer(&mut pair, 0, move |_: &Observation| {
+        count.fetch_add(1, Relaxed);
+        Decision {
+            again: Some(Duration::from_millis(10)),
+            ..PAUSE
+        }
+    });
+    pair.send(0, message(b"waits"));
+    pair.run(Duration::from_secs(1));
+    assert!(
+        (95..=105).contains(&asked.load(Relaxed)),
+        "{}",
+        asked.load(Relaxed)
+    );
+}
+
+#[test]
+fn a_window_bounds_what_is_in_flight() {
+    let mut pair = opened();
+    let most = Arc::new(AtomicU64::new(0));
+    let seen_most = Arc::clone(&most);
+    steer(&mut pair, 0, move |seen: &Observation| {
+        seen_most.fetch_max(seen.in_flight, Relaxed);
+        Decision {
+            window: Some(4_000),
+            ..Decision::default()
+        }
+    });
+    pair.send(0, message(&[7; 100_000]));
+    for _ in 0..1_000 {
+        pair.run(Duration::from_micros(50));
+        assert!(pair.stats(0).in_flight <= 4_000);
+    }
+    assert_eq!(pair.received(1).len(), 1);
+    let most = most.load(Relaxed);
+    assert!(most <= 4_000, "{most}");
+}
+
+#[test]
+fn a_window_smaller_than_a_packet_lets_one_fly() {
+    let mut pair = opened();
+    steer(&mut pair, 0, |_: &Observation| Decision {
+        window: Some(1),
+        ..Decision::default()
+    });
+    pair.send(0, message(&[7; 50_000]));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+}
+
+#[test]
+fn a_controller_cannot_loosen_what_the_network_allows() {
+    let mut pair = opened();
+    assert!(pair.ask(0, |engine, _, node| {
+        engine.set_controller(node, ControllerChoice::Fixed { bytes: 5_000 })
+    }));
+    steer(&mut pair, 0, |_: &Observation| Decision {
+        window: Some(u64::MAX),
+        pace: Some(u64::MAX),
+        ack_interval: Some(Duration::from_secs(100)),
+        again: None,
+    });
+    assert_eq!(controller(&pair), "fixed");
+    pair.send(0, message(&[7; 100_000]));
+    for _ in 0..1_000 {
+        pair.run(Duration::from_micros(50));
+        assert!(pair.stats(0).in_flight <= 5_000);
+    }
+    assert_eq!(pair.received(1).len(), 1);
+}
+
+#[test]
+fn a_pace_spreads_packets_over_time() {
+    let mut pair = opened();
+    steer(&mut pair, 0, |_: &Observation| Decision {
+        pace: Some(200_000),
+        ..Decision::default()
+    });
+    pair.send(0, message(&[7; 100_000]));
+    pair.run(Duration::from_millis(350));
+    assert!(pair.received(1).is_empty(), "half a second at that pace");
+    let waited = pair.stats(0).waits.get(WaitReason::Controller).nanos;
+    assert!(waited > 200_000_000, "{waited}");
+    pair.run(Duration::from_millis(300));
+    assert_eq!(pair.received(1).len(), 1);
+}
+
+#[test]
+fn a_controller_sees_what_goes_on() {
+    let mut pair = opened();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    steer(&mut pair, 0, move |now: &Observation| {
+        log.lock().unwrap().push(*now);
+        Decision::default()
+    });
+    pair.send(0, message(&[7; 100_000]));
+    pair.run(Duration::from_secs(1));
+    let seen = seen.lock().unwrap();
+    let any = |what: fn(&Observation) -> bool| seen.iter().any(what);
+    assert!(any(|o| o.queued_messages == 1 && o.queued_bytes == 100_000));
+    assert!(any(|o| o.window > 14_000 && o.in_flight <= o.window));
+    assert!(any(|o| o.delivery_rate > 1_000_000));
+    assert!(
+        seen.iter()
+            .all(|o| o.packet == 1_472 && o.socket_credit > 0)
+    );
+    assert!(
+        seen.iter()
+            .all(|o| o.rtt >= o.min_rtt && o.min_rtt.as_micros() >= 100)
+    );
+    assert!(seen.is_sorted_by_key(|o| o.now));
+}
+
+#[test]
+fn the_same_run_makes_the_same_observations() {
+    let run = || {
+        let mut pair = opened();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        steer(&mut pair, 0, move |now: &Observation| {
+            log.lock().unwrap().push(*now);
+            Decision {
+                window: Some(now.window / 2),
+                ..Decision::default()
+            }
+        });
+        pair.send(0, message(&[7; 200_000]));
+        pair.run(Duration::from_secs(1));
+        seen.lock().unwrap().clone()
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn a_controller_outlives_its_connection() {
+    let mut pair = opened();
+    steer(&mut pair, 0, |_: &Observation| PAUSE);
+    pair.restart(1);
+    pair.send(0, message(b"to the one before"));
+    pair.run(Duration::from_secs(30));
+    pair.events(0);
+    pair.send(0, message(b"to the one after"));
+    pair.run(Duration::from_secs(30));
+    assert!(pair.received(1).is_empty());
+    unsteer(&mut pair, 0);
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+}
+
+#[test]
+fn an_unknown_node_is_not_steered() {
+    let mut pair = Pair::new();
+    let nobody = NodeId(99);
+    assert!(!pair.ask(0, |engine, now, _| engine.steer(now, nobody, None)));
+    assert!(!pair.ask(0, |engine, _, _| engine.set_manual(nobody, true)));
+    assert!(!pair.ask(0, |engine, _, _| engine.retransmit(nobody)));
+    assert!(!pair.ask(0, |engine, _, _| {
+        engine.set_controller(nobody, ControllerChoice::Cubic)
+    }));
+}
+
+#[test]
+fn the_network_controller_is_chosen_at_run_time() {
+    let mut pair = opened();
+    assert_eq!(controller(&pair), "lan");
+    for (choice, name) in [
+        (ControllerChoice::Cubic, "cubic"),
+        (ControllerChoice::Wan, "wan"),
+        (ControllerChoice::Lan, "lan"),
+    ] {
+        pair.ask(0, |engine, _, node| engine.set_controller(node, choice));
+        assert_eq!(controller(&pair), name);
+        // In the middle of a transfer, too.
+        pair.send(0, message(&[7; 200_000]));
+        pair.run(Duration::from_micros(300));
+        pair.ask(0, |engine, _, node| engine.set_controller(node, choice));
+        pair.run(Duration::from_secs(1));
+        assert_eq!(pair.received(1).len(), 1);
+    }
+}
+
+/// Loses a burst of small messages and what follows at once, with manual retransmission.
+fn lossy() -> Pair {
+    let mut pair = opened();
+    assert!(pair.ask(0, |engine, _, node| engine.set_manual(node, true)));
+    pair.send(0, message(b"lost"));
+    pair.send(0, message(&[1; 20_000]));
+    pair.drop_wire();
+    pair
+}
+
+#[test]
+fn nothing_is_sent_again_until_the_program_says_so() {
+    let mut pair = lossy();
+    pair.run(Duration::from_secs(20));
+    let stats = pair.stats(0);
+    assert!(pair.received(1).is_empty());
+    assert!(stats.traffic.probes > 0, "probes look for signs of life");
+    assert_eq!((stats.traffic.bytes_resent, stats.link), (0, Link::Up));
+    assert!(
+        pair.events(0)
+            .iter()
+            .all(|e| !matches!(e, Event::Lost { .. }))
+    );
+    // What is new goes, but its turn does not come.
+    pair.send(0, message(b"new"));
+    pair.run(Duration::from_secs(5));
+    assert!(pair.received(1).is_empty());
+    assert!(pair.ask(0, |engine, _, node| engine.retransmit(node)));
+    pair.run(MOMENT);
+    assert_eq!(pair.received(1).len(), 3);
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.stats(0).queued_messages, 0);
+}
+
+#[test]
+fn retransmissions_may_be_lost_too() {
+    let mut pair = lossy();
+    pair.run(Duration::from_secs(1));
+    pair.ask(0, |engine, _, node| engine.retransmit(node));
+    pair.drop_wire();
+    pair.run(Duration::from_secs(5));
+    assert!(pair.received(1).is_empty());
+    pair.ask(0, |engine, _, node| engine.retransmit(node));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 2);
+}
+
+#[test]
+fn what_is_in_flight_is_sent_again_and_taken_once() {
+    let mut pair = opened();
+    pair.ask(0, |engine, _, node| engine.set_manual(node, true));
+    pair.send(0, message(b"twice"));
+    pair.ask(0, |engine, _, node| engine.retransmit(node));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+    assert!(pair.stats(0).traffic.bytes_resent > 0);
+}
+
+#[test]
+fn back_to_automatic_sends_what_was_withheld() {
+    let mut pair = lossy();
+    pair.run(Duration::from_secs(5));
+    pair.ask(0, |engine, _, node| engine.set_manual(node, false));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 2);
+}
+
+#[test]
+fn without_loss_manual_retransmission_changes_nothing() {
+    let mut pair = opened();
+    pair.ask(0, |engine, _, node| engine.set_manual(node, true));
+    for size in [0, 10, 5_000, 300_000, 1_000_000] {
+        pair.send(0, message(&vec![3; size]));
+    }
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.received(1).len(), 5);
+    assert_eq!(pair.stats(0).traffic.bytes_resent, 0);
+}
+
+#[test]
+fn a_request_to_send_is_withheld_too() {
+    let mut pair = opened();
+    pair.ask(0, |engine, _, node| engine.set_manual(node, true));
+    pair.send(0, message(&vec![3; 300_000]));
+    pair.drop_wire();
+    pair.run(Duration::from_secs(5));
+    assert!(pair.received(1).is_empty());
+    pair.ask(0, |engine, _, node| engine.retransmit(node));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+}
