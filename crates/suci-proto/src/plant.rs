@@ -15,6 +15,7 @@ pub const NAMES: &[&str] = &[
     "retransmit-wrong-range",
     "pto-not-rearmed",
     "delivered-unacknowledged",
+    "unlimited-grants",
     "class-starves-class",
     "lost-blocked",
     "reclaimed-credit-used",

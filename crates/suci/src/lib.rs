@@ -70,6 +70,8 @@ pub use shared::SharedNode;
 pub use suci_net::Counters as SocketCounters;
 pub use suci_net::fault::FaultSpec;
 pub use suci_net::udp::UdpOptions;
+#[cfg(suci_plant)]
+pub use suci_proto::plant;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod hostile;
+mod incast;
 mod kill;
+mod modes;
 mod network;
 mod pause;

@@ -185,14 +185,8 @@ fn cat_drops(ctx: &Ctx) -> Result<Figure> {
 }
 
 fn simulator(ctx: &Ctx) -> Result<Figure> {
-    let mut run = Command::new(ctx.simulator()?);
-    let said = exec::capture(run.args(["--seeds", "0..10000", "--json"]))?;
-    let summary: Value = serde_json::from_str(said.lines().last().unwrap_or_default())?;
-    let count = |name: &str| {
-        summary[name]
-            .as_u64()
-            .context(format!("suci-sim: no {name}"))
-    };
+    let summary = tools::simulate(ctx, &["--seeds", "0..10000"])?;
+    let count = |name| tools::count(&summary, name);
     let (messages, faults, big) = (count("messages")?, count("faults")?, count("big")?);
     let enough = messages >= 10_000_000 && faults >= 1_000_000 && big >= 10;
     let text = format!("{messages} messages, {faults} faults, {big} seeds of 100 nodes");
@@ -339,49 +333,12 @@ fn lone(ctx: &Ctx) -> Result<Figure> {
 /// The tests that carry F17 are the measurement: Lost and Ended once, in time, outcomes exact,
 /// the others' rate kept.
 fn kill(_: &Ctx) -> Result<Figure> {
-    process_tests("f17_", &[("SUCI_TEST_STRICT", "1")])
+    tools::process_tests("f17_", &[("SUCI_TEST_STRICT", "1")])
 }
 
 /// What the project promises, where `make test` is content with three seconds.
 fn computing(_: &Ctx) -> Result<Figure> {
-    process_tests("computing_caller", &[("SUCI_TEST_COMPUTE_MS", "30000")])
-}
-
-/// Runs the tests across processes whose names contain `filter`, under `settings` (tests/src/lib.rs says
-/// what there is); there must be one. What they print as a figure is ours.
-fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
-    exec::run(&mut exec::cargo([
-        "build",
-        "-q",
-        "--locked",
-        "--release",
-        "-p",
-        "suci-cli",
-    ]))?;
-    let args = [
-        "test",
-        "-q",
-        "--locked",
-        "--release",
-        "-p",
-        "suci-tests",
-        filter,
-        "--",
-        "--nocapture",
-    ];
-    let said = exec::capture(exec::cargo(args).envs(settings.iter().copied()))?;
-    let passed: u64 = said
-        .lines()
-        .filter(|line| line.starts_with("test result:"))
-        .filter_map(|line| tools::number_of(line, "passed"))
-        .sum();
-    let mut text = format!("{passed} tests passed");
-    // A progress dot may stand in front of it.
-    let figures = said.lines().filter_map(|line| line.split_once("figure: "));
-    for (_, figure) in figures {
-        text = format!("{text}; {figure}");
-    }
-    Ok(Figure::new(passed > 0, text))
+    tools::process_tests("computing_caller", &[("SUCI_TEST_COMPUTE_MS", "30000")])
 }
 
 fn fault_rows(_: &Ctx) -> Result<Figure> {

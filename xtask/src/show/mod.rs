@@ -1,6 +1,7 @@
 //! What each capability must show: one line per promise, each measured anew and printed with
 //! its figures and its bound.
 
+mod flow;
 mod foundation;
 mod tools;
 
@@ -89,7 +90,8 @@ fn built<'a>(cell: &'a OnceCell<PathBuf>, package: &str, binary: &str) -> Result
 }
 
 /// The capabilities, in the order in which they were added.
-const CAPABILITIES: &[(&str, &[Line])] = &[("foundation", foundation::LINES)];
+const CAPABILITIES: &[(&str, &[Line])] =
+    &[("foundation", foundation::LINES), ("flow", flow::LINES)];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.
 ///

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Ctx;
+use serde_json::Value;
+
+use super::{Ctx, Figure};
 use crate::error::{Context, Failure, Result};
 use crate::exec::{self, Process};
 use crate::netns::{Netns, Pair};
@@ -153,6 +155,53 @@ pub(super) fn rates<const N: usize>(
 #[expect(clippy::cast_precision_loss, reason = "a figure for people to read")]
 pub(super) fn mbit(bytes: u64) -> f64 {
     bytes as f64 * 8.0 / 1e6
+}
+
+/// Runs the tests across processes whose names contain `filter`, under `settings` (tests/src/lib.rs says
+/// what there is, and cargo has some); there must be one. What they print as a figure is ours.
+pub(super) fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
+    let build = ["build", "-q", "--locked", "--release", "-p", "suci-cli"];
+    exec::run(exec::cargo(build).envs(settings.iter().copied()))?;
+    let args = [
+        "test",
+        "-q",
+        "--locked",
+        "--release",
+        "-p",
+        "suci-tests",
+        filter,
+        "--",
+        "--nocapture",
+    ];
+    let said = exec::capture(exec::cargo(args).envs(settings.iter().copied()))?;
+    let passed: u64 = said
+        .lines()
+        .filter(|line| line.starts_with("test result:"))
+        .filter_map(|line| number_of(line, "passed"))
+        .sum();
+    let mut text = format!("{passed} tests passed");
+    // A progress dot may stand in front of it.
+    let figures = said.lines().filter_map(|line| line.split_once("figure: "));
+    for (_, figure) in figures {
+        text = format!("{text}; {figure}");
+    }
+    Ok(Figure::new(passed > 0, text))
+}
+
+/// What the simulator says of a run; that everything passed is required.
+pub(super) fn simulate(ctx: &Ctx, args: &[&str]) -> Result<Value> {
+    let mut run = Command::new(ctx.simulator()?);
+    let said = exec::capture(run.args(args).arg("--json"))?;
+    Ok(serde_json::from_str(
+        said.lines().last().unwrap_or_default(),
+    )?)
+}
+
+/// A number of a simulator's summary.
+pub(super) fn count(summary: &Value, name: &str) -> Result<u64> {
+    summary[name]
+        .as_u64()
+        .context(format!("suci-sim: no {name}"))
 }
 
 /// The middle one of some figures (the upper of two); NaN, which no bound holds for, if there are none.

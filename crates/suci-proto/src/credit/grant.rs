@@ -226,7 +226,7 @@ impl Grant {
         self.announce();
         SocketCredit {
             generation: self.generation,
-            limit: self.limit(),
+            limit: planted_limit(self.limit()),
             control: self.control.target,
         }
     }
@@ -429,4 +429,13 @@ impl Grant {
         self.share = 0;
         self.reclaimed_at = None;
     }
+}
+
+/// What a peer is told of its limit: the truth, unless the fault `unlimited-grants` is planted.
+fn planted_limit(limit: PacketNumber) -> PacketNumber {
+    #[cfg(suci_plant)]
+    if crate::plant::active("unlimited-grants") {
+        return limit.saturating_add(1 << 20);
+    }
+    limit
 }

@@ -14,7 +14,6 @@ use super::answer::{Answer, IncomingError, IncomingInfo};
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
 use super::pool::{Chunk, Pool};
-use super::slot::Spare;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -87,7 +86,6 @@ impl Inbox {
                 complete: 0,
                 pool,
                 chunk: Chunk::default(),
-                spare: Spare::default(),
             },
             consumed: 0,
             channels: Vec::new(),
@@ -184,7 +182,7 @@ impl Inbox {
             let Some(channel) = self.channels.get_mut(place) else {
                 continue;
             };
-            let popped = channel.pop(&mut self.accounts.spare);
+            let popped = channel.pop();
             self.list_ready(place);
             if let Some((message, freed)) = popped {
                 self.free(place, freed);
@@ -498,14 +496,5 @@ impl Inbox {
             channel.listed.update = true;
             self.updates.push_back(place);
         }
-    }
-}
-
-#[cfg(test)]
-impl Inbox {
-    /// Bytes allocated for messages that the program did not take yet.
-    pub(super) fn footprint(&self) -> usize {
-        let held = self.channels.iter().map(Channel::footprint);
-        held.sum::<usize>() + self.accounts.spare.heap()
     }
 }

@@ -3,7 +3,7 @@
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
-use super::slot::{Slot, Spare};
+use super::slot::Slot;
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -55,7 +55,6 @@ pub(super) struct Accounts {
     pub(super) complete: u64,
     pub(super) pool: Pool,
     pub(super) chunk: Chunk,
-    pub(super) spare: Spare,
 }
 
 /// What a popped message gives back.
@@ -159,8 +158,8 @@ impl Channel {
         accounts.known = session;
         if known.is_none() {
             // At most one per 64 B of credit.
-            let len = place.saturating_add(1);
-            accounts.spare.lengthen(&mut self.slots, len);
+            self.slots
+                .resize_with(place.saturating_add(1), || Slot::Unseen);
         }
         Ok(())
     }
@@ -280,7 +279,7 @@ impl Channel {
     }
 
     /// Takes the next message, and what refused ones behind it free.
-    pub(super) fn pop(&mut self, spare: &mut Spare) -> Option<(Message, Freed)> {
+    pub(super) fn pop(&mut self) -> Option<(Message, Freed)> {
         if !self.is_ready() {
             return None;
         }
@@ -331,7 +330,6 @@ impl Channel {
             _ => return None,
         };
         freed.charge = freed.charge.saturating_add(self.skip_refused());
-        spare.collect(&mut self.slots);
         self.consume(freed.charge);
         Some((message, freed))
     }
@@ -552,11 +550,4 @@ pub(super) fn planted_consumption(charge: u64) -> u64 {
         }
     }
     charge
-}
-
-#[cfg(test)]
-impl Channel {
-    pub(super) fn footprint(&self) -> usize {
-        super::slot::footprint(&self.slots)
-    }
 }

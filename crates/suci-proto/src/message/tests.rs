@@ -7,7 +7,6 @@
 )]
 
 mod credit;
-mod footprint;
 mod lossy;
 mod priorities;
 mod receiving;

@@ -43,16 +43,8 @@ impl Oracle {
                 channel,
                 number,
                 token,
-            } => {
-                let named = Named {
-                    node,
-                    channel,
-                    number,
-                    token,
-                };
-                self.settle(process, named, Fate::Delivered)
             }
-            Event::NotDelivered {
+            | Event::NotDelivered {
                 node,
                 channel,
                 number,
@@ -65,7 +57,11 @@ impl Oracle {
                     number,
                     token,
                 };
-                self.settle(process, named, Fate::NotDelivered)
+                let fate = match event {
+                    Event::Delivered { .. } => Fate::Delivered,
+                    _ => Fate::NotDelivered,
+                };
+                self.settle(process, named, fate)
             }
             Event::Ended {
                 node,

@@ -2,11 +2,15 @@
 //! standard input, telling what happens by lines on its standard output.
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`, `gso=off`,
-//! `gro=off`, `unattended`, `faults=SPEC`.
+//! `gro=off`, `unattended`, `prefer=throughput|response`, `faults=SPEC`; `every=MS`: looks at its node so often and not in between;
+//! `threads`: a `SharedNode` that only receives, and knows `stat` and `close`; `plant=NAME`: with a planted fault, in
+//! builds that have them.
 //!
 //! Commands:
 //! * `load TO WINDOW SIZE`: keeps that many messages of that size outstanding, from now on;
 //! * `send TO COUNT SIZE`: sends so many, as the library takes them;
+//! * `ping TO COUNT SIZE`: so many requests, each when the one before was answered (everybody answers);
+//! * `class TO CLASS`: puts what goes there into that class of priority;
 //! * `rest TO`: accepts nothing more for this peer;
 //! * `compute MS`: the program computes, and calls nothing;
 //! * `fork`: forks a child that tries to use the node;
@@ -21,6 +25,7 @@
     reason = "a test program: whatever goes wrong must be seen"
 )]
 
+mod sink;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -28,7 +33,7 @@ use std::io::BufRead;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use suci::{Error, Event, Node, NodeBuilder, NodeId};
+use suci::{Draft, Error, Event, Message, Mode, Node, NodeBuilder, NodeId, Priority};
 
 use traffic::{Inflow, Outflow};
 
@@ -38,12 +43,65 @@ const TURN: Duration = Duration::from_millis(10);
 /// Messages taken before commands are looked at again.
 const TURN_MESSAGES: usize = 1_000;
 
+/// Tags of requests and their answers. Other messages have none.
+const REQUEST: u64 = 1;
+const ANSWER: u64 = 2;
+
 /// How long closing may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() {
-    let builder = std::env::args().skip(1).fold(Node::builder(), setting);
-    let node = builder.plain_on_network().open().expect("a node");
+    let mut manner = Manner::Eager;
+    let mut builder = Node::builder().plain_on_network();
+    for argument in std::env::args().skip(1) {
+        let (name, value) = argument.split_once('=').unwrap_or((&argument, ""));
+        match name {
+            "every" => manner = Manner::Every(milliseconds(value)),
+            "threads" => manner = Manner::Threads,
+            #[cfg(suci_plant)]
+            "plant" => assert!(suci::plant::select(value), "no such fault: {value}"),
+            _ => builder = setting(builder, name, value),
+        }
+    }
+    if manner == Manner::Threads {
+        return sink::run(builder);
+    }
+    let node = builder.open().expect("a node");
+    let commands = commands();
+    let mut subject = Subject {
+        node,
+        out: BTreeMap::new(),
+        incoming: BTreeMap::new(),
+        turns: 0,
+    };
+    while subject.obey(&commands) {
+        subject.offer();
+        match manner {
+            Manner::Every(time) => {
+                std::thread::sleep(time);
+                subject.node.poll(Duration::ZERO).expect("poll");
+            }
+            _ => drop(subject.node.poll(TURN).expect("poll")),
+        }
+        subject.take();
+        subject.turns += 1;
+    }
+    subject.close();
+}
+
+/// How the program looks after its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Whenever there is something.
+    Eager,
+    /// So often, and not in between.
+    Every(Duration),
+    /// A thread of the library does.
+    Threads,
+}
+
+/// What is said on the standard input; says itself that there is a node.
+fn commands() -> Receiver<String> {
     println!("ready");
     let (said, commands) = channel();
     std::thread::spawn(move || {
@@ -53,26 +111,18 @@ fn main() {
             }
         }
     });
-    let mut subject = Subject {
-        node,
-        out: BTreeMap::new(),
-        incoming: BTreeMap::new(),
-    };
-    while subject.obey(&commands) {
-        subject.offer();
-        subject.node.poll(TURN).expect("poll");
-        subject.take();
-    }
-    subject.close();
+    commands
 }
 
-fn setting(builder: NodeBuilder, argument: String) -> NodeBuilder {
-    let (name, value) = argument.split_once('=').unwrap_or((&argument, ""));
+fn milliseconds(value: &str) -> Duration {
+    Duration::from_millis(value.parse().expect("a number"))
+}
+
+fn setting(builder: NodeBuilder, name: &str, value: &str) -> NodeBuilder {
     let number = || value.parse::<u64>().expect("a number");
-    let time = || Duration::from_millis(number());
     match name {
-        "silence" => builder.silence_timeout(time()),
-        "give_up" => builder.give_up_after(time()),
+        "silence" => builder.silence_timeout(milliseconds(value)),
+        "give_up" => builder.give_up_after(milliseconds(value)),
         "memory" => builder.memory(number()).max_message(number() / 2),
         "send_buffer" => {
             let bytes = usize::try_from(number()).expect("a size");
@@ -81,8 +131,10 @@ fn setting(builder: NodeBuilder, argument: String) -> NodeBuilder {
         "gso" => builder.udp(|options| options.gso = value != "off"),
         "gro" => builder.udp(|options| options.gro = value != "off"),
         "unattended" => builder.unattended(),
+        "prefer" if value == "throughput" => builder.prefer(Mode::Throughput),
+        "prefer" if value == "response" => builder.prefer(Mode::Response),
         "faults" => builder.faults(value.parse().expect("a fault specification")),
-        _ => panic!("unknown setting {argument}"),
+        _ => panic!("unknown setting {name}"),
     }
 }
 
@@ -90,6 +142,8 @@ struct Subject {
     node: Node,
     out: BTreeMap<NodeId, Outflow>,
     incoming: BTreeMap<NodeId, Inflow>,
+    /// How often the program looked at its node.
+    turns: u64,
 }
 
 impl Subject {
@@ -107,6 +161,13 @@ impl Subject {
             match words[0] {
                 "load" => self.flow(node(1)).load(number(2), number(3)),
                 "send" => self.flow(node(1)).send(number(2), number(3)),
+                "ping" => self.ping(node(1), number(2), number(3)),
+                "class" => {
+                    let class = u8::try_from(number(2)).expect("a class");
+                    let priority = Priority::new(class, Priority::DEFAULT.weight());
+                    let priority = priority.expect("a class");
+                    self.node.set_priority(node(1), priority).expect("a peer");
+                }
                 "rest" => self.flow(node(1)).rest(),
                 "compute" => compute(Duration::from_millis(number(1))),
                 "fork" => self.fork(),
@@ -144,14 +205,44 @@ impl Subject {
             let Some(message) = self.node.try_recv().expect("try_recv") else {
                 break;
             };
-            self.incoming
-                .entry(message.from)
-                .or_default()
-                .take(&message);
+            self.take_message(&message);
         }
         for event in self.node.events().expect("events") {
             self.on_event(event);
         }
+    }
+
+    fn take_message(&mut self, message: &Message) {
+        let from = message.from;
+        if message.tag == REQUEST {
+            let answer = Draft::new(message.payload.clone()).tag(ANSWER);
+            self.node.send(from, answer).expect("room for an answer");
+            return;
+        }
+        self.incoming.entry(from).or_default().take(message);
+    }
+
+    /// Asks and waits for the answer, again and again; tells median and 99th percentile in microseconds.
+    fn ping(&mut self, to: NodeId, count: u64, size: u64) {
+        let payload = suci::Bytes::from(vec![7; usize::try_from(size).expect("a size")]);
+        let mut times = Vec::new();
+        for _ in 0..count {
+            let begun = Instant::now();
+            let request = Draft::new(payload.clone()).tag(REQUEST);
+            self.node.send(to, request).expect("room for a request");
+            loop {
+                let message = self.node.recv_timeout(PATIENCE).expect("recv");
+                let message = message.expect("an answer in time");
+                if message.tag == ANSWER {
+                    break;
+                }
+                self.take_message(&message);
+            }
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        let at = |percent: usize| times[times.len() * percent / 100].as_secs_f64() * 1e6;
+        println!("event pinged {:.1} {:.1}", at(50), at(99));
     }
 
     fn on_event(&mut self, event: Event) {
@@ -215,6 +306,11 @@ impl Subject {
             "received": by_node(&|node| incoming(node).map_or(0, |from| from.messages)),
             "bytes": by_node(&|node| incoming(node).map_or(0, |from| from.bytes)),
             "mtu": by_node(&|node| stats(node).map_or(0, |stats| stats.mtu as u64)),
+            "acks_sent": by_node(&|node| stats(node).map_or(0, |stats| stats.traffic.acks_sent)),
+            "packets_received": by_node(&|node| {
+                stats(node).map_or(0, |stats| stats.traffic.packets_received)
+            }),
+            "turns": self.turns,
             "malformed": counters.malformed,
             "wrong_version": counters.wrong_version,
             "bad_checksum": counters.bad_checksum,
@@ -239,10 +335,9 @@ impl Subject {
     /// What had arrived before the close is still there.
     fn take_rest(&mut self) {
         while let Ok(Some(message)) = self.node.try_recv() {
-            self.incoming
-                .entry(message.from)
-                .or_default()
-                .take(&message);
+            if message.tag != REQUEST {
+                self.take_message(&message);
+            }
         }
     }
 }

@@ -1,0 +1,148 @@
+//! Many send to one that does not look at its socket for a while: the kernel drops nothing (promise 7).
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use suci_tests::{Cast, LONG, Subject, heavy, strict};
+use xtask::netns::Pair;
+
+/// Senders, in one namespace; the receiver is in another.
+const SENDERS: u32 = 64;
+
+/// How long figures are taken.
+const MEASURED: Duration = Duration::from_secs(3);
+
+struct Incast {
+    pair: Pair,
+    receiver: Subject,
+    senders: Vec<Subject>,
+}
+
+impl Incast {
+    /// All of them, sending as fast as they may.
+    fn new(receiver: &[&str]) -> Self {
+        let pair = Pair::new().unwrap();
+        let sender = |id| SocketAddr::from((pair.a_addr(), 7000 + id as u16));
+        let mut addresses = vec![SocketAddr::from((pair.b_addr(), 7000))];
+        addresses.extend((1..=SENDERS).map(sender));
+        let cast = Cast::new(&addresses);
+        let receiver = cast.start(&pair.b, 0, receiver);
+        let mut senders: Vec<_> = (1..=SENDERS)
+            .map(|id| cast.start(&pair.a, id, &[]))
+            .collect();
+        for sender in &mut senders {
+            sender.say("load 0 16 8000");
+        }
+        Self {
+            pair,
+            receiver,
+            senders,
+        }
+    }
+
+    /// Messages that arrived from everybody.
+    fn received(&mut self) -> u64 {
+        let stat = self.receiver.stat();
+        let received = stat["received"].as_object().unwrap();
+        received.values().map(|count| count.as_u64().unwrap()).sum()
+    }
+
+    /// Waits until everybody has come through.
+    fn all_send(&mut self) {
+        for id in 1..=SENDERS {
+            self.receiver.reaches(&format!("/received/{id}"), 10);
+        }
+    }
+
+    /// Bytes that the kernel may hold for the receiver, as it counts them.
+    fn buffer(&self) -> f64 {
+        let said = self.pair.b.run(&["ss", "-uanm", "sport = :7000"]).unwrap();
+        let (_, rest) = said.split_once(",rb").unwrap();
+        rest.split_once(',').unwrap().0.parse().unwrap()
+    }
+
+    /// Everybody stops: whatever was accepted arrives, once, and the kernel dropped nothing. Returns the packets that
+    /// were sent again.
+    fn finish(self) -> u64 {
+        let (lost, dropped) = self.drain();
+        assert_eq!(dropped, 0, "the kernel dropped datagrams");
+        lost
+    }
+
+    /// As [`Incast::finish`]; returns what the kernel dropped, too.
+    fn drain(mut self) -> (u64, u64) {
+        let mut accepted = 0;
+        for sender in &mut self.senders {
+            sender.say("rest 0");
+            accepted += sender.number("/accepted/0");
+        }
+        let deadline = Instant::now() + LONG;
+        while self.received() < accepted {
+            assert!(Instant::now() < deadline, "not everything arrived");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(self.received(), accepted);
+        let dropped = self.pair.b.counter("UdpRcvbufErrors").unwrap();
+        let lost = |sender: &mut Subject| sender.number("/packets_lost");
+        let lost = self.senders.iter_mut().map(lost).sum();
+        self.senders.into_iter().for_each(Subject::finish);
+        self.receiver.finish();
+        (lost, dropped)
+    }
+}
+
+/// A program without helper that looks every 50 ms finds what the buffer may hold, and lost nothing.
+#[test]
+fn f18_f31_64_senders_to_one_that_polls_every_50_ms() {
+    let _alone = heavy();
+    let mut incast = Incast::new(&["unattended", "every=50"]);
+    incast.all_send();
+    let turns = incast.receiver.number("/turns");
+    let before = incast.received();
+    std::thread::sleep(MEASURED);
+    let after = incast.received();
+    let turns = incast.receiver.number("/turns") - turns;
+    let each = (after - before) as f64 * 8_000.0 / turns as f64;
+    let share = each / incast.buffer();
+    let lost = incast.finish();
+    println!("figure: {share:.2} of the buffer per poll, {lost} packets taken for lost, 0 dropped");
+    if strict() {
+        assert!(share >= 0.25, "{share:.3} of the buffer per poll");
+        assert_eq!(lost, 0, "the network loses nothing");
+    }
+}
+
+/// A process with a thread that serves its node is stopped for five seconds.
+#[test]
+fn f16_f18_64_senders_to_one_that_is_stopped_for_five_seconds() {
+    let _alone = heavy();
+    let mut incast = Incast::new(&["threads"]);
+    incast.all_send();
+    incast.receiver.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(5));
+    incast.receiver.signal(libc::SIGCONT);
+    let before = incast.received();
+    std::thread::sleep(MEASURED);
+    let messages = incast.received() - before;
+    assert!(messages > 0, "nothing goes on");
+    let lost = incast.finish();
+    println!(
+        "figure: {messages} messages in 3 s afterwards, {lost} packets taken for lost, 0 dropped"
+    );
+}
+
+/// The same with grants that know no limit: the kernel drops what the buffer does not hold. Else these tests would show
+/// nothing.
+#[cfg(suci_plant)]
+#[test]
+fn unlimited_grants_overrun_the_receiver() {
+    let _alone = heavy();
+    let mut incast = Incast::new(&["threads", "plant=unlimited-grants"]);
+    incast.all_send();
+    incast.receiver.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(5));
+    incast.receiver.signal(libc::SIGCONT);
+    let (_, dropped) = incast.drain();
+    println!("figure: {dropped} dropped");
+    assert!(dropped > 0, "nothing was dropped");
+}

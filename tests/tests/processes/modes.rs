@@ -1,0 +1,154 @@
+//! What modes and priorities do between real processes.
+
+use std::time::{Duration, Instant};
+
+use suci_tests::{Cast, Subject, heavy, strict};
+use xtask::netns::Pair;
+use xtask::tcp;
+
+/// How long rates are taken, and how many requests.
+const MEASURED: Duration = Duration::from_secs(3);
+const REQUESTS: u32 = 3_000;
+
+/// Bytes of the bulk's messages.
+const BULK: u64 = 100_000;
+
+/// A node at each end of a cable, that prefers `mode`.
+fn both(pair: &Pair, mode: &str) -> (Subject, Subject) {
+    let cast = Cast::new(&[(pair.a_addr(), 7000).into(), (pair.b_addr(), 7000).into()]);
+    let prefer = format!("prefer={mode}");
+    let a = cast.start(&pair.a, 0, &[&prefer]);
+    (a, cast.start(&pair.b, 1, &[&prefer]))
+}
+
+/// Median and 99th percentile of requests, in microseconds.
+fn ping(from: &mut Subject, to: u32) -> [f64; 2] {
+    let before = from.events("pinged").len();
+    from.say(&format!("ping {to} {REQUESTS} 64"));
+    let deadline = Instant::now() + suci_tests::LONG;
+    loop {
+        if let Some(told) = from.events("pinged").get(before) {
+            let mut figures = told
+                .what
+                .split(' ')
+                .skip(1)
+                .map(|word| word.parse().unwrap());
+            return [figures.next().unwrap(), figures.next().unwrap()];
+        }
+        assert!(Instant::now() < deadline, "no answers");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Mbit/s that `to` receives from `from` in messages of [`BULK`] bytes.
+fn goodput(to: &mut Subject, from: u32) -> f64 {
+    let path = format!("/received/{from}");
+    let (begun, before) = (Instant::now(), to.number(&path));
+    std::thread::sleep(MEASURED);
+    let messages = to.number(&path) - before;
+    (messages * BULK * 8) as f64 / begun.elapsed().as_secs_f64() / 1e6
+}
+
+/// Acknowledgements per packet, Mbit/s, and the median round trip in microseconds. On a slow cable: at full speed a
+/// receiver finds hundreds of packets whenever it looks, and acknowledges them together whatever the mode.
+fn figures(mode: &str) -> [f64; 3] {
+    let pair = Pair::across_switch(200, 10).unwrap();
+    pair.offloads_off().unwrap();
+    let (mut a, mut b) = both(&pair, mode);
+    a.say(&format!("load 1 32 {BULK}"));
+    b.reaches("/received/0", 100);
+    let counts = |b: &mut Subject| {
+        ["acks_sent", "packets_received"].map(|name| b.number(&format!("/{name}/0")))
+    };
+    let before = counts(&mut b);
+    let rate = goodput(&mut b, 0);
+    let after = counts(&mut b);
+    let acks = (after[0] - before[0]) as f64 / (after[1] - before[1]) as f64;
+    a.say("rest 1");
+    let accepted = a.number("/accepted/1");
+    b.reaches("/received/0", accepted);
+    let [median, _] = ping(&mut a, 1);
+    a.finish();
+    b.finish();
+    [acks, rate, median]
+}
+
+/// `Response` acknowledges early, `Throughput` seldom; neither costs a round trip anything.
+#[test]
+fn modes_differ_as_documented() {
+    let _alone = heavy();
+    let [throughput, response] = ["throughput", "response"].map(figures);
+    for (name, [acks, rate, median]) in [("Throughput", throughput), ("Response", response)] {
+        println!(
+            "figure: {name}: {acks:.4} acks per packet, {rate:.0} Mbit/s, round trip {median:.1} us"
+        );
+    }
+    assert!(
+        throughput[0] < response[0],
+        "acknowledgements: {throughput:?}, {response:?}"
+    );
+    if strict() {
+        assert!(
+            throughput[0] * 3.0 < response[0],
+            "acknowledgements: {throughput:?}, {response:?}"
+        );
+        assert!(
+            throughput[1] > 0.95 * response[1],
+            "goodput: {throughput:?}, {response:?}"
+        );
+        assert!(
+            response[2] < 1.1 * throughput[2],
+            "round trip: {throughput:?}, {response:?}"
+        );
+    }
+}
+
+/// Bulk (Throughput) and requests (Response, higher class) of two processes meet at a third, on a cable of
+/// 1 Gbit/s; beside it the same by TCP.
+#[test]
+fn requests_and_bulk_meet_at_one_receiver() {
+    let _alone = heavy();
+    let pair = Pair::across_switch(1_000, 10).unwrap();
+    pair.offloads_off().unwrap();
+    let at = |host: std::net::Ipv4Addr, port: u16| (host, port).into();
+    let cast = Cast::new(&[
+        at(pair.b_addr(), 7000),
+        at(pair.a_addr(), 7001),
+        at(pair.a_addr(), 7002),
+    ]);
+    let mut receiver = cast.start(&pair.b, 0, &[]);
+    let mut bulk = cast.start(&pair.a, 1, &["prefer=throughput"]);
+    let mut asker = cast.start(&pair.a, 2, &["prefer=response"]);
+    receiver.say("class 2 6");
+    ping(&mut asker, 0);
+    let alone = ping(&mut asker, 0);
+    bulk.say(&format!("load 0 64 {BULK}"));
+    receiver.reaches("/received/1", 500);
+    let lone_rate = goodput(&mut receiver, 1);
+    let (begun, before) = (Instant::now(), receiver.number("/received/1"));
+    let together = ping(&mut asker, 0);
+    let messages = receiver.number("/received/1") - before;
+    let rate = (messages * BULK * 8) as f64 / begun.elapsed().as_secs_f64() / 1e6;
+    bulk.say("rest 0");
+    for subject in [bulk, asker, receiver] {
+        subject.finish();
+    }
+    let p99 = |times: Vec<Duration>| times[times.len() * 99 / 100].as_secs_f64() * 1e6;
+    let tcp_alone = p99(tcp::ping(&pair, 7010, REQUESTS, 64).unwrap());
+    let flow = tcp::Flow::start(&pair, 7011).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let tcp_together = p99(tcp::ping(&pair, 7012, REQUESTS, 64).unwrap());
+    drop(flow);
+    let (slower, share) = (together[1] / alone[1], rate / lone_rate);
+    println!(
+        "figure: p99 {:.0} us alone, {:.0} beside bulk ({slower:.1} x), bulk keeps {share:.2} of {lone_rate:.0} Mbit/s; \
+         TCP p99 {tcp_alone:.0} and {tcp_together:.0} us ({:.1} x)",
+        alone[1],
+        together[1],
+        tcp_together / tcp_alone
+    );
+    if strict() {
+        assert!(slower <= 3.0, "p99 is {slower:.1} x as long beside bulk");
+        assert!(share >= 0.8, "bulk keeps {share:.2}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The second capability: the program decides how its messages flow, and no receiver is overrun.
+
+use super::tools::{count, process_tests, simulate};
+use super::{Ctx, Figure, Line};
+use crate::error::Result;
+use crate::{exec, planted};
+
+/// Figures are judged by what the project promises.
+const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        name: "incast-polls",
+        must: "64 senders, a receiver that polls every 50 ms: 0 dropped, a quarter of the buffer per poll",
+        run: |_| process_tests("64_senders_to_one_that_polls", &[STRICT]),
+    },
+    Line {
+        name: "incast-stopped",
+        must: "64 senders, a Threads receiver under SIGSTOP for 5 s: 0 dropped",
+        run: |_| process_tests("64_senders_to_one_that_is_stopped", &[STRICT]),
+    },
+    Line {
+        name: "incast-thousand",
+        must: "1,000 simulated senders to one that stops: 0 dropped, everything arrives",
+        run: thousand,
+    },
+    Line {
+        name: "incast-unlimited",
+        must: "with unlimited grants the kernel does drop",
+        run: unlimited,
+    },
+    Line {
+        name: "modes",
+        must: "Response and Throughput differ in acknowledgements, latency and goodput as documented",
+        run: |_| process_tests("modes_differ_as_documented", &[STRICT]),
+    },
+    Line {
+        name: "meet",
+        must: "64 B requests beside bulk at 1 Gbit/s: p99 at most 3 x, bulk keeps 0.8",
+        run: |_| process_tests("requests_and_bulk_meet", &[STRICT]),
+    },
+    Line {
+        name: "sim-seeds",
+        must: "5,000 seeds pass",
+        run: seeds,
+    },
+    Line {
+        name: "sim-planted",
+        must: "each planted fault is found within 1,000 seeds",
+        run: planted_faults,
+    },
+];
+
+fn thousand(ctx: &Ctx) -> Result<Figure> {
+    let args = ["--seeds", "0..10", "--profile", "incast", "--nodes", "1001"];
+    let summary = simulate(ctx, &args)?;
+    let (messages, pauses) = (count(&summary, "messages")?, count(&summary, "pauses")?);
+    let text = format!("{messages} messages in 10 runs, {pauses} with a stop, 0 dropped");
+    Ok(Figure::new(pauses > 0, text))
+}
+
+/// In a build of its own: no other contains the fault.
+fn unlimited(_: &Ctx) -> Result<Figure> {
+    let target = exec::target_dir().join("planted");
+    let target = target.to_string_lossy();
+    let build = [
+        ("RUSTFLAGS", "--cfg suci_plant"),
+        ("CARGO_TARGET_DIR", &target),
+    ];
+    process_tests("unlimited_grants_overrun", &build)
+}
+
+fn seeds(ctx: &Ctx) -> Result<Figure> {
+    let summary = simulate(ctx, &["--seeds", "10000..15000"])?;
+    let (messages, faults) = (count(&summary, "messages")?, count(&summary, "faults")?);
+    Ok(Figure::new(
+        true,
+        format!("{messages} messages, {faults} faults"),
+    ))
+}
+
+fn planted_faults(_: &Ctx) -> Result<Figure> {
+    let found = planted::find_all()?;
+    Ok(Figure::new(true, format!("{found} of {found} found")))
+}
