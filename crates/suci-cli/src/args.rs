@@ -22,6 +22,7 @@ Examples:
   suci cat 127.0.0.1:7000 < original    a file from here to there
   suci ping 127.0.0.1:7000              round trips to `suci ping --listen 127.0.0.1:7000`
   suci perf --vs tcp                    how fast, beside TCP, on this machine
+  suci top                              what the nodes of this machine do now
 
 `suci COMMAND --help` explains each command.";
 
@@ -42,6 +43,12 @@ pub(crate) enum Command {
     /// Check messages from all to all, then broadcast a file (a program for `suci run`)
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
+    /// Print the counters of running nodes
+    #[command(after_help = STAT_EXAMPLES)]
+    Stat(StatArgs),
+    /// Watch running nodes: rates, round trips, and what messages wait for
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -161,6 +168,9 @@ one disturbs all. TCP is cubic with NODELAY and default buffers.
 Workloads: ping-pong (us per round trip), stream (Gbit/s one way), rate (small messages per second
 in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together).
 
+Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
+(`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
+
 Examples:
   suci perf --vs tcp,udp
   suci perf --workload ping-pong --size 64,4096 --vs tcp --wait spin --pin 0,1
@@ -264,6 +274,51 @@ pub(crate) struct DemoArgs {
     pub(crate) node: NodeArgs,
 }
 
+const STAT_EXAMPLES: &str = "\
+Nodes of this user's processes are found by themselves (root sees all), unless their programs
+turned statistics off. Counts are since a node was opened. \"waited\" is how long messages to a
+peer waited and for what most of that: link (not up), suspended, congestion, pacing,
+socket_credit, session_memory, channel_memory (the receiver's program is slow), answer (to the
+request to send a large message), controller, cap, socket (this machine's).
+
+Examples:
+  suci stat                          all nodes of this user
+  suci stat 4711                     those of one process
+  suci stat --json | jq '.nodes[].peers[].rtt_ns'
+  suci stat 4711 --watch 1";
+
+/// What `suci stat` takes.
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    /// The process; default: all that can be seen
+    pub(crate) pid: Option<u32>,
+    /// One JSON object per look instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Again every so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) watch: Option<Duration>,
+}
+
+const TOP_EXAMPLES: &str = "\
+Keys: j, k, arrows, page keys, g, G: select a peer; s: sort by the next column; m: switch the
+mode of traffic to the selected peer (adapt, bulk, quick); q: quit. A mode that is asked for
+shows as >mode until the node has taken it, which it does with its next traffic.
+
+Rates are payload of messages in Mbit/s. WAITS FOR is what messages waited for most, and in how
+much of the time. More columns appear in a wider terminal.
+
+Examples:
+  suci top                           all nodes of this user
+  suci top 4711                      those of one process";
+
+/// What `suci top` takes.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The process; default: all that can be seen
+    pub(crate) pid: Option<u32>,
+}
+
 /// What every command that opens a node takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArgs {
@@ -274,6 +329,17 @@ pub(crate) struct NodeArgs {
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7
     #[arg(long, value_name = "SPEC")]
     pub(crate) faults: Option<FaultSpec>,
+    /// Serve the node's counters to Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1
+    #[arg(long, value_name = "ADDR", value_parser = metrics)]
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+/// An address, or a port of loopback.
+fn metrics(text: &str) -> Result<SocketAddr, String> {
+    match text.trim_start_matches(':').parse() {
+        Ok(port) => Ok(SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port))),
+        Err(_) => address(text),
+    }
 }
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -353,6 +419,13 @@ mod tests {
         }
         assert_eq!(pin("0,1"), Ok((0, 1)));
         assert!(pin("0").is_err() && pin("a,b").is_err());
+        let local = metrics("9464").ok();
+        assert_eq!(
+            (local, metrics(":9464").ok()),
+            (address("127.0.0.1:9464").ok(), local)
+        );
+        assert_eq!(metrics("192.0.2.1:9464"), address("192.0.2.1:9464"));
+        assert!(metrics("99999").is_err());
         assert!(address("nowhere").is_err() && address("127.0.0.1").is_err());
     }
 }

@@ -9,8 +9,11 @@ mod output;
 mod perf;
 mod ping;
 mod run;
+mod sight;
 mod signals;
+mod stat;
 mod stats;
+mod top;
 
 use std::process::ExitCode;
 
@@ -27,6 +30,8 @@ fn main() -> ExitCode {
         Command::Cat(args) => ("cat", cat::run(args)),
         Command::Perf(args) => ("perf", perf::run(args)),
         Command::Demo(args) => ("demo", demo::run(args)),
+        Command::Stat(args) => ("stat", stat::run(args)),
+        Command::Top(args) => ("top", top::run(args)),
     };
     match done {
         Ok(status) => status,

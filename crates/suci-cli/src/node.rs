@@ -33,6 +33,9 @@ pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
     if let Some(faults) = args.faults {
         builder = builder.faults(faults);
     }
+    if let Some(address) = args.metrics {
+        builder = builder.metrics(address);
+    }
     builder
 }
 

@@ -193,6 +193,9 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
             assert!(row["min"].as_f64() <= row["median"].as_f64(), "{row}");
             assert!(row["packets"].as_u64().unwrap() > 0, "{row}");
             assert_eq!(row["rounds"], 2);
+            // Where time was lost: only Suci knows, of both sides.
+            let sides = ["client", "server"].map(|side| row["waited"][side].is_object());
+            assert_eq!(sides, [contender == "suci"; 2], "{row}");
             assert!(found.next().is_none());
         }
     }

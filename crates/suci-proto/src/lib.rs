@@ -52,4 +52,4 @@ pub use message::{Message, Outcome, Outgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use turns::{CLASSES, Priority, PriorityError};
-pub use waits::{Wait, WaitClock, WaitReason, Waits};
+pub use waits::{WaitClock, WaitReason, Waited, Waits};

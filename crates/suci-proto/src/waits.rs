@@ -74,7 +74,7 @@ impl WaitReason {
 
 /// How long and how often for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wait {
+pub struct Waited {
     /// Nanoseconds in all.
     pub nanos: u64,
     /// How often it began.
@@ -83,17 +83,17 @@ pub struct Wait {
 
 /// How long and how often for each reason. Only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waits([Wait; WaitReason::COUNT]);
+pub struct Waits([Waited; WaitReason::COUNT]);
 
 impl Waits {
     /// For one reason.
     #[must_use]
-    pub fn get(&self, reason: WaitReason) -> Wait {
+    pub fn get(&self, reason: WaitReason) -> Waited {
         self.0.get(reason as usize).copied().unwrap_or_default()
     }
 
     /// Puts in what is known for one reason.
-    pub fn set(&mut self, reason: WaitReason, wait: Wait) {
+    pub fn set(&mut self, reason: WaitReason, wait: Waited) {
         if let Some(place) = self.0.get_mut(reason as usize) {
             *place = wait;
         }
@@ -124,7 +124,7 @@ impl Waits {
             let (wait, old) = (self.get(reason), before.get(reason));
             let nanos = wait.nanos.saturating_sub(old.nanos);
             let times = wait.times.saturating_sub(old.times);
-            rest.set(reason, Wait { nanos, times });
+            rest.set(reason, Waited { nanos, times });
         }
         rest
     }
@@ -148,9 +148,9 @@ impl WaitClock {
         self.reason = reason;
         self.since = now;
         if let Some(reason) = reason {
-            let Wait { nanos, times } = self.waits.get(reason);
+            let Waited { nanos, times } = self.waits.get(reason);
             let times = times.saturating_add(1);
-            self.waits.set(reason, Wait { nanos, times });
+            self.waits.set(reason, Waited { nanos, times });
         }
     }
 
@@ -165,10 +165,10 @@ impl WaitClock {
     pub fn until(&self, now: Instant) -> Waits {
         let mut waits = self.waits;
         if let Some(reason) = self.reason {
-            let Wait { nanos, times } = waits.get(reason);
+            let Waited { nanos, times } = waits.get(reason);
             let more = now.since(self.since).as_nanos();
             let nanos = nanos.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
-            waits.set(reason, Wait { nanos, times });
+            waits.set(reason, Waited { nanos, times });
         }
         waits
     }
@@ -201,9 +201,9 @@ mod tests {
         clock.note(at(205), None);
         let waits = clock.until(at(1_000));
         let (nanos, times) = (25_000, 2);
-        assert_eq!(waits.get(WaitReason::Congestion), Wait { nanos, times });
+        assert_eq!(waits.get(WaitReason::Congestion), Waited { nanos, times });
         let (nanos, times) = (70_000, 1);
-        assert_eq!(waits.get(WaitReason::SocketCredit), Wait { nanos, times });
+        assert_eq!(waits.get(WaitReason::SocketCredit), Waited { nanos, times });
         assert_eq!(waits.nanos(), 95_000);
         assert_eq!(waits.worst(), Some(WaitReason::SocketCredit));
     }
@@ -215,11 +215,11 @@ mod tests {
         clock.note(at(20), Some(WaitReason::Link));
         let (nanos, times) = (40_000, 1);
         let sofar = clock.until(at(50));
-        assert_eq!(sofar.get(WaitReason::Link), Wait { nanos, times });
+        assert_eq!(sofar.get(WaitReason::Link), Waited { nanos, times });
         clock.note(at(60), None);
         let added = clock.until(at(70)).since(&sofar);
         let (nanos, times) = (10_000, 0);
-        assert_eq!(added.get(WaitReason::Link), Wait { nanos, times });
+        assert_eq!(added.get(WaitReason::Link), Waited { nanos, times });
     }
 
     #[test]

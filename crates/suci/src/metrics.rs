@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use suci_proto::Wait;
+use suci_proto::Waited;
 
 /// Longest request that is read.
 const LONGEST: usize = 8 << 10;
@@ -271,7 +271,7 @@ pub(crate) fn render(all: &Snapshot) -> String {
 
 /// Why messages waited, reason by reason.
 fn waits(text: &mut String, peers: &[(String, &PeerStats)]) {
-    let mut family = |name: &str, help: &str, value: fn(Wait) -> String| {
+    let mut family = |name: &str, help: &str, value: fn(Waited) -> String| {
         head(text, name, "counter", help);
         for (labels, stats) in peers {
             for reason in WaitReason::ALL {

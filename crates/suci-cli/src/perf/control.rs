@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use suci::WaitReason;
 
 use crate::args::{Waiting, Workload};
 use crate::error::{Context, Failure, Result};
@@ -92,7 +93,13 @@ pub(super) struct Account {
     pub(super) cpu_seconds: f64,
     /// Packets that this side sent, acknowledgements included.
     pub(super) packets: u64,
+    /// How long messages of this side waited.
+    #[serde(default)]
+    pub(super) waits: Waited,
 }
+
+/// Nanoseconds for each reason, in the order of [`WaitReason::ALL`]; of several peers their sum.
+pub(super) type Waited = [u64; WaitReason::COUNT];
 
 /// One end of the control connection.
 pub(super) struct Control {

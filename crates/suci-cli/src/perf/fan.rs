@@ -19,6 +19,7 @@ pub(super) fn broadcast(
     payload: &Bytes,
     time: Duration,
 ) -> Result<Account> {
+    let waits = suci_wire::waits(node, peers)?;
     let (cpu, packets, begun) = (cpu_seconds(), suci_wire::packets(node)?, Instant::now());
     let end = begun + time;
     let mut rounds: u64 = 0;
@@ -41,6 +42,7 @@ pub(super) fn broadcast(
         seconds: begun.elapsed().as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu,
         packets: suci_wire::packets(node)?.saturating_sub(packets),
+        waits: work::since(suci_wire::waits(node, peers)?, waits),
     })
 }
 
@@ -84,4 +86,7 @@ pub(super) fn add(total: &mut Account, other: &Account) {
     total.seconds = total.seconds.max(other.seconds);
     total.cpu_seconds += other.cpu_seconds;
     total.packets = total.packets.saturating_add(other.packets);
+    for (total, other) in total.waits.iter_mut().zip(other.waits) {
+        *total = total.saturating_add(other);
+    }
 }

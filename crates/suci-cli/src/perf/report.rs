@@ -1,10 +1,12 @@
 //! What is printed: a table for people, JSON for programs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use suci::WaitReason;
 
-use super::control::{Account, Contender};
+use super::control::{Account, Contender, Waited};
 use crate::args::Workload;
 use crate::stats::Samples;
 
@@ -45,7 +47,20 @@ struct Row {
     /// In the direction of the messages alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages_per_packet: Option<f64>,
+    /// Where time was lost; only Suci knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited: Option<Sides>,
 }
+
+/// For each reason, the part of the time in which messages waited for it.
+#[derive(Debug, Serialize)]
+struct Sides {
+    client: BTreeMap<&'static str, f64>,
+    server: BTreeMap<&'static str, f64>,
+}
+
+/// Parts of the time below this are not worth a word.
+const LEAST_SHARE: f64 = 0.0005;
 
 impl Series {
     pub(super) fn new(
@@ -106,7 +121,23 @@ impl Series {
             packets_per_round_trip: each.filter(|_| trip),
             packets_per_message: each.filter(|_| !trip),
             messages_per_packet: ratio(messages, self.client.packets).filter(|_| !trip),
+            waited: (self.contender == Contender::Suci).then(|| Sides {
+                client: self.shares(&self.client.waits),
+                server: self.shares(&self.server.waits),
+            }),
         })
+    }
+
+    /// Parts of the time of all rounds; with several receivers, of all of them together.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    fn shares(&self, waits: &Waited) -> BTreeMap<&'static str, f64> {
+        let nanos = self.client.seconds * self.receivers as f64 * 1e9;
+        let share = |&(_, wait): &(WaitReason, u64)| wait as f64 / nanos;
+        let all = WaitReason::ALL.into_iter().zip(waits.iter().copied());
+        let worth = all.filter(|wait| share(wait) >= LEAST_SHARE);
+        worth
+            .map(|wait| (wait.0.name(), share(&wait).min(1.0)))
+            .collect()
     }
 }
 
@@ -171,8 +202,27 @@ impl Report {
                 "packets/msg"
             )?;
         }
-        writeln!(out, "{}", line(&row))
+        writeln!(out, "{}", line(&row))?;
+        match &row.waited {
+            Some(sides) => writeln!(out, "{}", waited(sides)),
+            None => Ok(()),
+        }
     }
+}
+
+/// Where time was lost, the most of it first.
+fn waited(sides: &Sides) -> String {
+    let side = |shares: &BTreeMap<&str, f64>| {
+        let mut shares: Vec<_> = shares.iter().collect();
+        shares.sort_by(|a, b| b.1.total_cmp(a.1));
+        let text = |(name, share): (&&str, &f64)| format!("{name} {:.1} %", share * 100.0);
+        match shares.is_empty() {
+            true => "nothing".to_owned(),
+            false => shares.into_iter().map(text).collect::<Vec<_>>().join(", "),
+        }
+    };
+    let (client, server) = (side(&sides.client), side(&sides.server));
+    format!("  messages waited for: {client}; at the server: {server}")
 }
 
 fn line(row: &Row) -> String {
@@ -219,7 +269,36 @@ mod tests {
             seconds,
             cpu_seconds: 0.5,
             packets,
+            waits: Waited::default(),
         }
+    }
+
+    #[test]
+    fn time_lost_is_a_part_of_the_run() {
+        let mut series = Series::new(Workload::Broadcast, Contender::Suci, 64, 2);
+        let mut client = account(10, 640, 2.0, 10);
+        client.waits[WaitReason::Congestion as usize] = 1_000_000_000;
+        client.waits[WaitReason::Pacing as usize] = 2_000_000_000;
+        client.waits[WaitReason::Link as usize] = 1_000;
+        let server = account(10, 640, 0.0, 10);
+        series.add(&client, &server);
+        series.add(&client, &server);
+        let sides = series.row().unwrap().waited.unwrap();
+        let shares: Vec<_> = sides
+            .client
+            .iter()
+            .map(|(name, share)| (*name, *share))
+            .collect();
+        assert_eq!(shares, [("congestion", 0.25), ("pacing", 0.5)]);
+        assert_eq!(
+            waited(&sides),
+            "  messages waited for: pacing 50.0 %, congestion 25.0 %; at the server: nothing"
+        );
+        let tcp = Series {
+            contender: Contender::Tcp,
+            ..series
+        };
+        assert!(tcp.row().unwrap().waited.is_none());
     }
 
     #[test]

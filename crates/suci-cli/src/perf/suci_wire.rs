@@ -1,8 +1,8 @@
 //! Suci itself.
 
-use suci::{Bytes, Draft, Error, Event, Node, NodeId, Wait};
+use suci::{Bytes, Draft, Error, Event, Node, NodeId, Wait, WaitReason};
 
-use super::control::PATIENCE;
+use super::control::{PATIENCE, Waited};
 use super::wire::{Mark, Received, Wire, touch};
 use crate::args::Waiting;
 use crate::error::{Failure, Result};
@@ -79,6 +79,19 @@ pub(super) fn packets(node: &Node) -> Result<u64> {
     Ok(node.counters()?.packets_out)
 }
 
+/// How long messages to `peers` waited so far.
+pub(super) fn waits(node: &Node, peers: &[NodeId]) -> Result<Waited> {
+    let mut sum = Waited::default();
+    for &peer in peers {
+        let stats = node.peer_stats(peer)?;
+        let waits = stats.map(|stats| stats.waits).unwrap_or_default();
+        for (total, reason) in sum.iter_mut().zip(WaitReason::ALL) {
+            *total = total.saturating_add(waits.get(reason).nanos);
+        }
+    }
+    Ok(sum)
+}
+
 /// Why nothing moves.
 fn silent(node: &mut Node, peer: NodeId) -> Result<Failure> {
     let why = node.events()?.into_iter().find_map(|event| match event {
@@ -121,5 +134,9 @@ impl Wire for Suci<'_> {
 
     fn packets(&mut self) -> Result<u64> {
         packets(self.node)
+    }
+
+    fn waits(&mut self) -> Result<Waited> {
+        waits(self.node, &[self.peer])
     }
 }

@@ -2,6 +2,7 @@
 
 use suci::Bytes;
 
+use super::control::Waited;
 use crate::error::Result;
 
 /// What a message is for.
@@ -55,6 +56,11 @@ pub(super) trait Wire {
 
     /// Packets sent so far.
     fn packets(&mut self) -> Result<u64>;
+
+    /// How long messages waited so far, as far as the wire knows.
+    fn waits(&mut self) -> Result<Waited> {
+        Ok(Waited::default())
+    }
 
     /// Whether it promises to deliver.
     fn is_reliable(&self) -> bool {

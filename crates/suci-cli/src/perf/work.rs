@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use suci::Bytes;
 
-use super::control::{Account, PATIENCE};
+use super::control::{Account, PATIENCE, Waited};
 use super::usage::cpu_seconds;
 use super::wire::{Mark, Wire};
 use crate::args::Workload;
@@ -32,6 +32,7 @@ pub(super) fn client<W: Wire>(
     payload: &Bytes,
     time: Duration,
 ) -> Result<Account> {
+    let waits = wire.waits()?;
     let (cpu, packets, begun) = (cpu_seconds(), wire.packets()?, Instant::now());
     let end = begun + time;
     let batch = (BATCH_BYTES / payload.len().max(1)).clamp(1, BATCH);
@@ -62,7 +63,16 @@ pub(super) fn client<W: Wire>(
         seconds: time.as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu,
         packets: packets_now.saturating_sub(packets),
+        waits: since(wire.waits()?, waits),
     })
+}
+
+/// What was added to `before`.
+pub(super) fn since(mut now: Waited, before: Waited) -> Waited {
+    for (now, before) in now.iter_mut().zip(before) {
+        *now = now.saturating_sub(before);
+    }
+    now
 }
 
 fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<u64> {
@@ -104,7 +114,7 @@ pub(super) fn server<W: Wire>(
     workload: Workload,
     payload: &Bytes,
 ) -> Result<Account> {
-    let (cpu, packets) = (cpu_seconds(), wire.packets()?);
+    let (cpu, packets, waits) = (cpu_seconds(), wire.packets()?, wire.waits()?);
     let mut account = Account::default();
     let mut first = None;
     let mut heard = Instant::now();
@@ -131,6 +141,7 @@ pub(super) fn server<W: Wire>(
     }
     account.seconds = first.map_or(0.0, |first: Instant| (heard - first).as_secs_f64());
     account.packets = wire.packets()?.saturating_sub(packets);
+    account.waits = since(wire.waits()?, waits);
     let copies = if wire.is_reliable() { 1 } else { LAST_WORDS };
     for _ in 0..copies {
         wire.send(&Bytes::new(), Mark::Done)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use suci_net::Counters as SocketCounters;
 use suci_proto::types::NodeId;
 use suci_proto::wire::Mode;
-use suci_proto::{Counters, Link, PeerStats, Traffic, Wait, WaitReason, Waits};
+use suci_proto::{Counters, Link, PeerStats, Traffic, WaitReason, Waited, Waits};
 
 /// The first word of a file that is complete: `SUCISTAT`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SUCISTAT");
@@ -364,7 +364,7 @@ pub(crate) fn peer_of(word: impl Fn(usize) -> u64) -> Option<PeerStats> {
     }
     for (place, reason) in (peer::WAITS..).step_by(2).zip(WaitReason::ALL) {
         let (nanos, times) = (word(place), word(place + 1));
-        stats.waits.set(reason, Wait { nanos, times });
+        stats.waits.set(reason, Waited { nanos, times });
     }
     Some(stats)
 }

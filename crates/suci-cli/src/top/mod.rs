@@ -1,0 +1,195 @@
+//! `suci top`: what the peers of this machine's nodes do, live.
+
+mod columns;
+mod view;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use suci::Mode;
+use suci::statistics::StatFile;
+
+use crate::args::TopArgs;
+use crate::error::{Context, Failure, Result};
+use crate::sight::{self, Memory, Name, Row};
+use columns::Key;
+
+/// How often the files are read.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Signals that end it. Ctrl-C comes as a key.
+const ENDING: [i32; 3] = [
+    signal_hook::consts::SIGTERM,
+    signal_hook::consts::SIGHUP,
+    signal_hook::consts::SIGINT,
+];
+
+/// Shows until told to quit.
+pub(crate) fn run(args: &TopArgs) -> Result<ExitCode> {
+    sight::require(args.pid)?;
+    if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        let remedy = "run it in one, or use suci stat --watch 1";
+        return Err(Failure::new(format!("this is no terminal: {remedy}")));
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in ENDING {
+        signal_hook::flag::register(signal, Arc::clone(&ended)).context("catching signals")?;
+    }
+    // This also restores the terminal should anything panic.
+    let mut terminal = ratatui::try_init().context("setting the terminal up")?;
+    let done = App::new(args.pid).show(&mut terminal, &ended);
+    ratatui::try_restore().context("restoring the terminal")?;
+    done
+}
+
+/// What is shown, and what the keys have changed in it.
+pub(crate) struct App {
+    pid: Option<u32>,
+    memory: Memory,
+    files: Vec<StatFile>,
+    rows: Vec<Row>,
+    key: Key,
+    selected: Option<Name>,
+    /// The first row that is on the screen.
+    offset: usize,
+    /// What was asked for last, of each peer.
+    asked: BTreeMap<Name, Mode>,
+    /// What went wrong with the last key.
+    trouble: Option<String>,
+}
+
+/// What a key leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Go,
+    Quit,
+}
+
+impl App {
+    pub(crate) fn new(pid: Option<u32>) -> Self {
+        Self {
+            pid,
+            memory: Memory::default(),
+            files: Vec::new(),
+            rows: Vec::new(),
+            key: Key::Out,
+            selected: None,
+            offset: 0,
+            asked: BTreeMap::new(),
+            trouble: None,
+        }
+    }
+
+    fn show(&mut self, terminal: &mut DefaultTerminal, ended: &AtomicBool) -> Result<ExitCode> {
+        let mut due = Instant::now();
+        while !ended.load(Ordering::Relaxed) {
+            if Instant::now() >= due {
+                due = Instant::now() + LOOK;
+                self.look();
+            }
+            let draw = |frame: &mut ratatui::Frame<'_>| view::draw(self, frame);
+            terminal.draw(draw).context("drawing")?;
+            let left = due.saturating_duration_since(Instant::now());
+            // A signal ends the wait early; so does a change of size, after which all is drawn anew.
+            let happened = event::poll(left.min(LOOK / 2)).context("reading keys")?;
+            if happened
+                && let Event::Key(key) = event::read().context("reading keys")?
+                && self.press(key) == Next::Quit
+            {
+                break;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn look(&mut self) {
+        let seen = sight::look(self.pid).into_iter();
+        let (files, now) = seen.unzip();
+        self.files = files;
+        self.take(now);
+    }
+
+    /// Takes what was seen.
+    fn take(&mut self, now: Vec<suci::statistics::Snapshot>) {
+        self.memory.take(now);
+        self.rows = self.memory.rows();
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        let key = self.key;
+        self.rows
+            .sort_by(|a, b| key.order(a, b).then(a.name.cmp(&b.name)));
+    }
+
+    /// Where the selected peer is: one that is gone leaves its place to the first.
+    fn place(&self) -> Option<usize> {
+        let found = self
+            .rows
+            .iter()
+            .position(|row| Some(row.name) == self.selected);
+        found.or((!self.rows.is_empty()).then_some(0))
+    }
+
+    fn move_by(&mut self, rows: isize) {
+        let Some(place) = self.place() else { return };
+        let last = self.rows.len().saturating_sub(1);
+        let place = place.saturating_add_signed(rows).min(last);
+        self.selected = self.rows.get(place).map(|row| row.name);
+    }
+
+    /// Does what a key says.
+    fn press(&mut self, key: KeyEvent) -> Next {
+        if key.kind == KeyEventKind::Release {
+            return Next::Go;
+        }
+        self.trouble = None;
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
+            KeyCode::Char('c') if control => return Next::Quit,
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::PageDown => self.move_by(10),
+            KeyCode::PageUp => self.move_by(-10),
+            KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
+            KeyCode::Char('s') => {
+                self.key = self.key.next();
+                self.sort();
+            }
+            KeyCode::Char('m') => self.switch(),
+            _ => {}
+        }
+        Next::Go
+    }
+
+    /// Asks the selected peer's node for the next mode.
+    fn switch(&mut self) {
+        let Some(row) = self.place().and_then(|place| self.rows.get(place)) else {
+            return;
+        };
+        let name = row.name;
+        let mode = match self.asked.get(&name).copied().unwrap_or(row.stats.mode) {
+            Mode::Adaptive => Mode::Throughput,
+            Mode::Throughput => Mode::Response,
+            Mode::Response => Mode::Adaptive,
+        };
+        let mut files = self.files.iter();
+        let file = files.find(|file| (file.pid(), file.node()) == (name.pid, name.node));
+        let Some(file) = file else { return };
+        match file.prefer(name.peer, mode) {
+            Ok(()) => {
+                self.selected = Some(name);
+                self.asked.insert(name, mode);
+            }
+            Err(error) => self.trouble = Some(format!("process {}: {error}", name.pid)),
+        }
+    }
+}

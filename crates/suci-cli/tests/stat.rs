@@ -1,0 +1,109 @@
+//! `suci stat` and `--metrics`, of a process that runs beside.
+#![allow(clippy::unwrap_used)] // A test may panic.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use support::{PATIENCE, Running, errors, free_address, output, printed, suci};
+
+/// What `suci stat PID --json` says of the only node of that process, as soon as `enough`.
+fn node(pid: &str, enough: impl Fn(&Value) -> bool) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let out = output(&mut suci(&["stat", pid, "--json"]));
+        assert!(out.status.success(), "{}", errors(&out));
+        let all: Value = serde_json::from_str(&printed(&out)).unwrap();
+        assert_eq!(all["nodes"].as_array().unwrap().len(), 1);
+        let node = all["nodes"][0].clone();
+        if enough(&node) {
+            return node;
+        }
+        assert!(Instant::now() < end, "{node}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn stat_shows_what_a_process_did() {
+    let (at, metrics) = (free_address().to_string(), free_address());
+    let metrics_text = metrics.to_string();
+    let args = ["ping", "--listen", &at, "--metrics", &metrics_text];
+    let mut server = Running::start(&mut suci(&args));
+    assert!(server.first_error_line().contains("answering"));
+    let pid = server.0.id().to_string();
+    assert_eq!(node(&pid, |_| true)["address"], at);
+
+    let out = output(&mut suci(&[
+        "ping",
+        &at,
+        "--count",
+        "30",
+        "--interval",
+        "0",
+    ]));
+    assert!(out.status.success(), "{}", errors(&out));
+    let node = node(&pid, |node| node["counters"]["messages_received"] == 30);
+    let peer = &node["peers"][0];
+    assert_eq!(
+        (&peer["messages_received"], &peer["messages_sent"]),
+        (&30.into(), &30.into())
+    );
+    assert_eq!(peer["message_bytes_received"], 30 * 64);
+    assert!(peer["waits"]["congestion"]["times"].is_u64());
+
+    // The same for people, of this process and among all.
+    for args in [&["stat", &pid][..], &["stat"]] {
+        let text = printed(&output(&mut suci(args)));
+        assert!(text.contains(&format!("process {pid} (suci)")), "{text}");
+        assert!(text.contains("messages 30 out, 30 in"), "{text}");
+    }
+    // And for Prometheus.
+    let mut stream = TcpStream::connect(metrics).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.contains("suci_node_messages_received_total{node=\"2\"} 30\n"),
+        "{answer}"
+    );
+
+    // A process that was killed leaves its file, which is not shown.
+    drop(server);
+    let out = output(&mut suci(&["stat", &pid]));
+    assert!(!out.status.success());
+    assert!(
+        errors(&out).contains(&format!("no node of process {pid}")),
+        "{}",
+        errors(&out)
+    );
+}
+
+#[test]
+fn watching_goes_on() {
+    let at = free_address().to_string();
+    let mut server = Running::start(&mut suci(&["ping", "--listen", &at]));
+    server.first_error_line();
+    let pid = server.0.id().to_string();
+    let mut watch = Running::start(&mut suci(&["stat", &pid, "--json", "--watch", "0.05"]));
+    let mut output = watch.0.stdout.take().unwrap();
+    let (mut text, mut piece) = (String::new(), [0; 4096]);
+    while text.lines().count() < 4 {
+        let count = output.read(&mut piece).unwrap();
+        assert!(count > 0, "it ended after:\n{text}");
+        text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+    }
+    let pid_in =
+        |line: &str| serde_json::from_str::<Value>(line).unwrap()["nodes"][0]["pid"].clone();
+    let pids: Vec<_> = text.lines().take(3).map(pid_in).collect();
+    assert!(pids.iter().all(|other| *other == server.0.id()), "{pids:?}");
+}
+
+#[test]
+fn top_needs_a_terminal() {
+    let out = output(&mut suci(&["top"]));
+    assert!(!out.status.success());
+    assert!(errors(&out).contains("no terminal") && errors(&out).contains("suci stat"));
+}
