@@ -351,3 +351,29 @@ fn a_hangup_that_is_ignored_is_not_passed_on() {
     assert!(output.status.success(), "{}", errors(&output));
     assert_eq!(printed(&output), "done\n");
 }
+
+#[test]
+fn books_of_dead_launchers_are_swept_away_and_those_of_living_ones_are_not() {
+    let place = tempfile::tempdir().unwrap();
+    let launch = |script: &str| {
+        let mut command = suci(&["run", "-n", "1", "sh", "-c", script]);
+        command.env("TMPDIR", place.path());
+        command
+    };
+    let books = || std::fs::read_dir(place.path()).unwrap().count();
+    let mut dead = Running::start(&mut launch("echo ready; exec sleep 60"));
+    dead.first_line();
+    dead.0.kill().unwrap();
+    dead.0.wait().unwrap();
+    let mut living = Running::start(&mut launch("echo ready; exec sleep 60"));
+    living.first_line();
+    assert_eq!(books(), 2);
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    for entry in std::fs::read_dir(place.path()).unwrap() {
+        let book = std::fs::File::open(entry.unwrap().path()).unwrap();
+        book.set_modified(long_ago).unwrap();
+    }
+    assert!(output(&mut launch("true")).status.success());
+    assert_eq!(books(), 1, "that of the living launcher");
+    drop(living);
+}

@@ -77,7 +77,7 @@ pub enum Error {
         address: SocketAddr,
     },
     /// The socket could not be opened.
-    #[error("cannot listen at {address}: {source}; use an address of this machine")]
+    #[error("cannot listen at {address}: {source}; {}", remedy(.source).unwrap_or("use an address of this machine"))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -165,13 +165,34 @@ pub enum Error {
     #[error("the I/O thread stopped: {0}; open a new node")]
     ThreadGone(String),
     /// The system refused.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {source}{}", AfterSemicolon(remedy(.source)))]
     Io {
         /// What was being done.
         doing: &'static str,
         /// The system's answer.
         source: io::Error,
     },
+}
+
+/// What to do about an answer of the system that names a limit rather than a fault.
+fn remedy(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EACCES => Some("ports below 1024 need privileges: choose another"),
+        libc::EMFILE => Some("raise the limit of open files (ulimit -n)"),
+        libc::ENFILE => Some("raise fs.file-max"),
+        libc::ENOMEM => Some("free memory, or raise its limit (ulimit -v)"),
+        // Of what is done here, only starting threads says so.
+        libc::EAGAIN => Some("raise the limit of threads (ulimit -u)"),
+        _ => None,
+    }
+}
+
+struct AfterSemicolon(Option<&'static str>);
+
+impl std::fmt::Display for AfterSemicolon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |text| write!(f, "; {text}"))
+    }
 }
 
 struct Unflushed<'a>(&'a [(NodeId, u64)]);
@@ -245,5 +266,43 @@ impl Error {
     #[must_use]
     pub fn is_would_block(&self) -> bool {
         matches!(self, Self::WouldBlock { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_the_system_are_named_with_their_remedy() {
+        let system = io::Error::from_raw_os_error;
+        let address = SocketAddr::from(([127, 0, 0, 1], 53));
+        for (error, end) in [
+            (
+                Error::io("waiting")(system(libc::EMFILE)),
+                "; raise the limit of open files (ulimit -n)",
+            ),
+            (
+                Error::io("waiting")(system(libc::EBADF)),
+                "waiting: Bad file descriptor (os error 9)",
+            ),
+            (
+                Error::Bind {
+                    address,
+                    source: system(libc::EACCES),
+                },
+                "; ports below 1024 need privileges: choose another",
+            ),
+            (
+                Error::Bind {
+                    address,
+                    source: system(libc::EADDRNOTAVAIL),
+                },
+                "; use an address of this machine",
+            ),
+        ] {
+            let said = error.to_string();
+            assert!(said.ends_with(end), "{said}");
+        }
     }
 }

@@ -9,13 +9,16 @@
 mod child;
 mod tag;
 
+use std::fs::{DirEntry, File};
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 
 use self::child::{Child, End};
 use crate::args::RunArgs;
@@ -57,12 +60,41 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(launch.first_failure.unwrap_or(0)))
 }
 
+/// How the names of address books begin.
+const BOOK: &str = "suci-book-";
+
+/// How old a book without a lock must be before its launcher is taken for dead: a new one is locked a
+/// moment after it was made.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// Removes the books of one's own launchers that were killed before they could. Whatever cannot be looked
+/// at stays.
+fn sweep() {
+    let is_left_over = |entry: &DirEntry| {
+        let info = entry.metadata()?;
+        let old = info.modified()?.elapsed().is_ok_and(|age| age > SETTLED);
+        // Of others' files not even the kind can be trusted.
+        let mine = info.is_file() && info.uid() == geteuid().as_raw();
+        let named = entry.file_name().to_string_lossy().starts_with(BOOK);
+        std::io::Result::Ok(named && mine && old && File::open(entry.path())?.try_lock().is_ok())
+    };
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    for entry in entries.into_iter().flatten().flatten() {
+        if is_left_over(&entry).unwrap_or(false) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Binds a socket for each process, and writes the book that names them.
 fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
+    sweep();
     let mut book = tempfile::Builder::new()
-        .prefix("suci-book-")
+        .prefix(BOOK)
         .tempfile()
         .context("the address book, a temporary file (TMPDIR says where)")?;
+    // Says that its launcher lives.
+    book.as_file().lock().context(book.path().display())?;
     let mut sockets = Vec::new();
     for id in 0..count {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context(format_args!(
