@@ -420,6 +420,10 @@ impl<B: Backend> Backend for Fault<B> {
         }
     }
 
+    fn charged(&mut self) -> Option<u64> {
+        self.inner.charged()
+    }
+
     fn due_in(&self) -> Option<Duration> {
         let next = self
             .held

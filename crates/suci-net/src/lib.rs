@@ -224,6 +224,10 @@ pub struct Counters {
     /// Datagrams dropped before the program could read them, mostly because the receive buffer
     /// was full. Linux keeps it in 32 bits, which wrap.
     pub recv_drops: u64,
+    /// Bytes charged to the receive buffer when [`Backend::charged`] was last asked.
+    pub recv_charged: u64,
+    /// The most that it ever answered.
+    pub recv_charged_max: u64,
     /// Answers [`SendOutcome::Again`].
     pub again: u64,
     /// Answers [`SendOutcome::TooBig`].
@@ -279,6 +283,12 @@ pub trait Backend: Send {
     /// What happened so far.
     fn counters(&self) -> Counters;
 
+    /// Bytes that the kernel charges to the receive buffer now: what waits to be read, and up to a quarter of the
+    /// buffer that was read and is not given back yet. `None` where nobody can tell. Costs a system call.
+    fn charged(&mut self) -> Option<u64> {
+        None
+    }
+
     /// How soon this backend needs a call of `send`, `recv` or `wait` for its own sake, whatever
     /// arrives: a fault layer holds packets back. `None`: never. `wait` respects it by itself.
     fn due_in(&self) -> Option<Duration> {
@@ -318,6 +328,10 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
 
     fn counters(&self) -> Counters {
         (**self).counters()
+    }
+
+    fn charged(&mut self) -> Option<u64> {
+        (**self).charged()
     }
 
     fn due_in(&self) -> Option<Duration> {

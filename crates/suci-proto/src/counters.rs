@@ -55,6 +55,8 @@ pub struct Counters {
     pub unreachable: u64,
     /// Payload bytes copied on the sending side (small messages; large ones are gathered).
     pub payload_copied: u64,
+    /// Times that the socket held more than peers were allowed to put there, by [`crate::Engine::on_charged`].
+    pub overcharged: u64,
     /// Times that the driver was late by more than a gap (program busy, process stopped).
     pub gaps: u64,
 }

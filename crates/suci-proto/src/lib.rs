@@ -46,6 +46,7 @@ pub use arrival::Arrival;
 pub use config::{Accept, Config, ConfigError};
 pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerStats, Traffic};
+pub use credit::ShareStats;
 pub use engine::{Engine, Identity, IncomingError, PeerError, SendError};
 pub use event::{EndReason, Event, MessageOutcome, RefusedReason};
 pub use message::{Message, Outcome, Outgoing};

@@ -1,10 +1,11 @@
 //! What a node's socket holds, and what follows from it.
 
+use crate::error::Error;
 use crate::node::Node;
 use std::fmt;
 use suci_net::Backend;
 use suci_net::udp::UdpOptions;
-use suci_proto::Engine;
+use suci_proto::{Engine, ShareStats};
 
 /// Below this many bytes of receive buffer a node is warned: it serves 315 peers with 455 packets between
 /// them, which is already little for a busy link.
@@ -75,6 +76,14 @@ impl Node {
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
         self.budget.peer_limit
+    }
+
+    /// How the socket's receive buffer is shared out now, and how evenly. Looks at every peer.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn share_stats(&self) -> Result<ShareStats, Error> {
+        Ok(self.enter()?.engine.share_stats())
     }
 
     /// What about the system keeps the node from working well, and what mends it.

@@ -32,6 +32,12 @@ const STALE: Duration = Duration::from_micros(200);
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// The charge of the receive buffer is checked once in so many looks...
+const CHECK_EVERY: u32 = 64;
+
+/// ... and whenever the last look is so long ago.
+const CHECK_AFTER: Duration = Duration::from_millis(20);
+
 /// An engine, its socket and its clock.
 pub(crate) struct Driver {
     pub(crate) engine: Engine,
@@ -50,6 +56,8 @@ pub(crate) struct Driver {
     /// When the socket was last seen empty: what comes later arrived later.
     drained_at: Instant,
     looked_at: Instant,
+    /// Looks since the kernel was last asked what it charges.
+    unchecked: u32,
     head: Option<Message>,
     outlook: Outlook,
 }
@@ -81,6 +89,7 @@ impl Driver {
             drained: false,
             drained_at: now,
             looked_at: now,
+            unchecked: 0,
             head: None,
             outlook: Outlook::default(),
         }
@@ -131,6 +140,7 @@ impl Driver {
     /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
     /// whether there is another, which would cost a system call in every round trip.
     fn drain(&mut self, now: Instant) -> Result<(), Error> {
+        self.check_charge(now);
         self.looked_at = now;
         let mut total = 0;
         let mut ask = if self.bulk { BULK } else { 1 };
@@ -148,6 +158,19 @@ impl Driver {
             self.drained_at = now;
         }
         Ok(())
+    }
+
+    /// Compares now and then what the kernel charges with what peers were granted: always after a while without
+    /// looking, when most lies there, and once in many turns otherwise, since it costs a system call.
+    fn check_charge(&mut self, now: Instant) {
+        self.unchecked += 1;
+        if self.unchecked < CHECK_EVERY && now.since(self.looked_at) < CHECK_AFTER {
+            return;
+        }
+        self.unchecked = 0;
+        if let Some(charged) = self.backend.charged() {
+            self.engine.on_charged(charged);
+        }
     }
 
     fn take(&mut self, now: Instant, max: usize) -> Result<usize, Error> {

@@ -324,6 +324,13 @@ impl Backend for Udp {
         }
     }
 
+    fn charged(&mut self) -> Option<u64> {
+        let charged = sys::charged(self.socket.as_fd()).ok()?;
+        self.counters.recv_charged = charged;
+        self.counters.recv_charged_max = self.counters.recv_charged_max.max(charged);
+        Some(charged)
+    }
+
     fn raw_fd(&self) -> Option<RawFd> {
         Some(self.socket.as_raw_fd())
     }

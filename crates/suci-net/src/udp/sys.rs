@@ -70,14 +70,25 @@ pub(super) fn get_size(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Res
     Ok(usize::try_from(word.cast_signed()).unwrap_or(0))
 }
 
-/// Datagrams the kernel dropped at this socket: `SO_MEMINFO` (linux/sock_diag.h), which unlike
-/// `SO_RXQ_OVFL` tells without a further datagram having to arrive.
+/// Datagrams the kernel dropped at this socket: `SO_MEMINFO`, which unlike `SO_RXQ_OVFL` tells
+/// without a further datagram having to arrive.
 pub(super) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const SK_MEMINFO_DROPS: usize = 8;
+    memory_word(fd, SK_MEMINFO_DROPS)
+}
+
+/// Bytes charged to the receive buffer of this socket.
+pub(super) fn charged(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+    memory_word(fd, SK_MEMINFO_RMEM_ALLOC)
+}
+
+/// One number of `SO_MEMINFO` (linux/sock_diag.h); 0 if this kernel does not tell it.
+fn memory_word(fd: BorrowedFd<'_>, place: usize) -> io::Result<u64> {
     let mut words = [0_u32; 16];
     let written = get_words(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
     let words = words.get(..written).unwrap_or_default();
-    Ok(words.get(SK_MEMINFO_DROPS).copied().map_or(0, u64::from))
+    Ok(words.get(place).copied().map_or(0, u64::from))
 }
 
 /// Sends the gathered slices, without blocking; retries when a signal interrupts.

@@ -156,6 +156,29 @@ fn what_overruns_the_receive_buffer_moves_the_drop_counter() {
 }
 
 #[test]
+fn what_waits_to_be_read_is_charged_by_true_size() {
+    let mut sender = open(&UdpOptions::default());
+    let mut udp = open(&UdpOptions::default());
+    assert_eq!(udp.charged(), Some(0));
+    let bytes = [5; 1_472];
+    let slices = [IoSlice::new(&bytes)];
+    for _ in 0..10 {
+        let single = Train::single(udp.local_addr(), Ecn::NotEct, &slices);
+        assert_eq!(sender.send(&single).unwrap(), SendOutcome::Sent(1));
+    }
+    let charged = udp.charged().unwrap();
+    assert!((10 * 1_472..=10 * 2_304).contains(&charged), "{charged}");
+    assert_eq!(lengths(&mut udp).len(), 10);
+    let kept = udp.charged().unwrap();
+    assert!(kept <= udp.capabilities().recv_buffer as u64 / 4, "{kept}");
+    let counters = udp.counters();
+    assert_eq!(
+        (counters.recv_charged, counters.recv_charged_max),
+        (kept, charged)
+    );
+}
+
+#[test]
 fn buffers_are_read_back_as_the_kernel_charges_them() {
     let small = open(&UdpOptions {
         recv_buffer: 50_000,

@@ -227,6 +227,18 @@ impl Shares {
         self.control_budget.saturating_sub(self.booked.control)
     }
 
+    /// What may be charged to the socket's buffer at most, if everybody keeps to its grant: all that is on the
+    /// books, and the quarter of the buffer that the kernel may keep charged after reading.
+    #[must_use]
+    pub const fn allowed(&self) -> u64 {
+        let control = self.booked.control.saturating_mul(CONTROL_CHARGE);
+        let kept = self.data_budget / 2;
+        self.booked
+            .bytes
+            .saturating_add(control)
+            .saturating_add(kept)
+    }
+
     /// Checks that nothing was granted beyond the budget.
     ///
     /// # Errors

@@ -544,6 +544,14 @@ impl Engine {
         ShareStats::new(&self.shared.shares, connections.map(|c| &c.grant))
     }
 
+    /// The kernel charges `bytes` to the socket's receive buffer: checks that the books know of them. More is
+    /// counted ([`Counters::overcharged`]): a packet costs more than it is charged here, or others than our peers
+    /// fill the buffer.
+    pub fn on_charged(&mut self, bytes: u64) {
+        let known = self.shared.shares.allowed();
+        self.shared.counters.overcharged += u64::from(bytes > known);
+    }
+
     /// What was counted since the engine began.
     #[must_use]
     pub fn counters(&self) -> &Counters {

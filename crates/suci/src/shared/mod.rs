@@ -40,7 +40,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, Event, PeerStats};
+use suci_proto::{Counters, Event, PeerStats, ShareStats};
 
 /// A handle to a node that an I/O thread serves: `Send`, `Sync`, and cheap to clone.
 ///
@@ -182,6 +182,14 @@ impl SharedNode {
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
         self.inner.budget.peer_limit
+    }
+
+    /// How the socket's receive buffer is shared out now; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn share_stats(&self) -> Result<ShareStats, Error> {
+        self.ask(|driver| driver.engine.share_stats())
     }
 
     /// What about the system keeps the node from working well, and what mends it.

@@ -197,6 +197,7 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "unreachable", unreachable, "Hints that a destination was unreachable."),
     field!(Counter "payload_copied_bytes", payload_copied, "Payload copied on the sending side."),
     field!(Counter "gaps", gaps, "Times that the program was held up."),
+    field!(Counter "overcharged", overcharged, "Times that the socket held more than peers were granted."),
 ];
 
 /// The numbers of a node's socket.
@@ -217,6 +218,8 @@ pub const SOCKET_FIELDS: &[Field<SocketCounters>] = &[
     field!(Counter "gso_refused", gso_refused, "Times that segmentation offload was refused."),
     field!(Counter "unreachable", unreachable, "Sends whose destination was unreachable."),
     field!(Counter "recv_errors", recv_errors, "Errors that the network reported as hints."),
+    field!(Gauge "recv_charged_bytes", recv_charged, "Bytes charged to the receive buffer at the last look."),
+    field!(Gauge "recv_charged_max_bytes", recv_charged_max, "Most bytes ever charged to the receive buffer at a look."),
 ];
 
 /// A span of time as a word.

@@ -525,3 +525,17 @@ fn f21_reserves_of_those_who_fell_silent_come_back_while_they_are_missed() {
     assert_eq!(silent.control(), target);
     assert_eq!(shares.check(), Ok(()));
 }
+
+#[test]
+fn what_the_kernel_may_charge_is_what_was_granted_and_a_quarter_kept() {
+    let mut shares = Shares::new(8 * MIB);
+    assert_eq!(shares.allowed(), 2 * MIB);
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    let granted = grant.outstanding_bytes() + grant.control() * 832;
+    assert_eq!(shares.allowed(), 2 * MIB + granted);
+    shares.starve(&mut grant);
+    shares.wake(&mut grant, at(0));
+    assert!(shares.allowed() <= 8 * MIB);
+    shares.release(&mut grant);
+    assert_eq!(shares.allowed(), 2 * MIB);
+}
