@@ -34,6 +34,9 @@ pub const STRICT: &str = "SUCI_TEST_STRICT";
 /// How many milliseconds a program computes that must not be taken for lost; 3,000 without it.
 pub const COMPUTES: &str = "SUCI_TEST_COMPUTE_MS";
 
+/// How many milliseconds a cable is down; 3,000 without it.
+pub const DOWN: &str = "SUCI_TEST_DOWN_MS";
+
 /// Whether figures are judged by what the project promises.
 #[must_use]
 pub fn strict() -> bool {

@@ -1,4 +1,4 @@
-//! What modes and priorities do between real processes.
+//! What modes, priorities and controllers do between real processes.
 
 use std::time::{Duration, Instant};
 
@@ -150,5 +150,49 @@ fn requests_and_bulk_meet_at_one_receiver() {
     if strict() {
         assert!(slower <= 3.0, "p99 is {slower:.1} x as long beside bulk");
         assert!(share >= 0.8, "bulk keeps {share:.2}");
+    }
+}
+
+/// Milliseconds that packets wait in the queue of a switch of 100 Mbit/s, which could hold 50 ms, and Mbit/s through it.
+/// The queue is what the round trip takes more than at its least.
+fn standing_queue(controller: &str) -> [f64; 2] {
+    let pair = Pair::across_switch(100, 50).unwrap();
+    pair.offloads_off().unwrap();
+    let cast = Cast::new(&[(pair.a_addr(), 7000).into(), (pair.b_addr(), 7000).into()]);
+    let setting = format!("controller={controller}");
+    let mut a = cast.start(&pair.a, 0, &[&setting]);
+    let mut b = cast.start(&pair.b, 1, &[&setting]);
+    ping(&mut a, 1);
+    a.say(&format!("load 1 64 {BULK}"));
+    // It finds its share.
+    std::thread::sleep(MEASURED);
+    let (begun, before) = (Instant::now(), b.number("/received/0"));
+    let mut queue = Vec::new();
+    while begun.elapsed() < MEASURED {
+        let stat = a.stat();
+        let micros = |name: &str| stat[name]["1"].as_u64().unwrap() as f64;
+        queue.push(micros("rtt_us") - micros("min_rtt_us"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let messages = b.number("/received/0") - before;
+    let rate = (messages * BULK * 8) as f64 / begun.elapsed().as_secs_f64() / 1e6;
+    a.say("rest 1");
+    a.finish();
+    b.finish();
+    [queue.iter().sum::<f64>() / queue.len() as f64 / 1e3, rate]
+}
+
+/// The controller for machine rooms fills the link and not the queue.
+#[test]
+fn the_lan_controller_keeps_queues_short() {
+    let _alone = heavy();
+    let [lan, cubic] = ["lan", "cubic"].map(standing_queue);
+    println!(
+        "figure: queue {:.1} ms at {:.1} Mbit/s; CUBIC {:.1} ms at {:.1} Mbit/s",
+        lan[0], lan[1], cubic[0], cubic[1]
+    );
+    assert!(lan[0] < cubic[0], "{lan:?}, CUBIC {cubic:?}");
+    if strict() {
+        assert!(lan[0] < 5.0 && lan[1] >= 90.0, "{lan:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use suci_tests::{Cast, LONG, Subject, heavy, light};
+use suci_tests::{Cast, DOWN, LONG, Subject, heavy, light};
 use xtask::exec::{self, Process};
 use xtask::netns::{INTERFACE, Netns, Pair};
 
@@ -216,6 +216,47 @@ fn a_long_path_is_not_a_broken_one() {
     transfer(&mut a, &mut b, 50, 2_000);
     assert!(begun.elapsed() > Duration::from_millis(300));
     assert_eq!(a.events("lost"), []);
+    a.finish();
+    b.finish();
+}
+
+/// A cable is taken away for long and put back: each side sees the other lost and up again once, and everything
+/// arrives once.
+#[test]
+fn f31_a_cable_that_is_down_for_long_loses_nothing() {
+    let _together = light();
+    let time = std::env::var(DOWN).map_or(3_000, |time| time.parse::<u64>().unwrap());
+    let pair = Pair::new().unwrap();
+    let silence = format!("silence={}", time / 6);
+    let (mut a, mut b) = at_both_ends(&pair, [&[&silence], &[&silence]]);
+    for (subject, other) in [(&mut a, 1), (&mut b, 0)] {
+        subject.say(&format!("load {other} 16 1000"));
+        subject.reaches(&format!("/delivered/{other}"), 100);
+    }
+    let cable = |state: &str| {
+        pair.b
+            .run(&["ip", "link", "set", INTERFACE, state])
+            .unwrap()
+    };
+    cable("down");
+    std::thread::sleep(Duration::from_millis(time));
+    let before = [a.number("/delivered/1"), b.number("/delivered/0")];
+    cable("up");
+    a.reaches("/delivered/1", before[0] + 100);
+    b.reaches("/delivered/0", before[1] + 100);
+    for (subject, other) in [(&mut a, 1), (&mut b, 0)] {
+        subject.say(&format!("rest {other}"));
+        assert_eq!(subject.events("lost").len(), 1);
+        assert_eq!(subject.events("up").len(), 2, "at first and afterwards");
+        assert_eq!(subject.events("ended"), []);
+    }
+    let (sent, back) = (a.number("/accepted/1"), b.number("/accepted/0"));
+    b.reaches("/received/0", sent);
+    a.reaches("/received/1", back);
+    println!(
+        "figure: down for {time} ms, lost and up once, {} messages arrived",
+        sent + back
+    );
     a.finish();
     b.finish();
 }

@@ -40,6 +40,21 @@ pub(super) const LINES: &[Line] = &[
         run: |_| process_tests("requests_and_bulk_meet", &[STRICT]),
     },
     Line {
+        name: "lan",
+        must: "100 Mbit/s, queue of 50 ms: standing queue under 5 ms at 0.9 of the link, CUBIC's beside it",
+        run: |_| process_tests("the_lan_controller", &[STRICT]),
+    },
+    Line {
+        name: "down",
+        must: "a cable down for 60 s: Lost and Up once each, nothing lost, nothing twice",
+        run: |_| process_tests("cable_that_is_down", &[("SUCI_TEST_DOWN_MS", "60000")]),
+    },
+    Line {
+        name: "restart",
+        must: "kill -9 and restart: one Ended(restarted), a new session at once, exact outcomes",
+        run: |_| process_tests("f14_", &[STRICT]),
+    },
+    Line {
         name: "sim-seeds",
         must: "5,000 seeds pass",
         run: seeds,

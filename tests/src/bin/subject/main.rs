@@ -2,7 +2,7 @@
 //! standard input, telling what happens by lines on its standard output.
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`, `gso=off`,
-//! `gro=off`, `unattended`, `prefer=throughput|response`, `faults=SPEC`; `every=MS`: looks at its node so often and not in between;
+//! `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`, `faults=SPEC`; `every=MS`: looks at its node so often and not in between;
 //! `threads`: a `SharedNode` that only receives, and knows `stat` and `close`; `plant=NAME`: with a planted fault, in
 //! builds that have them.
 //!
@@ -33,7 +33,9 @@ use std::io::BufRead;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use suci::{Draft, Error, Event, Message, Mode, Node, NodeBuilder, NodeId, Priority};
+use suci::{
+    ControllerChoice, Draft, Error, Event, Message, Mode, Node, NodeBuilder, NodeId, Priority,
+};
 
 use traffic::{Inflow, Outflow};
 
@@ -133,6 +135,8 @@ fn setting(builder: NodeBuilder, name: &str, value: &str) -> NodeBuilder {
         "unattended" => builder.unattended(),
         "prefer" if value == "throughput" => builder.prefer(Mode::Throughput),
         "prefer" if value == "response" => builder.prefer(Mode::Response),
+        "controller" if value == "lan" => builder.controller(ControllerChoice::Lan),
+        "controller" if value == "cubic" => builder.controller(ControllerChoice::Cubic),
         "faults" => builder.faults(value.parse().expect("a fault specification")),
         _ => panic!("unknown setting {name}"),
     }
@@ -310,6 +314,8 @@ impl Subject {
             "packets_received": by_node(&|node| {
                 stats(node).map_or(0, |stats| stats.traffic.packets_received)
             }),
+            "rtt_us": by_node(&|node| micros(stats(node).map(|stats| stats.rtt))),
+            "min_rtt_us": by_node(&|node| micros(stats(node).map(|stats| stats.min_rtt))),
             "turns": self.turns,
             "malformed": counters.malformed,
             "wrong_version": counters.wrong_version,
@@ -340,6 +346,12 @@ impl Subject {
             }
         }
     }
+}
+
+fn micros(time: Option<Duration>) -> u64 {
+    time.map_or(0, |time| {
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    })
 }
 
 /// Keeps a core busy and calls nothing of the library.
