@@ -140,12 +140,17 @@ impl Process {
         self.engine.begin_turn(now);
         let mut work = self.drain_socket(cx)?;
         self.engine.handle_timeout(now);
-        work += self.consume(cx, workload)?;
+        let listens = self.listens(now);
+        if listens {
+            work += self.consume(cx, workload)?;
+        }
         workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
         self.routes(cx);
         work += self.transmit(cx)?;
-        // Taking events last shows those that sending caused.
-        self.events(cx, workload)?;
+        if listens {
+            // Taking events last shows those that sending caused.
+            self.events(cx, workload)?;
+        }
         if cx.audit {
             invariants::audit(&self.engine, now)?;
         }
@@ -282,6 +287,16 @@ impl Process {
         }
     }
 
+    /// Whether the program takes messages and events now. One that does not leaves both to the engine, which
+    /// must bound them.
+    fn listens(&self, now: Instant) -> bool {
+        let visits = match self.consume {
+            Consume::Eager => true,
+            Consume::Slow { .. } => self.next_visit <= now,
+        };
+        visits && self.consumes_from <= now
+    }
+
     /// Takes messages as this program does, and every event before and between them: `Ended`
     /// stands between the messages of two sessions.
     fn consume(
@@ -290,9 +305,7 @@ impl Process {
         workload: &mut Workload,
     ) -> Result<usize, Violation> {
         let mut left = match self.consume {
-            _ if self.consumes_from > cx.now => 0,
             Consume::Eager => usize::MAX,
-            Consume::Slow { .. } if self.next_visit > cx.now => 0,
             Consume::Slow { period, count } => {
                 self.next_visit = cx.now + period;
                 count as usize

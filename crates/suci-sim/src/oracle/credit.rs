@@ -28,7 +28,7 @@ impl Returns {
         let Some(head) = tap::head(&packet.bytes).filter(|head| head.first == tap::DATA) else {
             return Ok(());
         };
-        if packet.fate.damaged || packet.fate.hostile {
+        if packet.fate.damaged {
             return Ok(());
         }
         let said = tap::credit(&packet.bytes);
@@ -37,6 +37,10 @@ impl Returns {
             if granted.iter().all(|(known, _)| *known != generation) {
                 granted.push((generation, now));
             }
+        }
+        if packet.fate.hostile {
+            // What was overheard and repeated may come before the packet itself: a grant in it counts.
+            return Ok(());
         }
         let key = (packet.sender, at, head.index, head.tag);
         if let Some(generation) = said.returned {
