@@ -166,13 +166,15 @@ measures and the others serve. Contenders take turns within each round, so that 
 one disturbs all. TCP is cubic with NODELAY and default buffers.
 
 Workloads: ping-pong (us per round trip), stream (Gbit/s one way), rate (small messages per second
-in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together).
+in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together). acks/pkt:
+packets that the receivers sent for each that came, where messages go one way.
 
 Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
 (`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
 
 Examples:
   suci perf --vs tcp,udp
+  suci perf --prefer adaptive,throughput,response     what the modes change, in one table
   suci perf --workload ping-pong --size 64,4096 --vs tcp --wait spin --pin 0,1
   suci perf --plain --listen 192.0.2.7:7000
   suci perf --plain 192.0.2.7:7000 --workload stream --size 1048576 --json
@@ -196,6 +198,9 @@ pub(crate) struct PerfArgs {
     /// Whom to compare with
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) vs: Vec<Rival>,
+    /// How Suci's traffic should flow; several are compared with one another
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "MODE")]
+    pub(crate) prefer: Vec<Prefer>,
     /// How often each contender has its turn
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rounds: u32,
@@ -241,6 +246,28 @@ pub(crate) enum Rival {
     Tcp,
     /// Datagrams without any care
     Udp,
+}
+
+/// How Suci's traffic flows, as `prefer` in the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Prefer {
+    /// As the library finds best
+    Adaptive,
+    /// Few acknowledgements
+    Throughput,
+    /// Early acknowledgements, short trains
+    Response,
+}
+
+impl From<Prefer> for suci::Mode {
+    fn from(prefer: Prefer) -> Self {
+        match prefer {
+            Prefer::Adaptive => Self::Adaptive,
+            Prefer::Throughput => Self::Throughput,
+            Prefer::Response => Self::Response,
+        }
+    }
 }
 
 /// How a contender waits.

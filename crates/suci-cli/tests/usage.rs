@@ -202,6 +202,20 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
 }
 
 #[test]
+fn perf_compares_the_modes_in_one_table() {
+    let modes = ["adaptive", "throughput", "response"];
+    let args = ["perf", "--prefer", "adaptive,throughput,response"];
+    let workloads = ["--workload", "ping-pong,stream"];
+    let rows = rows(&[&args[..], &workloads, &QUICK].concat());
+    assert_eq!(rows.len(), 6);
+    for row in &rows {
+        assert!(modes.iter().any(|mode| row["prefer"] == *mode), "{row}");
+        let acks = row["acks_per_packet"].as_f64();
+        assert_eq!(acks.is_some(), row["workload"] == "stream", "{row}");
+    }
+}
+
+#[test]
 fn perf_measures_against_a_server_that_listens() {
     let at = free_address().to_string();
     let mut server = Running::start(&mut suci(&["perf", "--listen", &at]));

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use suci::{Bytes, Node, NodeId};
 
-use super::control::{Account, Contender, Control, Reply, Request, Round};
+use super::control::{Account, Contender, Control, Entrant, Reply, Request, Round};
 use super::report::{Report, Series};
 use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
 use super::udp::Udp;
 use super::{fan, usage, work};
-use crate::args::{PerfArgs, Rival, Waiting, Workload};
+use crate::args::{PerfArgs, Prefer, Rival, Waiting, Workload};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, PERF};
 
@@ -29,8 +29,8 @@ pub(super) enum Place<'a> {
 /// Measures everything that was asked for.
 pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
     let mut client = Client::new(args, place)?;
-    let contenders = contenders(args);
-    if contenders.contains(&Contender::Tcp) {
+    let entrants = entrants(args);
+    if entrants.iter().any(|e| e.contender == Contender::Tcp) {
         client.connect_tcp()?;
     }
     let mut report = Report::new(args.json);
@@ -41,7 +41,7 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
             args.size.clone()
         };
         for size in sizes {
-            for series in client.series(args, workload, size, &contenders)? {
+            for series in client.series(args, workload, size, &entrants)? {
                 report.print(&series).context("standard output")?;
             }
         }
@@ -49,18 +49,29 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
     client.close()
 }
 
-fn contenders(args: &PerfArgs) -> Vec<Contender> {
-    let mut contenders = vec![Contender::Suci];
+fn entrants(args: &PerfArgs) -> Vec<Entrant> {
+    let suci = |prefer| Entrant {
+        contender: Contender::Suci,
+        prefer,
+    };
+    let mut entrants: Vec<_> = args.prefer.iter().copied().map(Some).map(suci).collect();
+    if entrants.is_empty() {
+        entrants.push(suci(None));
+    }
     for rival in &args.vs {
         let contender = match rival {
             Rival::Tcp => Contender::Tcp,
             Rival::Udp => Contender::Udp,
         };
-        if !contenders.contains(&contender) {
-            contenders.push(contender);
+        let entrant = Entrant {
+            contender,
+            prefer: None,
+        };
+        if !entrants.contains(&entrant) {
+            entrants.push(entrant);
         }
     }
-    contenders
+    entrants
 }
 
 fn workloads(args: &PerfArgs, servers: usize) -> Vec<Workload> {
@@ -168,7 +179,7 @@ impl Client {
         args: &PerfArgs,
         workload: Workload,
         size: usize,
-        contenders: &[Contender],
+        entrants: &[Entrant],
     ) -> Result<Vec<Series>> {
         let payload = work::payload(size);
         let receivers = if workload == Workload::Broadcast {
@@ -177,8 +188,8 @@ impl Client {
             1
         };
         let mut all = Vec::new();
-        for &contender in contenders {
-            if contender == Contender::Udp
+        for &entrant in entrants {
+            if entrant.contender == Contender::Udp
                 && workload == Workload::PingPong
                 && !self.fits_datagram(size)?
             {
@@ -188,8 +199,8 @@ impl Client {
                 continue;
             }
             let warm_up = WARM_UP.min(args.seconds);
-            self.round(contender, workload, &payload, warm_up)?;
-            all.push(Series::new(workload, contender, size, receivers));
+            self.round(entrant, workload, &payload, warm_up)?;
+            all.push(Series::new(workload, entrant, size, receivers));
         }
         for round in 0..args.rounds {
             let count = all.len();
@@ -204,7 +215,7 @@ impl Client {
                     continue;
                 };
                 let (client, server) =
-                    self.round(series.contender, workload, &payload, args.seconds)?;
+                    self.round(series.entrant, workload, &payload, args.seconds)?;
                 series.add(&client, &server);
             }
         }
@@ -222,11 +233,12 @@ impl Client {
     /// One turn of one contender: what this side counted, and what all servers did together.
     fn round(
         &mut self,
-        contender: Contender,
+        entrant: Entrant,
         workload: Workload,
         payload: &Bytes,
         time: Duration,
     ) -> Result<(Account, Account)> {
+        let contender = entrant.contender;
         let receivers = if workload == Workload::Broadcast {
             self.servers.len()
         } else {
@@ -234,13 +246,11 @@ impl Client {
         };
         let mut sockets = Vec::new();
         for server in self.servers.iter_mut().take(receivers) {
-            sockets.extend(begin(
-                server,
-                contender,
-                workload,
-                payload.len(),
-                self.wait,
-            )?);
+            if contender == Contender::Suci {
+                self.node
+                    .prefer(server.id, entrant.prefer.unwrap_or(Prefer::Adaptive).into())?;
+            }
+            sockets.extend(begin(server, entrant, workload, payload.len(), self.wait)?);
         }
         let account = match contender {
             Contender::Suci => self.suci_half(workload, payload, time)?,
@@ -306,11 +316,12 @@ fn expect_ready(control: &mut Control) -> Result<()> {
 /// Asks for a round; a socket for raw UDP comes of it.
 fn begin(
     server: &mut Server,
-    contender: Contender,
+    entrant: Entrant,
     workload: Workload,
     size: usize,
     wait: Waiting,
 ) -> Result<Option<Udp>> {
+    let Entrant { contender, prefer } = entrant;
     let socket = match contender {
         Contender::Udp => Some(Udp::bind(server.address)?),
         Contender::Suci | Contender::Tcp => None,
@@ -324,6 +335,7 @@ fn begin(
     server.control.say(&Request::Round(Round {
         contender,
         workload,
+        prefer: prefer.unwrap_or(Prefer::Adaptive),
         size,
         udp_port,
     }))?;

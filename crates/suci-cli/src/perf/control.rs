@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use suci::WaitReason;
 
-use crate::args::{Waiting, Workload};
+use crate::args::{Prefer, Waiting, Workload};
 use crate::error::{Context, Failure, Result};
 
 /// Longest line taken from the other side.
@@ -38,6 +38,14 @@ impl Contender {
     }
 }
 
+/// A contender, and how it was told to go about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entrant {
+    pub(super) contender: Contender,
+    /// Of Suci, if the command line says.
+    pub(super) prefer: Option<Prefer>,
+}
+
 /// What a client asks of a server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -61,6 +69,8 @@ pub(super) enum Request {
 pub(super) struct Round {
     pub(super) contender: Contender,
     pub(super) workload: Workload,
+    /// How Suci's traffic flows in this round.
+    pub(super) prefer: Prefer,
     pub(super) size: usize,
     /// Port of the client's socket, for raw UDP.
     pub(super) udp_port: Option<u16>,

@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use serde::Serialize;
 use suci::WaitReason;
 
-use super::control::{Account, Contender, Waited};
-use crate::args::Workload;
+use super::control::{Account, Contender, Entrant, Waited};
+use crate::args::{Prefer, Workload};
 use crate::stats::Samples;
 
 /// All rounds of one contender in one workload and size.
 #[derive(Debug)]
 pub(super) struct Series {
     workload: Workload,
-    pub(super) contender: Contender,
+    pub(super) entrant: Entrant,
     size: usize,
     receivers: usize,
     values: Vec<f64>,
@@ -27,6 +27,9 @@ pub(super) struct Series {
 struct Row {
     workload: Workload,
     contender: Contender,
+    /// The mode, if the command line named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefer: Option<Prefer>,
     size: usize,
     receivers: usize,
     unit: &'static str,
@@ -50,6 +53,9 @@ struct Row {
     /// Where time was lost; only Suci knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited: Option<Sides>,
+    /// Packets that the receivers sent for each that came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acks_per_packet: Option<f64>,
 }
 
 /// For each reason, the part of the time in which messages waited for it.
@@ -63,16 +69,11 @@ struct Sides {
 const LEAST_SHARE: f64 = 0.0005;
 
 impl Series {
-    pub(super) fn new(
-        workload: Workload,
-        contender: Contender,
-        size: usize,
-        receivers: usize,
-    ) -> Self {
+    pub(super) fn new(workload: Workload, entrant: Entrant, size: usize, receivers: usize) -> Self {
         let (client, server) = (Account::default(), Account::default());
         Self {
             workload,
-            contender,
+            entrant,
             size,
             receivers,
             values: Vec::new(),
@@ -84,7 +85,7 @@ impl Series {
     /// Counts a round in.
     pub(super) fn add(&mut self, client: &Account, server: &Account) {
         // A wire that loses messages is measured by what arrived.
-        let (account, seconds) = match self.contender {
+        let (account, seconds) = match self.entrant.contender {
             Contender::Udp if self.workload != Workload::PingPong => (server, server.seconds),
             _ => (client, client.seconds),
         };
@@ -98,7 +99,7 @@ impl Series {
 
     fn row(&self) -> Option<Row> {
         let samples = Samples::new(self.values.clone())?;
-        let messages = match self.contender {
+        let messages = match self.entrant.contender {
             Contender::Udp if self.workload != Workload::PingPong => self.server.messages,
             _ => self.client.messages,
         };
@@ -107,7 +108,8 @@ impl Series {
         let each = ratio(packets, messages);
         Some(Row {
             workload: self.workload,
-            contender: self.contender,
+            contender: self.entrant.contender,
+            prefer: self.entrant.prefer,
             size: self.size,
             receivers: self.receivers,
             unit: unit(self.workload),
@@ -121,10 +123,11 @@ impl Series {
             packets_per_round_trip: each.filter(|_| trip),
             packets_per_message: each.filter(|_| !trip),
             messages_per_packet: ratio(messages, self.client.packets).filter(|_| !trip),
-            waited: (self.contender == Contender::Suci).then(|| Sides {
+            waited: (self.entrant.contender == Contender::Suci).then(|| Sides {
                 client: self.shares(&self.client.waits),
                 server: self.shares(&self.server.waits),
             }),
+            acks_per_packet: ratio(self.server.packets, self.client.packets).filter(|_| !trip),
         })
     }
 
@@ -190,7 +193,7 @@ impl Report {
         if !std::mem::replace(&mut self.begun, true) {
             writeln!(
                 out,
-                "{:<11}{:>9}  {:<10}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}",
+                "{:<11}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
                 "workload",
                 "bytes",
                 "contender",
@@ -199,7 +202,8 @@ impl Report {
                 "max",
                 "unit",
                 "cpu s",
-                "packets/msg"
+                "packets/msg",
+                "acks/pkt"
             )?;
         }
         writeln!(out, "{}", line(&row))?;
@@ -233,9 +237,12 @@ fn line(row: &Row) -> String {
         Workload::RateLone => "rate-lone".to_owned(),
         Workload::Broadcast => format!("bcast 1:{}", row.receivers),
     };
-    let contender = match row.contender {
-        Contender::Tcp => "tcp cubic",
-        other => other.name(),
+    let contender = match (row.contender, row.prefer) {
+        (Contender::Tcp, _) => "tcp cubic",
+        (_, Some(Prefer::Adaptive)) => "suci adaptive",
+        (_, Some(Prefer::Throughput)) => "suci throughput",
+        (_, Some(Prefer::Response)) => "suci response",
+        (other, None) => other.name(),
     };
     let digits = |value: f64| match row.unit {
         "messages/s" => format!("{value:.0}"),
@@ -245,8 +252,11 @@ fn line(row: &Row) -> String {
         .packets_per_round_trip
         .or(row.packets_per_message)
         .unwrap_or(f64::NAN);
+    let acks = row
+        .acks_per_packet
+        .map_or_else(|| "-".to_owned(), |acks| format!("{acks:.3}"));
     format!(
-        "{name:<11}{:>9}  {contender:<10}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}",
+        "{name:<11}{:>9}  {contender:<16}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}{acks:>10}",
         row.size,
         digits(row.median),
         digits(row.min),
@@ -273,9 +283,16 @@ mod tests {
         }
     }
 
+    fn plain(contender: Contender) -> Entrant {
+        Entrant {
+            contender,
+            prefer: None,
+        }
+    }
+
     #[test]
     fn time_lost_is_a_part_of_the_run() {
-        let mut series = Series::new(Workload::Broadcast, Contender::Suci, 64, 2);
+        let mut series = Series::new(Workload::Broadcast, plain(Contender::Suci), 64, 2);
         let mut client = account(10, 640, 2.0, 10);
         client.waits[WaitReason::Congestion as usize] = 1_000_000_000;
         client.waits[WaitReason::Pacing as usize] = 2_000_000_000;
@@ -295,7 +312,7 @@ mod tests {
             "  messages waited for: pacing 50.0 %, congestion 25.0 %; at the server: nothing"
         );
         let tcp = Series {
-            contender: Contender::Tcp,
+            entrant: plain(Contender::Tcp),
             ..series
         };
         assert!(tcp.row().unwrap().waited.is_none());
@@ -303,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_is_counted_in_microseconds_and_packets() {
-        let mut series = Series::new(Workload::PingPong, Contender::Suci, 64, 1);
+        let mut series = Series::new(Workload::PingPong, plain(Contender::Suci), 64, 1);
         for seconds in [1.0, 2.0, 4.0] {
             series.add(
                 &account(1000, 64_000, seconds, 1000),
@@ -323,8 +340,32 @@ mod tests {
     }
 
     #[test]
+    fn modes_are_told_apart() {
+        let entrant = Entrant {
+            contender: Contender::Suci,
+            prefer: Some(Prefer::Response),
+        };
+        let mut series = Series::new(Workload::Stream, entrant, 1000, 1);
+        series.add(
+            &account(100, 100_000, 1.0, 100),
+            &account(100, 100_000, 0.0, 25),
+        );
+        let row = series.row().unwrap();
+        let line = line(&row);
+        assert!(
+            line.contains("suci response") && line.ends_with("0.250"),
+            "{line}"
+        );
+        let row = serde_json::to_value(row).unwrap();
+        assert_eq!(
+            (&row["prefer"], &row["contender"]),
+            (&"response".into(), &"suci".into())
+        );
+    }
+
+    #[test]
     fn raw_udp_is_measured_by_what_arrived() {
-        let mut series = Series::new(Workload::Stream, Contender::Udp, 1000, 1);
+        let mut series = Series::new(Workload::Stream, plain(Contender::Udp), 1000, 1);
         series.add(
             &account(100, 100_000_000, 1.0, 100),
             &account(50, 50_000_000, 2.0, 0),
@@ -335,7 +376,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_fields_that_programs_read() {
-        let mut series = Series::new(Workload::Rate, Contender::Tcp, 32, 1);
+        let mut series = Series::new(Workload::Rate, plain(Contender::Tcp), 32, 1);
         series.add(
             &account(640, 20_480, 1.0, 10),
             &account(640, 20_480, 0.0, 2),
@@ -345,6 +386,8 @@ mod tests {
         assert_eq!(row["contender"], "tcp");
         assert_eq!(row["unit"], "messages/s");
         assert_eq!(row["messages_per_packet"], 64.0);
+        assert_eq!(row["acks_per_packet"], 0.2);
+        assert!(row.get("prefer").is_none());
         for field in [
             "size",
             "median",

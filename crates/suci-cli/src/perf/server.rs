@@ -9,7 +9,7 @@ use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
 use super::udp::Udp;
 use super::{usage, work};
-use crate::args::{PerfArgs, Waiting};
+use crate::args::{PerfArgs, Prefer, Waiting};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node;
 
@@ -145,6 +145,7 @@ impl Session {
         let payload = work::payload(round.size);
         let account = match round.contender {
             Contender::Suci => {
+                self.prefer(round.prefer)?;
                 control.say(&Reply::Go { udp_port: None })?;
                 let mut wire = Suci {
                     node: &mut self.node,
@@ -166,6 +167,14 @@ impl Session {
             }
         };
         control.say(&Reply::Done(account))
+    }
+
+    /// A caller that did not come yet is told in the next round: the first one only warms up.
+    fn prefer(&mut self, prefer: Prefer) -> Result<()> {
+        match self.node.prefer(self.caller, prefer.into()) {
+            Ok(()) | Err(suci::Error::UnknownPeer(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn udp(&self, control: &mut Control, round: &Round) -> Result<Udp> {

@@ -258,7 +258,7 @@ impl Engine {
             return;
         }
         peer.receive(now, arrival, header.number, body, &mut self.shared);
-        if !peer.ack_waits && peer.owes_ack(self.shared.config.ack_on_poll) {
+        if !peer.ack_waits && peer.owes_ack() {
             peer.ack_waits = true;
             self.ack_waits.push(key);
         }
@@ -374,7 +374,7 @@ impl Engine {
             }
             // Whoever may not send holds up nobody.
             self.dirty.drop_front();
-            match peer.deadline(&self.shared) {
+            match peer.deadline() {
                 Some(deadline) => self.wheel.set(key, deadline),
                 None => self.wheel.cancel(key),
             }

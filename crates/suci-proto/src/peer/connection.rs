@@ -29,8 +29,8 @@ const ACK_EVERY_RESPONSE: u32 = 8;
 /// How long the acknowledgement of a throughput peer's packets waits for more of them, at most.
 const THROUGHPUT_DELAY: Duration = Duration::from_millis(2);
 
-/// How long that of a response peer's packets waits for a reply to ride on, at most.
-const RESPONSE_DELAY: Duration = Duration::from_micros(250);
+/// How long that of a response peer's packets waits for a reply to ride on, at most, where timers say so.
+const RESPONSE_DELAY: Duration = Duration::from_micros(500);
 
 /// How packets to one end are recognised there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,15 @@ pub(crate) struct Agreement {
     pub(crate) address: SocketAddr,
 }
 
+/// When our acknowledgements go, by configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckSettings {
+    /// How long they may wait, as announced.
+    pub(crate) max_delay: Duration,
+    /// They wait for the next turn instead of a timer.
+    pub(crate) on_poll: bool,
+}
+
 /// One connection that both ends know.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -121,8 +130,7 @@ pub(crate) struct Connection {
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
     pub(crate) modes: Modes,
-    /// How long our acknowledgements may wait, as announced.
-    max_ack_delay: Duration,
+    acks: AckSettings,
     /// Bytes of the window that the next packet leaves free, because a message of a higher class may come.
     pub(crate) reserve: u64,
     /// Congestion marks that the peer had counted when it last said so.
@@ -188,12 +196,12 @@ pub(crate) struct Beginning {
 }
 
 impl Connection {
-    /// `controller` and `max_ack_delay` are ours. The packet size is the floor until the route is known.
+    /// `controller` and `acks` are ours. The packet size is the floor until the route is known.
     pub(crate) fn new(
         agreement: Agreement,
         beginning: Beginning,
         controller: ControllerChoice,
-        max_ack_delay: Duration,
+        acks: AckSettings,
         now: Instant,
     ) -> Self {
         let Agreement {
@@ -233,7 +241,7 @@ impl Connection {
             params,
             pending: Pending::default(),
             modes,
-            max_ack_delay,
+            acks,
             reserve: 0,
             marks_seen: 0,
             memory_told,
@@ -253,13 +261,13 @@ impl Connection {
 
     /// The peer said how its traffic flows: acknowledges accordingly.
     pub(crate) fn heed_mode(&mut self) {
+        let AckSettings { max_delay, on_poll } = self.acks;
         let (every, delay) = match self.modes.theirs() {
-            Mode::Adaptive => (ACK_EVERY, self.max_ack_delay),
-            Mode::Throughput => (
-                ACK_EVERY_THROUGHPUT,
-                self.max_ack_delay.min(THROUGHPUT_DELAY),
-            ),
-            Mode::Response => (ACK_EVERY_RESPONSE, self.max_ack_delay.min(RESPONSE_DELAY)),
+            Mode::Adaptive => (ACK_EVERY, max_delay),
+            Mode::Throughput => (ACK_EVERY_THROUGHPUT, max_delay.min(THROUGHPUT_DELAY)),
+            // The next poll is early enough, and a program held up for long should still reply first.
+            Mode::Response if on_poll => (ACK_EVERY_RESPONSE, max_delay),
+            Mode::Response => (ACK_EVERY_RESPONSE, max_delay.min(RESPONSE_DELAY)),
         };
         self.received.set_ack_every(every);
         self.received.set_max_ack_delay(delay);
@@ -275,9 +283,9 @@ impl Connection {
         shared.shares.set_appetite(&mut self.grant, appetite);
     }
 
-    /// Whether acknowledgements wait for the next turn, by the setting `on_poll`, rather than for a timer.
-    pub(crate) fn acks_on_poll(&self, on_poll: bool) -> bool {
-        on_poll && self.modes.theirs() != Mode::Throughput
+    /// Whether acknowledgements wait for the next turn rather than for a timer.
+    pub(crate) fn acks_on_poll(&self) -> bool {
+        self.acks.on_poll && self.modes.theirs() != Mode::Throughput
     }
 
     /// The probe timeout, the peer's ack delay included.

@@ -363,11 +363,11 @@ impl Peer {
             && now.since(self.life.heard_at()) >= silence
     }
 
-    /// Whether an acknowledgement waits for something to ride on until the next turn, where `on_poll` is set.
-    pub(crate) fn owes_ack(&self, on_poll: bool) -> bool {
+    /// Whether an acknowledgement waits for something to ride on until the next turn.
+    pub(crate) fn owes_ack(&self) -> bool {
         self.connection
             .as_ref()
-            .is_some_and(|c| c.acks_on_poll(on_poll) && c.received.deadline().is_some())
+            .is_some_and(|c| c.acks_on_poll() && c.received.deadline().is_some())
     }
 
     /// The socket refused a packet of `size` bytes.

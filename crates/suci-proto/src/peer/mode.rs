@@ -13,16 +13,31 @@ use crate::wire::Mode;
 const LONG: Duration = Duration::from_millis(20);
 
 /// Exchanges in a row, each ending with everything acknowledged by a message, that show a program which
-/// waits for answers.
+/// waits for answers. Twice as many are needed each time that this proves wrong, up to the second: where
+/// answers come too late for the acknowledgement to ride on them, finding out costs a packet.
 const EXCHANGES: u32 = 16;
+const MOST_EXCHANGES: u32 = 4_096;
 
 /// What the traffic to an Adaptive peer looks like.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Lean {
     mode: Mode,
     /// Since when it looks as if this were wrong.
     otherwise_since: Option<Instant>,
     exchanges: u32,
+    /// How many are needed.
+    needed: u32,
+}
+
+impl Default for Lean {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Adaptive,
+            otherwise_since: None,
+            exchanges: 0,
+            needed: EXCHANGES,
+        }
+    }
 }
 
 impl Lean {
@@ -51,12 +66,15 @@ impl Lean {
         if self.mode == Mode::Throughput {
             return;
         }
-        self.exchanges = if answered {
-            self.exchanges.saturating_add(1)
+        if answered {
+            self.exchanges = self.exchanges.saturating_add(1);
         } else {
-            0
-        };
-        self.mode = if self.exchanges >= EXCHANGES {
+            if self.mode == Mode::Response {
+                self.needed = (self.needed * 2).min(MOST_EXCHANGES);
+            }
+            self.exchanges = 0;
+        }
+        self.mode = if self.exchanges >= self.needed {
             Mode::Response
         } else {
             Mode::Adaptive
@@ -204,6 +222,11 @@ mod tests {
         for _ in 0..EXCHANGES {
             lean.on_exchange(true);
         }
+        assert_eq!(lean.mode(), Mode::Adaptive, "once bitten");
+        for _ in 0..EXCHANGES {
+            lean.on_exchange(true);
+        }
+        assert_eq!(lean.mode(), Mode::Response);
         lean.on_queue(at(0), true);
         lean.on_queue(at(20), true);
         assert_eq!(lean.mode(), Mode::Throughput, "whatever was answered");

@@ -1,7 +1,7 @@
 //! Making a connection, from either side: what the peer's entry contributes to the handshake.
 
 use super::Peer;
-use super::connection::{Agreement, Beginning, Connection, End, Numbers};
+use super::connection::{AckSettings, Agreement, Beginning, Connection, End, Numbers};
 use crate::counters::Link;
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
@@ -425,8 +425,11 @@ impl Peer {
         let channel_memory = agreement.params.channel_memory;
         let max_message = agreement.params.max_message;
         beginning.grant.start_at(first);
-        let delay = shared.config.max_ack_delay;
-        let mut connection = Connection::new(agreement, beginning, self.controller, delay, now);
+        let acks = AckSettings {
+            max_delay: shared.config.max_ack_delay,
+            on_poll: shared.config.ack_on_poll,
+        };
+        let mut connection = Connection::new(agreement, beginning, self.controller, acks, now);
         connection.share_by_mode(shared);
         let mut known_path = false;
         connection.traffic = *self.traffic_mut();

@@ -15,7 +15,7 @@ const KEEP_ALIVES: u32 = 3;
 
 impl Peer {
     /// The next moment at which [`Peer::on_timeout`] has something to do.
-    pub(crate) fn deadline(&self, shared: &Shared) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let connection = self.connection.as_ref();
         let ours = [
             self.attempt_at(),
@@ -26,19 +26,15 @@ impl Peer {
             self.steering_deadline(),
         ];
         let able = connection.filter(|c| c.numbers.peek().is_some());
-        let theirs = able.map_or([None; 8], |c| self.connection_deadlines(c, shared));
+        let theirs = able.map_or([None; 8], Self::connection_deadlines);
         ours.into_iter().chain(theirs).flatten().min()
     }
 
-    fn connection_deadlines(
-        &self,
-        connection: &Connection,
-        shared: &Shared,
-    ) -> [Option<Instant>; 8] {
+    fn connection_deadlines(connection: &Connection) -> [Option<Instant>; 8] {
         let acks = connection
             .received
             .deadline()
-            .filter(|_| !connection.acks_on_poll(shared.config.ack_on_poll));
+            .filter(|_| !connection.acks_on_poll());
         // While even the reserve for control is used up, what waits for it waits until it is not.
         let not_before =
             |at: Option<Instant>| at.map(|at| at.max(connection.control_at.unwrap_or(at)));

@@ -1,0 +1,105 @@
+//! Modes, priorities and the remote window, between nodes over loopback.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{LONG, builder, introduce, pair, shared_pair, take};
+use std::time::{Duration, Instant};
+use suci::{Bytes, ChannelId, Draft, Error, Mode, Node, NodeId, Priority, SharedNode};
+
+fn remote_mode(node: &Node, peer: NodeId) -> Mode {
+    node.peer_stats(peer).unwrap().unwrap().remote_mode
+}
+
+fn shared_remote_mode(node: &SharedNode, peer: NodeId) -> Mode {
+    node.peer_stats(peer).unwrap().unwrap().remote_mode
+}
+
+#[test]
+fn a_mode_is_told_while_connected_and_by_the_builder_before() {
+    let (mut a, mut b) = (
+        builder(0).prefer(Mode::Throughput).open().unwrap(),
+        builder(1).open().unwrap(),
+    );
+    introduce(&mut a, &mut b);
+    a.send(b.id(), "hello").unwrap();
+    take(&mut b);
+    assert_eq!(remote_mode(&b, a.id()), Mode::Throughput);
+    a.prefer(b.id(), Mode::Response).unwrap();
+    let end = Instant::now() + LONG;
+    while remote_mode(&b, a.id()) != Mode::Response {
+        assert!(Instant::now() < end, "told at once");
+        b.poll(Duration::from_millis(10)).unwrap();
+        a.poll(Duration::ZERO).unwrap();
+    }
+    assert_eq!(a.peer_stats(b.id()).unwrap().unwrap().mode, Mode::Response);
+    assert!(matches!(
+        a.prefer(NodeId(9), Mode::Response),
+        Err(Error::UnknownPeer(_))
+    ));
+}
+
+#[test]
+fn shared_nodes_have_modes_priorities_and_windows_too() {
+    let (a, b) = shared_pair();
+    a.prefer(b.id(), Mode::Response).unwrap();
+    a.send(b.id(), "hello").unwrap();
+    b.recv_timeout(LONG).unwrap().expect("a message");
+    assert_eq!(shared_remote_mode(&b, a.id()), Mode::Response);
+    let urgent = Priority::new(7, 1).unwrap();
+    a.set_priority(b.id(), urgent).unwrap();
+    a.set_channel_priority(b.id(), ChannelId(1), urgent)
+        .unwrap();
+    assert!(a.set_priority(NodeId(9), urgent).is_err());
+    assert!(a.remote_window(b.id(), ChannelId(1)).unwrap() > 1_000);
+    assert_eq!(a.remote_window(NodeId(9), ChannelId(0)).unwrap(), 0);
+}
+
+#[test]
+fn response_leaves_a_batch_at_once() {
+    let (mut a, mut b) = pair();
+    a.send(b.id(), "hello").unwrap();
+    take(&mut b);
+    a.prefer(b.id(), Mode::Response).unwrap();
+    let to = b.id();
+    let arrived = a
+        .batch(|batch| {
+            batch.send(to, "now").unwrap();
+            // The batch is not over yet.
+            b.recv_timeout(LONG).unwrap()
+        })
+        .unwrap();
+    assert_eq!(
+        arrived.expect("a message").payload,
+        Bytes::from_static(b"now")
+    );
+}
+
+#[test]
+fn an_urgent_channel_overtakes_bulk_that_waits() {
+    let (mut a, mut b) = pair();
+    a.send(b.id(), "hello").unwrap();
+    take(&mut b);
+    a.prefer(b.id(), Mode::Throughput).unwrap();
+    a.set_channel_priority(b.id(), ChannelId(1), Priority::new(6, 16).unwrap())
+        .unwrap();
+    b.set_channel_priority(a.id(), ChannelId(1), Priority::new(6, 16).unwrap())
+        .unwrap();
+    let bulk = Bytes::from(vec![7; 200_000]);
+    for _ in 0..100 {
+        a.send(b.id(), bulk.clone()).unwrap();
+    }
+    a.send(b.id(), Draft::new("urgent").channel(ChannelId(1)))
+        .unwrap();
+    let end = Instant::now() + LONG;
+    let mut order = Vec::new();
+    while order.len() < 101 {
+        assert!(Instant::now() < end);
+        a.poll(Duration::ZERO).unwrap();
+        while let Some(message) = b.try_recv().unwrap() {
+            order.push(message.channel);
+        }
+    }
+    let place = order.iter().position(|c| *c == ChannelId(1)).unwrap();
+    assert!(place < 80, "{place} of 101");
+}
