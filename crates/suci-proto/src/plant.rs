@@ -20,7 +20,6 @@ pub const NAMES: &[&str] = &[
     "lost-blocked",
     "reclaimed-credit-used",
     "idle-never-regains",
-    "unlimited-grants",
 ];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);

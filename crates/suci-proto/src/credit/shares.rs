@@ -126,18 +126,11 @@ impl Shares {
     /// For a socket whose buffer holds `recv_buffer` bytes as the kernel charges them (what
     /// SO_RCVBUF reads back).
     #[must_use]
-    pub fn new(recv_buffer: u64) -> Self {
+    pub const fn new(recv_buffer: u64) -> Self {
         let budget = recv_buffer / 4 * 3;
         let control = budget / 3;
-        let data_budget = budget - control;
-        #[cfg(suci_plant)]
-        let data_budget = if crate::plant::active("unlimited-grants") {
-            data_budget << 10
-        } else {
-            data_budget
-        };
         Self {
-            data_budget,
+            data_budget: budget - control,
             control_budget: control / CONTROL_CHARGE,
             peers: 0,
             waiting: BTreeMap::new(),
