@@ -60,12 +60,14 @@ fn f24_a_fork_leaves_the_parent_alone() {
     let (c, d) = shared_pair();
     c.send(d.id(), "before").unwrap();
     d.recv().unwrap();
+    let metrics = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let e = common::builder(4).metrics(metrics).open_threads(1).unwrap();
     let nodes: Vec<RawFd> = ours()
         .into_iter()
         .filter(|fd| !before.contains(fd))
         .collect();
-    // Socket, epoll, timer and two bells; socket and bell.
-    assert_eq!(nodes.len(), 2 * 5 + 2 * 2);
+    // Socket, epoll, timer and two bells; socket and bell; and what answers Prometheus.
+    assert_eq!(nodes.len(), 2 * 5 + 2 * 2 + 2 + 2);
     for &fd in &nodes {
         // SAFETY: asks for the flags of an open descriptor.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
@@ -98,6 +100,9 @@ fn f24_a_fork_leaves_the_parent_alone() {
         }
         if !matches!(d.flush(LONG), Err(Error::Forked)) {
             return 7;
+        }
+        if !matches!(e.send(other, "x"), Err(Error::Forked)) {
+            return 11;
         }
         if nodes.iter().any(|&fd| is_open(fd)) || is_open(fd) {
             return 8;

@@ -1,6 +1,6 @@
 //! The second capability: the program decides how its messages flow, and no receiver is overrun.
 
-use super::tools::{count, process_tests, simulate};
+use super::tools::{count, process_tests, simulate, tests_of};
 use super::{Ctx, Figure, Line};
 use crate::error::Result;
 use crate::{exec, planted};
@@ -53,6 +53,11 @@ pub(super) const LINES: &[Line] = &[
         name: "restart",
         must: "kill -9 and restart: one Ended(restarted), a new session at once, exact outcomes",
         run: |_| process_tests("f14_", &[STRICT]),
+    },
+    Line {
+        name: "top",
+        must: "suci top is legible at 80 x 24 and 200 x 60; a switched mode shows within a second",
+        run: |_| tests_of("suci-cli", "top", &[STRICT]),
     },
     Line {
         name: "sim-seeds",

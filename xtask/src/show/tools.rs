@@ -160,6 +160,11 @@ pub(super) fn mbit(bytes: u64) -> f64 {
 /// Runs the tests across processes whose names contain `filter`, under `settings` (tests/src/lib.rs says
 /// what there is, and cargo has some); there must be one. What they print as a figure is ours.
 pub(super) fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
+    tests_of("suci-tests", filter, settings)
+}
+
+/// The same for the tests of another package.
+pub(super) fn tests_of(package: &str, filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
     let build = ["build", "-q", "--locked", "--release", "-p", "suci-cli"];
     exec::run(exec::cargo(build).envs(settings.iter().copied()))?;
     let args = [
@@ -168,7 +173,7 @@ pub(super) fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<F
         "--locked",
         "--release",
         "-p",
-        "suci-tests",
+        package,
         filter,
         "--",
         "--nocapture",

@@ -23,6 +23,9 @@ use columns::Key;
 /// How often the files are read.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How soon after a node was asked for something: it stores its numbers every 100 ms.
+const SOON: Duration = Duration::from_millis(150);
+
 /// Signals that end it. Ctrl-C comes as a key.
 const ENDING: [i32; 3] = [
     signal_hook::consts::SIGTERM,
@@ -68,6 +71,8 @@ pub(crate) struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Go,
+    /// Something was asked of a node, which it does when it stores its numbers next.
+    LookSoon,
     Quit,
 }
 
@@ -98,11 +103,12 @@ impl App {
             let left = due.saturating_duration_since(Instant::now());
             // A signal ends the wait early; so does a change of size, after which all is drawn anew.
             let happened = event::poll(left.min(LOOK / 2)).context("reading keys")?;
-            if happened
-                && let Event::Key(key) = event::read().context("reading keys")?
-                && self.press(key) == Next::Quit
-            {
-                break;
+            if happened && let Event::Key(key) = event::read().context("reading keys")? {
+                match self.press(key) {
+                    Next::Go => {}
+                    Next::LookSoon => due = due.min(Instant::now() + SOON),
+                    Next::Quit => break,
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -164,7 +170,10 @@ impl App {
                 self.key = self.key.next();
                 self.sort();
             }
-            KeyCode::Char('m') => self.switch(),
+            KeyCode::Char('m') => {
+                self.switch();
+                return Next::LookSoon;
+            }
             _ => {}
         }
         Next::Go

@@ -291,7 +291,7 @@ mod tests {
         }
         assert_eq!(app.key, columns::Key::Out);
         // There is no file behind this one: nothing is asked, nothing panics.
-        assert_eq!(press(&mut app, KeyCode::Char('m')), Next::Go);
+        assert_eq!(press(&mut app, KeyCode::Char('m')), Next::LookSoon);
         assert!(app.asked.is_empty());
         let mut asked = snapshot(7, 2, 13);
         asked.asked = Some((NodeId(1), Mode::Response));

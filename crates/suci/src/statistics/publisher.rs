@@ -20,6 +20,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of them.
 const CHOICE: Duration = Duration::from_secs(1);
 
+/// Files of other processes that a new node looks at.
+const SWEPT: usize = 64;
+
 /// A node as its file describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
@@ -48,7 +51,10 @@ impl Publisher {
         let mut refused = io::Error::from(io::ErrorKind::NotFound);
         for dir in place::own() {
             match Self::within(&dir, about, now) {
-                Ok(publisher) => return Ok(publisher),
+                Ok(publisher) => {
+                    sweep(&dir);
+                    return Ok(publisher);
+                }
                 Err(error) => refused = error,
             }
         }
@@ -196,6 +202,17 @@ impl Publisher {
         if self.before.len() > 2 * count {
             self.before
                 .retain(|node, _| engine.peer_stats(*node).is_some());
+        }
+    }
+}
+
+/// Removes a few of the files in `dir` that processes left which were killed, so that they do not pile up where
+/// nobody calls `suci stat`.
+pub(super) fn sweep(dir: &Path) {
+    for found in super::find_in(dir).iter().take(SWEPT) {
+        if !Path::new(&format!("/proc/{}", found.pid)).exists() {
+            // Opening a file of the dead removes it.
+            drop(found.open());
         }
     }
 }

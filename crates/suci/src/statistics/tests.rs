@@ -223,6 +223,30 @@ fn what_a_dead_process_left_is_removed() {
     assert_eq!(file.read().unwrap().peers_known, 2);
 }
 
+/// Those of the living stay, also of another namespace, whose processes cannot be seen.
+#[test]
+fn a_new_node_sweeps_after_the_dead() {
+    let (_all, dir) = directory();
+    let (publisher, _) = published(&dir, 1);
+    let bytes = std::fs::read(publisher.path().unwrap()).unwrap();
+    let write = |pid: u32, words: &[(usize, u64)]| {
+        let mut bytes = bytes.clone();
+        for (place, word) in words {
+            bytes[8 * place..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        let path = dir.join(file_name(pid, NodeId(7)));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    // No process has an ID above 2^22.
+    let (nobody, other) = (u32::MAX, u32::MAX - 1);
+    let dead = write(nobody, &[(head::PID, nobody.into())]);
+    let foreign = write(other, &[(head::PID, other.into()), (head::NAMESPACE, 1)]);
+    super::publisher::sweep(&dir);
+    assert!(!dead.exists(), "left by the dead");
+    assert!(foreign.exists() && publisher.path().unwrap().exists());
+}
+
 /// Two nodes of one process and one name: the first keeps its file.
 #[test]
 fn a_living_nodes_file_is_left_alone() {

@@ -1,0 +1,249 @@
+//! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
+
+mod support;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use support::{PATIENCE, Running, free_address, output, path, suci};
+
+/// As much of a terminal as ratatui uses.
+struct Screen {
+    cells: Vec<Vec<char>>,
+    at: (usize, usize),
+    /// An escape sequence that has begun.
+    pending: Option<String>,
+    /// Sequences that change modes, as they came.
+    modes: Vec<String>,
+}
+
+impl Screen {
+    fn new() -> Self {
+        Self {
+            cells: vec![vec![' '; 300]; 100],
+            at: (0, 0),
+            pending: None,
+            modes: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, letter: char) {
+        let Some(mut sequence) = self.pending.take() else {
+            if letter == '\x1b' {
+                self.pending = Some(String::new());
+            } else if letter >= ' ' {
+                self.cells[self.at.0][self.at.1] = letter;
+                self.at.1 += 1;
+            }
+            return;
+        };
+        sequence.push(letter);
+        let body = sequence.strip_prefix('[');
+        match (body, letter) {
+            (_, '[') if sequence.len() == 1 => self.pending = Some(sequence),
+            (Some(body), 'H') => {
+                let (row, column) = body
+                    .trim_end_matches('H')
+                    .split_once(';')
+                    .unwrap_or(("1", "1"));
+                let number = |text: &str| text.parse::<usize>().map_or(0, |number| number - 1);
+                self.at = (number(row), number(column));
+            }
+            (Some(_), 'J') => self.cells = Self::new().cells,
+            (Some(_), 'h' | 'l') => self.modes.push(sequence),
+            (Some(_), '0'..='9' | ';' | '?') => self.pending = Some(sequence),
+            _ => {}
+        }
+    }
+
+    fn line(&self, row: usize) -> String {
+        self.cells[row]
+            .iter()
+            .collect::<String>()
+            .trim_end()
+            .to_owned()
+    }
+}
+
+/// `suci top` and its terminal.
+struct Top {
+    child: Running,
+    terminal: File,
+    /// The other end, kept open so that what is set there can be looked at in the end.
+    inside: File,
+    output: Receiver<Vec<u8>>,
+    screen: Screen,
+}
+
+impl Top {
+    fn start(pid: &str, rows: u16, columns: u16) -> Self {
+        let outer = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&outer).unwrap();
+        unlockpt(&outer).unwrap();
+        let name = ptsname(&outer, Vec::new()).unwrap();
+        // The child's session takes it as its terminal; this one's must not.
+        let mut options = OpenOptions::new();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOCTTY);
+        let inside = options
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        let mut command = Command::new("setsid");
+        command
+            .args(["--ctty", path(), "top", pid])
+            .env("TERM", "xterm-256color");
+        for stdio in [Command::stdin, Command::stdout, Command::stderr] {
+            stdio(&mut command, Stdio::from(inside.try_clone().unwrap()));
+        }
+        let terminal = File::from(outer);
+        let mut reader = terminal.try_clone().unwrap();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut piece = [0; 65_536];
+            while let Ok(count) = reader.read(&mut piece) {
+                if count == 0 || sender.send(piece[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut top = Self {
+            child: Running(command.spawn().unwrap()),
+            terminal,
+            inside,
+            output,
+            screen: Screen::new(),
+        };
+        top.resize(rows, columns);
+        top
+    }
+
+    fn resize(&mut self, rows: u16, columns: u16) {
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&self.terminal, size).unwrap();
+    }
+
+    fn press(&mut self, key: u8) {
+        self.terminal.write_all(&[key]).unwrap();
+    }
+
+    /// Reads until the screen shows what is wanted; how long that took.
+    fn until(&mut self, wanted: impl Fn(&Screen) -> bool) -> Option<Duration> {
+        self.within(PATIENCE, wanted)
+    }
+
+    fn within(&mut self, limit: Duration, wanted: impl Fn(&Screen) -> bool) -> Option<Duration> {
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            if wanted(&self.screen) {
+                return Some(begun.elapsed());
+            }
+            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(20)) {
+                String::from_utf8_lossy(&bytes)
+                    .chars()
+                    .for_each(|letter| self.screen.put(letter));
+            }
+        }
+        None
+    }
+
+    /// Ended as it should: the other screen is shown again, with a cursor, and keys are echoed.
+    fn assert_restored(mut self) {
+        assert!(self.child.wait().success());
+        self.within(Duration::from_millis(500), |_| false);
+        let last = |mode: &str| {
+            let mut all = self.screen.modes.iter().rev();
+            all.find(|sequence| sequence.contains(mode)).cloned()
+        };
+        assert_eq!(last("?1049").as_deref(), Some("[?1049l"));
+        assert_eq!(last("?25").as_deref(), Some("[?25h"));
+        let modes = tcgetattr(&self.inside).unwrap().local_modes;
+        assert!(
+            modes.contains(LocalModes::ICANON | LocalModes::ECHO),
+            "still raw"
+        );
+    }
+}
+
+/// The first peer's words in the table.
+fn words(screen: &Screen) -> Vec<String> {
+    screen
+        .line(2)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A process that answers, one that asks without a pause, and the latter's process ID.
+fn traffic() -> ([Running; 2], String) {
+    let at = free_address().to_string();
+    let mut server = Running::start(&mut suci(&["ping", "--listen", &at]));
+    server.first_error_line();
+    let args = ["ping", &at, "--interval", "0", "--count", "1000000000"];
+    let client = Running::start(&mut suci(&args));
+    let pid = client.0.id().to_string();
+    let end = Instant::now() + PATIENCE;
+    while !output(&mut suci(&["stat", &pid])).status.success() {
+        assert!(Instant::now() < end, "the client has no node");
+    }
+    ([server, client], pid)
+}
+
+#[test]
+fn top_is_legible_and_switches_a_mode() {
+    let (_running, pid) = traffic();
+    let mut top = Top::start(&pid, 24, 80);
+    let up = |screen: &Screen| words(screen).get(2).is_some_and(|state| state == "up");
+    assert!(top.until(up).is_some(), "{:?}", top.screen.line(0));
+    assert!(top.screen.line(0).starts_with("suci top: 1 nodes, 1 peers"));
+    assert!(top.screen.line(1).trim_end().ends_with("QUEUE WAITS FOR"));
+    assert!(top.screen.line(20).starts_with("peer 2 of node "));
+    assert!(top.screen.line(23).ends_with("q: quit"));
+
+    // From whatever it is now, it becomes bulk after one press, two or three.
+    let bulk = |screen: &Screen| words(screen).get(3).is_some_and(|mode| mode == "bulk");
+    let limit = Duration::from_secs(5);
+    let switched = (0..3).find_map(|_| {
+        top.press(b'm');
+        top.within(limit, bulk)
+    });
+    let switched = switched.expect("the mode in the table");
+    if std::env::var_os("SUCI_TEST_STRICT").is_some() {
+        assert!(switched < Duration::from_secs(1), "{switched:?}");
+    }
+    println!(
+        "figure: a switched mode shows after {} ms",
+        switched.as_millis()
+    );
+
+    top.resize(60, 200);
+    let wide = |screen: &Screen| {
+        screen.line(1).contains("PROGRAM") && screen.line(59).ends_with("q: quit")
+    };
+    assert!(top.until(wide).is_some(), "{:?}", top.screen.line(1));
+    top.press(b'q');
+    top.assert_restored();
+}
+
+#[test]
+fn a_signal_leaves_the_terminal_as_it_was() {
+    let (_running, pid) = traffic();
+    let mut top = Top::start(&pid, 24, 80);
+    assert!(
+        top.until(|screen| screen.line(0).starts_with("suci top"))
+            .is_some()
+    );
+    let child = rustix::process::Pid::from_child(&top.child.0);
+    rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();
+    top.assert_restored();
+}
