@@ -75,6 +75,12 @@ impl Pair {
         self.oracle.handed(self.receiver, &carried);
     }
 
+    /// The receiving program gets a message that its library was handed.
+    fn take(&mut self, name: Name, spec: Spec, number: u64) -> Verdict {
+        self.carry(name, spec.length);
+        self.receive(&Self::message(name, spec, number))
+    }
+
     fn delivered(&mut self, name: Name, number: u64) -> Verdict {
         let event = Event::Delivered {
             node: NodeId(2),
@@ -138,7 +144,7 @@ fn an_untagged_first_message_is_told_by_its_content() {
     let mut message = Pair::message(name, spec, 0);
     message.payload = Bytes::from(vec![0; 40]);
     assert_eq!(kind(pair.receive(&message)), Some(Kind::Invented));
-    pair.receive(&Pair::message(name, spec, 0)).unwrap();
+    pair.take(name, spec, 0).unwrap();
 }
 
 #[test]
@@ -167,11 +173,11 @@ fn modified_payload_tag_header_and_kind_are_found() {
 fn gaps_and_returning_messages_are_found() {
     let mut pair = Pair::new();
     let names: Vec<_> = (0..3).map(|number| pair.send(SPEC, number)).collect();
-    let message = |n: usize| Pair::message(names[n], SPEC, n as u64);
-    assert_eq!(kind(pair.receive(&message(1))), Some(Kind::Gap));
-    pair.receive(&message(0)).unwrap();
-    assert_eq!(kind(pair.receive(&message(2))), Some(Kind::Gap));
-    assert_eq!(kind(pair.receive(&message(0))), Some(Kind::Order));
+    let mut take = |n: usize| pair.take(names[n], SPEC, n as u64);
+    assert_eq!(kind(take(1)), Some(Kind::Gap));
+    take(0).unwrap();
+    assert_eq!(kind(take(2)), Some(Kind::Gap));
+    assert_eq!(kind(take(0)), Some(Kind::Order));
 }
 
 #[test]
@@ -200,7 +206,7 @@ fn a_message_out_of_nowhere_is_found() {
 fn a_message_resent_to_a_new_incarnation_is_found() {
     let mut pair = Pair::new();
     let name = pair.send(SPEC, 0);
-    pair.receive(&Pair::message(name, SPEC, 0)).unwrap();
+    pair.take(name, SPEC, 0).unwrap();
     pair.oracle.process_stopped(pair.receiver, pair.now);
     pair.receiver = pair.oracle.process_started(2);
     assert_eq!(
@@ -213,28 +219,22 @@ fn a_message_resent_to_a_new_incarnation_is_found() {
 fn a_message_of_the_old_session_in_the_new_one_is_found() {
     let mut pair = Pair::new();
     let old: Vec<_> = (0..2).map(|number| pair.send(SPEC, number)).collect();
-    pair.receive(&Pair::message(old[0], SPEC, 0)).unwrap();
+    pair.take(old[0], SPEC, 0).unwrap();
     // The sender's session ends, numbers begin again; the receiver does not hear of it.
     let _fresh = pair.send(SPEC, 0);
     let fresh = pair.send(SPEC, 1);
-    assert_eq!(
-        kind(pair.receive(&Pair::message(fresh, SPEC, 1))),
-        Some(Kind::OldSession)
-    );
+    assert_eq!(kind(pair.take(fresh, SPEC, 1)), Some(Kind::OldSession));
 }
 
 #[test]
 fn messages_of_two_processes_in_one_session_are_found() {
     let mut pair = Pair::new();
     let name = pair.send(SPEC, 0);
-    pair.receive(&Pair::message(name, SPEC, 0)).unwrap();
+    pair.take(name, SPEC, 0).unwrap();
     pair.sender = pair.oracle.process_started(1);
     let other = Spec { channel: 6, ..SPEC };
     let name = pair.send(other, 0);
-    assert_eq!(
-        kind(pair.receive(&Pair::message(name, other, 0))),
-        Some(Kind::OldSession)
-    );
+    assert_eq!(kind(pair.take(name, other, 0)), Some(Kind::OldSession));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_message_received_after_not_delivered_is_found() {
     let mut pair = Pair::new();
     let name = pair.send(SPEC, 0);
     pair.ended(&[(name, 0, Outcome::NotDelivered)]).unwrap();
-    let received = pair.receive(&Pair::message(name, SPEC, 0));
+    let received = pair.take(name, SPEC, 0);
     assert_eq!(kind(received), Some(Kind::FalselyNotDelivered));
 }
 
@@ -296,7 +296,7 @@ fn a_refused_message_leaves_no_gap_and_may_be_not_delivered() {
     pair.carry(names[0], 40);
     pair.oracle
         .refused(pair.receiver, NodeId(1), SPEC.channel, 0);
-    pair.receive(&Pair::message(names[1], SPEC, 1)).unwrap();
+    pair.take(names[1], SPEC, 1).unwrap();
     let event = Event::NotDelivered {
         node: NodeId(2),
         channel: ChannelId(SPEC.channel),
@@ -378,7 +378,7 @@ fn several_ends_heard_at_once_are_told_apart_by_their_numbers() {
     let third = pair.send(SPEC, 0);
     pair.ended(&[(first, 0, Outcome::NotDelivered)]).unwrap();
     pair.ended(&[(second, 0, Outcome::NotDelivered)]).unwrap();
-    pair.receive(&Pair::message(third, SPEC, 0)).unwrap();
+    pair.take(third, SPEC, 0).unwrap();
 }
 
 #[test]
