@@ -39,6 +39,7 @@ pub mod rng;
 pub mod runner;
 mod script;
 pub mod socket;
+pub mod steering;
 pub mod tap;
 pub mod trace;
 pub mod workload;

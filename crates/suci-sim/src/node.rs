@@ -468,7 +468,7 @@ impl Process {
         for (index, bytes) in train.cut().enumerate() {
             let before = offered.iter().find(|(known, _)| *known == bytes);
             let carries = before.map_or_else(
-                || self.carried(cx, node, &bytes),
+                || self.carried(cx, tap::target(&bytes).or(node), &bytes),
                 |(_, carries)| Rc::clone(carries),
             );
             cx.oracle.sent(&carries, index < taken);

@@ -1,6 +1,7 @@
 //! Everything that shapes a run, as plain data. [`crate::profiles`] draws it from a seed;
 //! scenario tests write it down.
 
+use crate::steering::Will;
 use suci_proto::time::Duration;
 use suci_proto::wire::Mode;
 use suci_proto::{Config, Priority};
@@ -144,6 +145,8 @@ pub enum Step {
     Prefer(usize, usize, Mode),
     /// A program ranks another place's node among all, or one of the channels with it.
     Rank(usize, usize, Option<u32>, Priority),
+    /// A program decides about its traffic to another place's node.
+    Decide(usize, usize, Will),
 }
 
 impl Step {
@@ -152,7 +155,7 @@ impl Step {
     pub fn is_calm(&self) -> bool {
         matches!(
             self,
-            Self::StopConsuming(..) | Self::Prefer(..) | Self::Rank(..)
+            Self::StopConsuming(..) | Self::Prefer(..) | Self::Rank(..) | Self::Decide(..)
         )
     }
 }

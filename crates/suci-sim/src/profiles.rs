@@ -10,6 +10,7 @@ use suci_proto::{CLASSES, Config, Priority};
 
 use crate::options::{Consume, Drive, DuplicateAt, Faults, Links, Options, Step, Traffic};
 use crate::rng::Rng;
+use crate::steering;
 
 /// Kinds of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,6 +199,9 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
     if rng.chance(500_000) {
         wishes(&mut run, rng);
     }
+    if rng.chance(300_000) {
+        steering::draw(&mut run, rng);
+    }
     run
 }
 
@@ -252,6 +256,7 @@ fn config(rng: &mut Rng) -> Config {
         unattended: rng.chance(50_000),
         watch: rng.chance(200_000),
         ecn: rng.chance(800_000),
+        controller: steering::controller(rng),
         ..Config::default()
     }
 }

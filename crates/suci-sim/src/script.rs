@@ -7,6 +7,7 @@ use crate::node::Process;
 use crate::options::{Consume, Step};
 use crate::oracle::{Kind, Violation};
 use crate::packet::PlaceId;
+use crate::steering::Will;
 use crate::world::{Failure, World};
 
 impl World {
@@ -65,6 +66,18 @@ impl World {
                 // A node that the process does not know, or closed, is none of its business.
                 self.each_process(place, |process| {
                     let _ = process.engine.prefer(now, node, mode);
+                });
+            }
+            Step::Decide(place, other, will) => {
+                let (now, node) = (self.now, self.node_of(other));
+                self.each_process(place, |process| {
+                    let engine = &mut process.engine;
+                    let _ = match will {
+                        Will::Controller(choice) => engine.set_controller(node, choice),
+                        Will::Steer(rein) => engine.steer(now, node, Some(rein.make())),
+                        Will::Manual(manual) => engine.set_manual(node, manual),
+                        Will::Retransmit => engine.retransmit(node),
+                    };
                 });
             }
             Step::Rank(place, other, channel, priority) => {
@@ -148,6 +161,11 @@ impl World {
                 process.consume = Consume::Eager;
                 process.consumes_from = now;
                 process.paused_until = now;
+                // What a program withheld it sends in the end.
+                let peers: Vec<_> = process.engine.peers().collect();
+                for peer in peers {
+                    process.engine.set_manual(peer, false);
+                }
             });
         }
     }

@@ -77,6 +77,16 @@ pub fn parts(bytes: &[u8]) -> Vec<Part> {
     found
 }
 
+/// The node that an INIT is for, whoever has the address that it goes to.
+#[must_use]
+pub fn target(bytes: &[u8]) -> Option<u32> {
+    if bytes.first() != Some(&INIT) {
+        return None;
+    }
+    let target = Cursor::new(bytes, false).bytes(4)?;
+    target.try_into().ok().map(u32::from_le_bytes)
+}
+
 /// What a DATA packet says about credit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {

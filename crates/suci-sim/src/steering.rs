@@ -1,0 +1,89 @@
+//! Programs that steer: controllers of their own, changes of the network's, and manual retransmission.
+
+use crate::options::{Options, Step};
+use crate::rng::Rng;
+use suci_proto::time::{Duration, nanos};
+use suci_proto::{ControllerChoice, Decision, Observation, Steer};
+
+/// What a program decides about its traffic to another place's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Will {
+    /// Another congestion controller.
+    Controller(ControllerChoice),
+    /// A controller of its own.
+    Steer(Rein),
+    /// Lost messages are sent again only when [`Will::Retransmit`] says so, or again by themselves.
+    Manual(bool),
+    /// Everything unacknowledged is sent again.
+    Retransmit,
+}
+
+/// Kinds of controllers that programs write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rein {
+    /// Part of what the network would take, often less than a packet.
+    Tight,
+    /// A pause now and then, and nobody who wakes it up.
+    Pauses,
+    /// A slow pace.
+    Slow,
+    /// Acknowledgements at once.
+    Prompt,
+}
+
+impl Rein {
+    /// The controller itself. It stays when faults end: whatever it wants, everything must arrive.
+    #[must_use]
+    pub fn make(self) -> Box<dyn Steer> {
+        let mut asked = 0_u64;
+        Box::new(move |seen: &Observation| {
+            asked += 1;
+            match self {
+                Self::Tight => Decision {
+                    window: Some(1 + seen.window / 8),
+                    ..Decision::default()
+                },
+                Self::Pauses => Decision {
+                    window: asked.is_multiple_of(32).then_some(0),
+                    ..Decision::default()
+                },
+                Self::Slow => Decision {
+                    pace: Some(4_000_000),
+                    ..Decision::default()
+                },
+                Self::Prompt => Decision {
+                    ack_interval: Some(Duration::ZERO),
+                    again: Some(Duration::from_millis(50)),
+                    ..Decision::default()
+                },
+            }
+        })
+    }
+}
+
+/// A controller for a connection to begin with.
+pub fn controller(rng: &mut Rng) -> ControllerChoice {
+    rng.pick(&[
+        ControllerChoice::Auto,
+        ControllerChoice::Auto,
+        ControllerChoice::Lan,
+        ControllerChoice::Wan,
+        ControllerChoice::Cubic,
+        ControllerChoice::Fixed { bytes: 1 << 16 },
+    ])
+}
+
+/// What programs decide in a run, and when.
+pub fn draw(run: &mut Options, rng: &mut Rng) {
+    for _ in 0..rng.range(1, 12) {
+        let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
+        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        let will = match rng.range(0, 4) {
+            0 => Will::Controller(controller(rng)),
+            1 => Will::Manual(rng.chance(700_000)),
+            2 => Will::Retransmit,
+            _ => Will::Steer(rng.pick(&[Rein::Tight, Rein::Pauses, Rein::Slow, Rein::Prompt])),
+        };
+        run.script.push((at, Step::Decide(place, other, will)));
+    }
+}
