@@ -1,5 +1,6 @@
 //! Faults of processes and of the network as a whole, and the end of all faults.
 
+use suci_proto::Priority;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
 
@@ -68,31 +69,36 @@ impl World {
                     let _ = process.engine.prefer(now, node, mode);
                 });
             }
-            Step::Decide(place, other, will) => {
-                let (now, node) = (self.now, self.node_of(other));
-                self.each_process(place, |process| {
-                    let engine = &mut process.engine;
-                    let _ = match will {
-                        Will::Controller(choice) => engine.set_controller(node, choice),
-                        Will::Steer(rein) => engine.steer(now, node, Some(rein.make())),
-                        Will::Manual(manual) => engine.set_manual(node, manual),
-                        Will::Retransmit => engine.retransmit(node),
-                    };
-                });
-            }
+            Step::Decide(place, other, will) => self.decide(place, other, will),
             Step::Rank(place, other, channel, priority) => {
-                let node = self.node_of(other);
-                self.each_process(place, |process| {
-                    let engine = &mut process.engine;
-                    let _ = match channel {
-                        None => engine.set_priority(node, priority),
-                        Some(channel) => {
-                            engine.set_channel_priority(node, ChannelId(channel), priority)
-                        }
-                    };
-                });
+                self.rank(place, other, channel, priority);
             }
         }
+    }
+
+    fn rank(&mut self, place: PlaceId, other: PlaceId, channel: Option<u32>, priority: Priority) {
+        let node = self.node_of(other);
+        self.each_process(place, |process| {
+            let engine = &mut process.engine;
+            let _ = match channel {
+                None => engine.set_priority(node, priority),
+                Some(channel) => engine.set_channel_priority(node, ChannelId(channel), priority),
+            };
+        });
+    }
+
+    fn decide(&mut self, place: PlaceId, other: PlaceId, will: Will) {
+        let (now, node) = (self.now, self.node_of(other));
+        self.each_process(place, |process| {
+            let engine = &mut process.engine;
+            // A node that the process does not know is none of its business.
+            let _ = match will {
+                Will::Controller(choice) => engine.set_controller(node, choice),
+                Will::Steer(rein) => engine.steer(now, node, Some(rein.make())),
+                Will::Manual(manual) => engine.set_manual(node, manual),
+                Will::Retransmit => engine.retransmit(node),
+            };
+        });
     }
 
     fn crash(&mut self, place: PlaceId, after: Option<Duration>) {
