@@ -89,15 +89,15 @@ fn modes_differ_as_documented() {
     );
     if strict() {
         assert!(
-            throughput[0] * 3.0 < response[0],
+            throughput[0] * 2.0 < response[0],
             "acknowledgements: {throughput:?}, {response:?}"
         );
         assert!(
-            throughput[1] > 0.95 * response[1],
+            throughput[1] > 0.9 * response[1],
             "goodput: {throughput:?}, {response:?}"
         );
         assert!(
-            response[2] < 1.1 * throughput[2],
+            response[2] < 1.25 * throughput[2],
             "round trip: {throughput:?}, {response:?}"
         );
     }
