@@ -116,6 +116,8 @@ impl Peer {
                 shared.counters.probes += 1;
                 connection.traffic.probes += 1;
                 connection.pending.ping = true;
+                // The peer may be silent because the CREDIT was lost without which it cannot answer.
+                connection.pending.credit = true;
                 connection.pending.probes = count;
                 let timeouts = connection.recovery.pto_count();
                 let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
