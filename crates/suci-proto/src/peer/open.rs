@@ -285,6 +285,7 @@ impl Peer {
             .remote
             .is_none_or(|remote| remote == cookie.incarnation)
             && epoch >= self.session.epoch
+            && !self.is_paused()
         {
             self.write_ride(now, &mut ride, &mut beginning);
         }

@@ -41,6 +41,11 @@ impl Peer {
             .map_or_else(Decision::default, |s| s.decision)
     }
 
+    /// Whether the program's controller lets no message go, not even on an INIT.
+    pub(super) fn is_paused(&self) -> bool {
+        self.decision().window == Some(0)
+    }
+
     /// The connection obeys the last decision from now on.
     pub(super) fn apply_decision(&mut self) {
         let decision = self.decision();

@@ -1,0 +1,79 @@
+//! The program decides how messages flow to a peer, over real sockets.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{LONG, pair, shared_pair, take};
+use std::time::Duration;
+use suci::{ControllerChoice, Decision, Error, NodeId, Observation};
+
+const PAUSED: Decision = Decision {
+    window: Some(0),
+    pace: None,
+    ack_interval: None,
+    again: None,
+};
+
+#[test]
+fn a_paused_peer_gets_its_messages_when_it_is_paused_no_more() {
+    let (mut a, mut b) = pair();
+    a.steer(b.id(), |_: &Observation| PAUSED).unwrap();
+    a.send(b.id(), "waits").unwrap();
+    for _ in 0..20 {
+        a.poll(Duration::from_millis(10)).unwrap();
+        assert!(b.try_recv().unwrap().is_none());
+    }
+    a.unsteer(b.id()).unwrap();
+    a.send(b.id(), "and goes").unwrap();
+    let node = std::thread::spawn(move || {
+        a.flush(LONG).unwrap();
+        a
+    });
+    assert_eq!(&take(&mut b).payload[..], b"waits");
+    assert_eq!(&take(&mut b).payload[..], b"and goes");
+    while !node.is_finished() {
+        b.poll(Duration::from_millis(10)).unwrap();
+    }
+    node.join().unwrap();
+}
+
+#[test]
+fn every_verb_knows_its_peers() {
+    let (mut a, _b) = pair();
+    let nobody = NodeId(77);
+    let unknown = |result: Result<(), Error>| {
+        assert!(matches!(result, Err(Error::UnknownPeer(node)) if node == nobody));
+    };
+    unknown(a.set_controller(nobody, ControllerChoice::Cubic));
+    unknown(a.steer(nobody, |_: &Observation| PAUSED));
+    unknown(a.unsteer(nobody));
+    unknown(a.set_manual(nobody, true));
+    unknown(a.retransmit(nobody));
+    assert_eq!(a.controller(nobody).unwrap(), None);
+}
+
+#[test]
+fn a_shared_node_is_steered_too() {
+    let (a, b) = shared_pair();
+    let to = b.id();
+    a.send(to, "first").unwrap();
+    assert!(b.recv_timeout(LONG).unwrap().is_some());
+    a.flush(LONG).unwrap();
+    assert_eq!(a.controller(to).unwrap(), Some("lan"));
+    a.set_controller(to, ControllerChoice::Wan).unwrap();
+    assert_eq!(a.controller(to).unwrap(), Some("wan"));
+    a.set_manual(to, true).unwrap();
+    a.steer(to, |_: &Observation| PAUSED).unwrap();
+    a.send(to, "second").unwrap();
+    assert!(
+        b.recv_timeout(Duration::from_millis(200))
+            .unwrap()
+            .is_none()
+    );
+    a.unsteer(to).unwrap();
+    a.retransmit(to).unwrap();
+    assert_eq!(
+        &b.recv_timeout(LONG).unwrap().unwrap().payload[..],
+        b"second"
+    );
+}
