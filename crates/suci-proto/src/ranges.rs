@@ -60,6 +60,10 @@ impl RangeSet {
             self.covered = self.covered.saturating_add(added);
             return added;
         }
+        if self.spans.capacity() == 0 {
+            // Most sets never have more.
+            self.spans.reserve_exact(1);
+        }
         // Everything that overlaps or touches the new range melts into one span.
         let from = self.spans.partition_point(|span| span.end < range.start);
         let to = self.spans.partition_point(|span| span.start <= range.end);
@@ -222,6 +226,14 @@ impl FromIterator<Range<u64>> for RangeSet {
             set.insert(range);
         }
         set
+    }
+}
+
+#[cfg(test)]
+impl RangeSet {
+    /// Bytes allocated.
+    pub(crate) fn heap(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
     }
 }
 

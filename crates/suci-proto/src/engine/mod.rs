@@ -316,6 +316,11 @@ impl Engine {
             }
         }
         touched.into_iter().for_each(|key| self.touch(key));
+        self.serve_waiting(now);
+    }
+
+    /// Gives credit to those who wait for some, in their order, as far as it reaches.
+    fn serve_waiting(&mut self, now: Instant) {
         while let Some(key) = self.shared.shares.next_to_serve() {
             let served = self
                 .peers

@@ -68,6 +68,10 @@ impl Part<'_> {
     fn end(&self) -> u64 {
         self.offset.saturating_add(len64(self.data.len()))
     }
+
+    fn is_whole(&self) -> bool {
+        self.start.is_some() && self.total == Some(self.end())
+    }
 }
 
 /// A message that is not complete, or was not complete at once.
@@ -142,7 +146,7 @@ impl Assembly {
     /// What the message would count with this piece. Changes nothing.
     ///
     /// # Errors
-    /// The piece contradicts what is known.
+    /// The piece contradicts what is known, or is of a message that nobody cuts.
     pub(super) fn charge_with(&self, part: &Part<'_>) -> Result<u64, Fault> {
         let total = match (self.total, part.total) {
             (Some(known), Some(said)) if known != said => return Err(Fault::Contradiction),
@@ -151,6 +155,10 @@ impl Assembly {
         let reach = self.reach.max(part.end());
         if total.is_some_and(|total| reach > total) {
             return Err(Fault::Contradiction);
+        }
+        if total.unwrap_or(reach) <= len64(MIN_PIECE) && !part.is_whole() {
+            // Keeping track of so little would cost several times what it is charged.
+            return Err(Fault::Gaps);
         }
         let header = match (&self.description, &part.start) {
             (Some(known), Some(said)) if !known.matches(said) => return Err(Fault::Contradiction),
@@ -259,6 +267,15 @@ impl Assembly {
         }
         let payload = self.buffer.map_or_else(Bytes::new, Buffer::freeze);
         self.description.map(|description| (description, payload))
+    }
+}
+
+#[cfg(test)]
+impl Assembly {
+    /// Bytes allocated for it.
+    pub(super) fn heap(&self) -> usize {
+        let buffer = self.buffer.as_ref().map_or(0, Buffer::heap);
+        size_of::<Self>() + self.got.heap() + buffer + self.header_len()
     }
 }
 

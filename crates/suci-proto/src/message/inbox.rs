@@ -14,6 +14,7 @@ use super::answer::{Answer, IncomingError, IncomingInfo};
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
 use super::pool::{Chunk, Pool};
+use super::slot::Spare;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -86,6 +87,7 @@ impl Inbox {
                 complete: 0,
                 pool,
                 chunk: Chunk::default(),
+                spare: Spare::default(),
             },
             consumed: 0,
             channels: Vec::new(),
@@ -182,7 +184,7 @@ impl Inbox {
             let Some(channel) = self.channels.get_mut(place) else {
                 continue;
             };
-            let popped = channel.pop();
+            let popped = channel.pop(&mut self.accounts.spare);
             self.list_ready(place);
             if let Some((message, freed)) = popped {
                 self.free(place, freed);
@@ -496,5 +498,14 @@ impl Inbox {
             channel.listed.update = true;
             self.updates.push_back(place);
         }
+    }
+}
+
+#[cfg(test)]
+impl Inbox {
+    /// Bytes allocated for messages that the program did not take yet.
+    pub(super) fn footprint(&self) -> usize {
+        let held = self.channels.iter().map(Channel::footprint);
+        held.sum::<usize>() + self.accounts.spare.heap()
     }
 }

@@ -3,7 +3,7 @@
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
-use super::slot::Slot;
+use super::slot::{Slot, Spare};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -55,6 +55,7 @@ pub(super) struct Accounts {
     pub(super) complete: u64,
     pub(super) pool: Pool,
     pub(super) chunk: Chunk,
+    pub(super) spare: Spare,
 }
 
 /// What a popped message gives back.
@@ -158,8 +159,8 @@ impl Channel {
         accounts.known = session;
         if known.is_none() {
             // At most one per 64 B of credit.
-            self.slots
-                .resize_with(place.saturating_add(1), || Slot::Unseen);
+            let len = place.saturating_add(1);
+            accounts.spare.lengthen(&mut self.slots, len);
         }
         Ok(())
     }
@@ -279,7 +280,7 @@ impl Channel {
     }
 
     /// Takes the next message, and what refused ones behind it free.
-    pub(super) fn pop(&mut self) -> Option<(Message, Freed)> {
+    pub(super) fn pop(&mut self, spare: &mut Spare) -> Option<(Message, Freed)> {
         if !self.is_ready() {
             return None;
         }
@@ -330,6 +331,7 @@ impl Channel {
             _ => return None,
         };
         freed.charge = freed.charge.saturating_add(self.skip_refused());
+        spare.collect(&mut self.slots);
         self.consume(freed.charge);
         Some((message, freed))
     }
@@ -550,4 +552,11 @@ pub(super) fn planted_consumption(charge: u64) -> u64 {
         }
     }
     charge
+}
+
+#[cfg(test)]
+impl Channel {
+    pub(super) fn footprint(&self) -> usize {
+        super::slot::footprint(&self.slots)
+    }
 }

@@ -220,4 +220,11 @@ pub(super) fn copy_alone(pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
 }
 
 #[cfg(test)]
+impl Buffer {
+    pub(super) fn heap(&self) -> usize {
+        self.data.capacity()
+    }
+}
+
+#[cfg(test)]
 mod tests;

@@ -5,6 +5,10 @@ use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::Kind;
 use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// Most slots that are kept for channels to come.
+const KEPT: usize = 256;
 
 /// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its credit.
 #[derive(Debug)]
@@ -60,4 +64,58 @@ impl Slot {
     pub(super) fn is_settled(&self) -> bool {
         self.is_complete() || matches!(self, Self::Refused { .. })
     }
+}
+
+/// The slots of a channel that has no messages any more, for the next that has some. Each channel keeping
+/// its own would let a peer fill one after the other, and cost as much as if all were full.
+#[derive(Debug, Default)]
+pub(super) struct Spare(VecDeque<Slot>);
+
+impl Spare {
+    /// Makes `slots` at least `len` long. Grows by half, not by doubling: a slot costs what a message is charged.
+    pub(super) fn lengthen(&mut self, slots: &mut VecDeque<Slot>, len: usize) {
+        if slots.capacity() == 0 {
+            core::mem::swap(slots, &mut self.0);
+        }
+        let more = len.saturating_sub(slots.len());
+        if len > slots.capacity() {
+            slots.reserve_exact(more.max(slots.len() / 2));
+        }
+        slots.extend(core::iter::repeat_with(|| Slot::Unseen).take(more));
+    }
+
+    /// Takes the memory of `slots` back if they are empty.
+    pub(super) fn collect(&mut self, slots: &mut VecDeque<Slot>) {
+        if slots.is_empty() && slots.capacity() > 0 {
+            let old = core::mem::take(slots);
+            if old.capacity() <= KEPT && old.capacity() > self.0.capacity() {
+                self.0 = old;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Slot {
+    /// Bytes allocated for it, its own place apart.
+    fn heap(&self) -> usize {
+        match self {
+            Self::Whole { bytes, .. } => bytes.len(),
+            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.heap(),
+            Self::Unseen | Self::Refused { .. } => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Spare {
+    pub(super) fn heap(&self) -> usize {
+        footprint(&self.0)
+    }
+}
+
+/// Bytes allocated for a channel's messages.
+#[cfg(test)]
+pub(super) fn footprint(slots: &VecDeque<Slot>) -> usize {
+    slots.capacity() * size_of::<Slot>() + slots.iter().map(Slot::heap).sum::<usize>()
 }

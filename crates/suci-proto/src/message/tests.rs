@@ -7,6 +7,7 @@
 )]
 
 mod credit;
+mod footprint;
 mod lossy;
 mod priorities;
 mod receiving;

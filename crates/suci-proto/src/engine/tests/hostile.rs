@@ -1,6 +1,7 @@
 //! Peers that bend the rules, one by one.
 
 use super::*;
+use crate::credit::Grant;
 use crate::limits::RIDE_CREDIT;
 use crate::wire::{CrcScope, Credit, Hello, put_ack};
 
@@ -82,6 +83,15 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     assert_eq!(peer.session.outbox.session_credit(), (0, RIDE_CREDIT));
 }
 
+/// Takes all credit of the socket, so that nobody else finds a packet.
+fn hoard(shares: &mut Shares, now: Instant) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    while let Some(grant) = shares.admit(0, 1_472, now) {
+        grants.push(grant);
+    }
+    grants
+}
+
 /// Whoever is first in line and takes nothing when served is not asked for ever.
 #[test]
 fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
@@ -91,29 +101,46 @@ fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
     let now = world.now;
     let engine = &mut world.engines[0];
     let key = engine.peer_key(id(1)).unwrap();
+    let shares = &mut engine.shared.shares;
     // In line under the peer's name, but with a grant that its connection does not use.
-    let mut other = engine.shared.shares.admit(0, 1_472, now).unwrap();
-    let mut hoard = Vec::new();
-    assert!(engine.shared.shares.expire(&mut other, now + 30 * SECOND));
-    while let Some(mut grant) = engine.shared.shares.admit(0, 1_472, now) {
-        let all = grant.limit();
-        engine.shared.shares.on_drained(&mut grant, all, true, now);
-        hoard.push(grant);
-    }
-    assert!(engine.shared.shares.free() < other.charge());
-    engine.shared.shares.on_drained(&mut other, 0, true, now);
-    engine.shared.shares.on_blocked(&mut other, key, now);
-    for mut grant in hoard.drain(..) {
-        engine.shared.shares.release(&mut grant);
-    }
-    assert_eq!(engine.shared.shares.next_to_serve(), Some(key));
-    engine.sweep_at = None;
-    engine.sweep(now);
-    assert_eq!(
-        engine.shared.shares.next_to_serve(),
-        Some(key),
+    let mut other = shares.admit(0, 1_472, now).unwrap();
+    assert!(shares.expire(&mut other, now + 30 * SECOND));
+    let all = hoard(shares, now);
+    shares.on_blocked(&mut other, key, now);
+    all.into_iter()
+        .for_each(|mut grant| shares.release(&mut grant));
+    assert_eq!(shares.next_to_serve(), Some(key));
+    engine.serve_waiting(now);
+    assert!(
+        engine.shared.shares.next_to_serve().is_some(),
         "it took none"
     );
+}
+
+/// A connection that waited for credit when another replaced it leaves the line with it.
+#[test]
+fn f04_a_replaced_connection_waits_for_no_credit() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    let engine = &mut world.engines[0];
+    let key = engine.peer_key(id(1)).unwrap();
+    let shares = &mut engine.shared.shares;
+    let connection = engine.peers[key].connection.as_mut().unwrap();
+    assert!(shares.expire(&mut connection.grant, now + 30 * SECOND));
+    let all = hoard(shares, now);
+    shares.on_blocked(&mut connection.grant, key, now);
+    all.into_iter()
+        .for_each(|mut grant| shares.release(&mut grant));
+    assert_eq!(shares.next_to_serve(), Some(key));
+    let index = connection.local.index;
+    engine.peers[key].open(now, 77);
+    engine.touch(key);
+    world.settle();
+    let connection = world.peer(0, 1).connection.as_ref().unwrap();
+    assert_ne!(connection.local.index, index, "replaced");
+    assert_eq!(world.engines[0].shared.shares.next_to_serve(), None);
 }
 
 fn hello(from: usize, to: usize, token: u64) -> Packet {

@@ -207,7 +207,7 @@ fn a_message_in_pieces_may_be_completed_by_a_whole_one() {
 #[test]
 fn f04_gaps_in_a_message_are_bounded() {
     let mut inbox = inbox();
-    let every_other = |n: u64| frag(0, 100_000, 1 + 2 * n, b"x");
+    let every_other = |n: u64| frag(0, 100_000, 200 + 2 * n, b"x");
     let taken = (0..10_000)
         .take_while(|n| inbox.on_frag(&every_other(*n)).is_ok())
         .count();
@@ -218,6 +218,21 @@ fn f04_gaps_in_a_message_are_bounded() {
             .on_frag(&frag(0, 100_000, 129 + n * 129, &[0; 1]))
             .unwrap();
     }
+}
+
+#[test]
+fn f04_ranges_of_a_message_are_bounded_however_long_it_is() {
+    let window = 8 << 20;
+    let limits = InboxLimits {
+        channel_window: window,
+        session_window: window,
+        ..inbox_limits()
+    };
+    let mut inbox = Inbox::new(limits, Pool::new(0));
+    let taken = (1..16_000)
+        .take_while(|n| inbox.on_frag(&frag(0, 4 << 20, n * 256, &[0; 128])).is_ok())
+        .count();
+    assert_eq!(taken, 8_192);
 }
 
 #[test]

@@ -1,0 +1,82 @@
+//! What a peer makes us hold, beside what it is charged for it.
+
+use super::*;
+
+/// Bytes allocated for each byte charged, times a hundred, when `send` was repeated until the credit was used up.
+fn cost(send: impl Fn(&mut Inbox, u64) -> Result<(), ProtocolError>) -> usize {
+    let mut inbox = inbox();
+    let sent = (0..).take_while(|n| send(&mut inbox, *n).is_ok()).count();
+    assert!(sent > 100, "{sent}");
+    inbox.footprint() * 100 / usize::try_from(inbox.memory_used()).unwrap()
+}
+
+#[test]
+fn f03_no_shape_of_message_costs_much_more_than_its_charge() {
+    // The first message never comes, so that none can be taken.
+    let filler = [0; 2_000];
+    let whole =
+        |len: usize| cost(|inbox, n| inbox.on_frag(&frag(n + 1, len as u64, 0, &filler[..len])));
+    let begun =
+        |len: u64, got: usize| cost(|inbox, n| inbox.on_frag(&frag(n, len, 0, &filler[..got])));
+    let ended = |len: u64| cost(|inbox, n| inbox.on_frag(&frag(n, len, len - 1, &filler[..1])));
+    let skipped = cost(|inbox, n| inbox.on_frag(&frag(10 * n + 9, 0, 0, b"")));
+    let asked = cost(|inbox, n| inbox.on_rts(&rts(n, 129)));
+    let costs = [
+        ("whole, 0 B", whole(0)),
+        ("whole, 1 B", whole(1)),
+        ("whole, 128 B", whole(128)),
+        ("begun, 129 B", begun(129, 1)),
+        ("begun, 300 B", begun(300, 128)),
+        ("begun, 1,500 B", begun(1_500, 1_400)),
+        ("ended, 129 B", ended(129)),
+        ("ended, 1,500 B", ended(1_500)),
+        ("skipped", skipped),
+        ("asked", asked),
+    ];
+    for (shape, percent) in costs {
+        assert!(percent <= 200, "{shape}: {percent} %");
+    }
+}
+
+#[test]
+fn f03_messages_that_nobody_cuts_come_whole() {
+    let gaps = Err(ProtocolError::Limit("gaps in a message"));
+    let filler = [0; 128];
+    for piece in [
+        frag(0, 128, 0, &filler[..127]),
+        frag(0, 128, 1, &filler[..127]),
+        frag(0, 2, 0, b"x"),
+        frag(0, 1_000, 5, b"x"),
+    ] {
+        let mut inbox = inbox();
+        assert_eq!(inbox.on_frag(&piece), gaps, "{piece:?}");
+        assert_eq!((inbox.footprint(), inbox.memory_used()), (0, 0));
+    }
+    let mut inbox = inbox();
+    inbox.on_rts(&rts(0, 2)).unwrap();
+    assert_eq!(inbox.on_frag(&frag(0, 2, 0, b"x")), gaps);
+    inbox.on_frag(&frag(0, 2, 0, b"xy")).unwrap();
+    assert_eq!(pop_all(&mut inbox).len(), 1);
+}
+
+/// Channels that were full once, one after the other, cost no more than the last.
+#[test]
+fn f32_channels_that_are_empty_again_keep_nothing() {
+    let mut inbox = inbox();
+    let mut most = 0;
+    for channel in 0..MAX_CHANNELS as u32 {
+        for message in 0..1_000 {
+            let frag = Frag {
+                channel: ChannelId(channel),
+                ..frag(message, 1, 0, b"x")
+            };
+            if inbox.on_frag(&frag).is_err() {
+                break;
+            }
+        }
+        most = most.max(inbox.footprint());
+        assert!(pop_all(&mut inbox).len() > 100);
+    }
+    assert!(most > 50_000, "{most}");
+    assert!(inbox.footprint() <= 16_384, "{}", inbox.footprint());
+}
