@@ -187,7 +187,7 @@ fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
 #[test]
 fn f02_an_init_that_was_refused_is_waited_for_no_more() {
     let mut world = World::new(2);
-    let engine = world.start(0, 2, 212_992);
+    let engine = world.start(0, 2, 100_000);
     world.engines[0] = engine;
     while world.engines[0].shared.memory.take().is_some() {}
     world.send(1, 0).unwrap();
@@ -213,6 +213,11 @@ fn an_init_that_cannot_be_made_yet_asks_for_no_other_cookie() {
         hellos.count()
     };
     assert_eq!(asked(&world), 1);
+    let next = world.engines[0].next_timeout();
+    assert!(
+        next.is_some_and(|at| at > world.now),
+        "no turns without end"
+    );
     world.run(20 * SECOND);
     assert!(asked(&world) <= 4, "only when the cookie had aged");
     for promise in taken {
