@@ -1,6 +1,6 @@
 //! The command line: one definition, from which help and errors come.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -371,14 +371,23 @@ fn metrics(text: &str) -> Result<SocketAddr, String> {
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let remedy = "write address:port, as in 127.0.0.1:7000, [::1]:7000 or name:7000";
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(address);
+    if let Ok(address) = text.parse() {
+        return Ok(unmapped(address));
     }
     match text.to_socket_addrs() {
         Ok(mut found) => found
             .next()
+            .map(unmapped)
             .ok_or_else(|| format!("the name has no address; {remedy}")),
         Err(error) => Err(format!("{error}; {remedy}")),
+    }
+}
+
+/// An IPv4 address that was written as IPv6, as IPv4: a socket of that family reaches it.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
     }
 }
 
@@ -454,5 +463,6 @@ mod tests {
         assert_eq!(metrics("192.0.2.1:9464"), address("192.0.2.1:9464"));
         assert!(metrics("99999").is_err());
         assert!(address("nowhere").is_err() && address("127.0.0.1").is_err());
+        assert_eq!(address("[::ffff:127.0.0.1]:7"), address("127.0.0.1:7"));
     }
 }

@@ -383,3 +383,14 @@ fn an_end_that_a_signal_ends_takes_leave() {
         drop(input);
     }
 }
+
+#[test]
+fn a_port_that_the_system_chose_is_told() {
+    let mut receive = Running::start(&mut suci(&["cat", "--listen", "127.0.0.1:0"]));
+    let said = receive.first_error_line();
+    let at = said.strip_prefix("suci cat: receiving at ").unwrap();
+    let mut send = Running::start(&mut suci(&["cat", at]));
+    send.feed(b"found".to_vec());
+    assert!(send.finish().status.success());
+    assert_eq!(receive.finish().stdout, b"found");
+}

@@ -25,6 +25,10 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .open_threads(1)?;
     node::warn("cat", node.warning());
     super::part_when_signalled(&node)?;
+    if address.port() == 0 {
+        // Nobody else knows which port the system chose.
+        tell(format_args!("suci cat: receiving at {}", node.local_addr()));
+    }
     let mut receiver = Receiver {
         node,
         from: None,

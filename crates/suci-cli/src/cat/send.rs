@@ -194,7 +194,7 @@ impl Sender {
                     .count();
                 let why = node::ended(*reason);
                 let parts = if unsure > 0 {
-                    format!("; {unsure} messages were under way")
+                    format!("; {unsure} message(s) were under way")
                 } else {
                     String::new()
                 };
