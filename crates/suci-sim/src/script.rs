@@ -200,12 +200,13 @@ impl World {
     }
 
     /// The packets about one peer that an idle process is allowed in `time`, and its peer's answers: a watched peer is
-    /// asked for a sign of life thrice per silence timeout; credit lapses and is returned, paths are probed for size.
+    /// asked for a sign of life thrice per silence timeout, and the search for the path's packet size, where it is
+    /// not done, goes on with each of them (seed 373); credit lapses and is returned.
     fn quiet_packets(&self, place: PlaceId, time: Duration) -> u64 {
         const OTHERS: u64 = 6;
         let config = self.config(place);
         let probes = time.as_nanos() / config.silence_timeout.as_nanos().max(1) * 3;
-        let watching = if config.watch { 2 * probes } else { 0 };
+        let watching = if config.watch { 3 * probes } else { 0 };
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
     }
 

@@ -247,7 +247,9 @@ impl Peer {
         self.accepted = None;
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
+            let held = old.inbox.memory_used();
             let messages: VecDeque<_> = core::iter::from_fn(|| old.inbox.pop()).collect();
+            let held = held.saturating_sub(old.inbox.memory_used());
             let mut promise = old.promise;
             shared.memory.leave(&mut promise);
             if messages.is_empty() {
@@ -255,6 +257,7 @@ impl Peer {
             }
             self.news.end(Farewell {
                 messages,
+                held,
                 promise,
                 reason,
                 outcomes,

@@ -26,6 +26,8 @@ pub(crate) const MAX_ENDS: usize = 4;
 pub(crate) struct Farewell {
     /// What had arrived in it and the program did not take yet. The end is told after the last.
     pub(crate) messages: VecDeque<Message>,
+    /// Bytes of our memory in them: what came into the program's own buffers does not count.
+    pub(crate) held: u64,
     /// Memory that they and the session were promised; free when they are taken.
     pub(crate) promise: Promise,
     pub(crate) reason: EndReason,
@@ -167,10 +169,10 @@ impl News {
         self.present.withdraw(Some((channel, number)));
     }
 
-    /// Bytes of messages not yet taken.
+    /// Bytes of our memory in messages of ended sessions, until the last of a session is taken.
     pub(crate) fn held(&self) -> u64 {
-        let messages = self.ends.iter().flat_map(|(_, f)| &f.messages);
-        messages.map(|m| m.payload.len() as u64).sum()
+        let unread = self.ends.iter().filter(|(_, f)| !f.messages.is_empty());
+        unread.map(|(_, farewell)| farewell.held).sum()
     }
 }
 
@@ -219,6 +221,7 @@ mod tests {
             payload: Bytes::from_static(b"abc"),
         };
         Farewell {
+            held: 3 * messages as u64,
             messages: vec![message; messages].into(),
             promise: Promise::default(),
             reason: EndReason::Closed,
@@ -228,6 +231,17 @@ mod tests {
 
     fn told(news: &mut News) -> Vec<Event> {
         core::iter::from_fn(|| news.next(NODE)).collect()
+    }
+
+    #[test]
+    fn f32_memory_of_an_ended_session_counts_until_its_last_message_is_taken() {
+        let mut news = News::default();
+        news.end(farewell(2));
+        assert_eq!(news.held(), 6);
+        assert!(news.next_message().is_some());
+        assert_eq!(news.held(), 6, "the promise is kept whole till then");
+        assert!(news.next_message().is_some());
+        assert_eq!(news.held(), 0);
     }
 
     #[test]
