@@ -37,6 +37,17 @@ pub const COMPUTES: &str = "SUCI_TEST_COMPUTE_MS";
 /// How many milliseconds a cable is down; 3,000 without it.
 pub const DOWN: &str = "SUCI_TEST_DOWN_MS";
 
+/// How many milliseconds a session is suspended; 2,000 without it.
+pub const SUSPENDED: &str = "SUCI_TEST_SUSPEND_MS";
+
+/// The time that the environment gives, in milliseconds.
+#[must_use]
+pub fn time(variable: &str, otherwise: u64) -> Duration {
+    let said = std::env::var(variable).ok();
+    let millis = said.map_or(otherwise, |said| said.parse().expect("milliseconds"));
+    Duration::from_millis(millis)
+}
+
 /// Whether figures are judged by what the project promises.
 #[must_use]
 pub fn strict() -> bool {

@@ -242,6 +242,8 @@ pub(crate) mod tests {
                 node: NodeId(number),
                 address: Some("192.0.2.1:7000".parse().unwrap()),
                 link: Link::Up,
+                suspended_here: false,
+                suspended_there: false,
                 rtt: Duration::from_micros(120),
                 min_rtt: Duration::from_micros(80),
                 rtt_variance: Duration::from_micros(9),

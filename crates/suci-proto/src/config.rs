@@ -104,23 +104,48 @@ pub struct ConfigError {
     pub allowed: &'static str,
 }
 
+fn check(
+    ok: bool,
+    setting: &'static str,
+    value: &dyn core::fmt::Debug,
+    allowed: &'static str,
+) -> Result<(), ConfigError> {
+    if ok {
+        Ok(())
+    } else {
+        Err(ConfigError {
+            setting,
+            value: format!("{value:?}"),
+            allowed,
+        })
+    }
+}
+
+/// Checks what is said of silence, for all peers or for one.
+pub(crate) fn check_patience(
+    silence_timeout: Duration,
+    give_up_after: Duration,
+) -> Result<(), ConfigError> {
+    check(
+        silence_timeout >= Duration::from_millis(100),
+        "silence_timeout",
+        &silence_timeout,
+        "at least 100 ms",
+    )?;
+    check(
+        give_up_after >= silence_timeout,
+        "give_up_after",
+        &give_up_after,
+        "at least silence_timeout",
+    )
+}
+
 impl Config {
     /// Checks every range.
     ///
     /// # Errors
     /// The first setting that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, setting, value: &dyn core::fmt::Debug, allowed| {
-            if ok {
-                Ok(())
-            } else {
-                Err(ConfigError {
-                    setting,
-                    value: format!("{value:?}"),
-                    allowed,
-                })
-            }
-        };
         let second = Duration::from_secs(1);
         check(
             self.memory >= 1 << 20,
@@ -146,18 +171,7 @@ impl Config {
             &self.rts_threshold,
             "1 KiB to 1 MiB",
         )?;
-        check(
-            self.silence_timeout >= Duration::from_millis(100),
-            "silence_timeout",
-            &self.silence_timeout,
-            "at least 100 ms",
-        )?;
-        check(
-            self.give_up_after >= self.silence_timeout,
-            "give_up_after",
-            &self.give_up_after,
-            "at least silence_timeout",
-        )?;
+        check_patience(self.silence_timeout, self.give_up_after)?;
         check(
             self.max_ack_delay <= second,
             "max_ack_delay",

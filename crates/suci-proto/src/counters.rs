@@ -57,6 +57,8 @@ pub struct Counters {
     pub payload_copied: u64,
     /// Times that the socket held more than peers were allowed to put there, by [`crate::Engine::on_charged`].
     pub overcharged: u64,
+    /// Suspensions that began or ended, by either side.
+    pub suspensions: u64,
     /// Times that the driver was late by more than a gap (program busy, process stopped).
     pub gaps: u64,
 }
@@ -70,6 +72,10 @@ pub struct PeerStats {
     pub address: Option<SocketAddr>,
     /// Whether it answers.
     pub link: Link,
+    /// Whether this side suspended the session.
+    pub suspended_here: bool,
+    /// Whether the peer did, as far as is known.
+    pub suspended_there: bool,
     /// Smoothed round-trip time.
     pub rtt: Duration,
     /// Smallest round-trip time seen.

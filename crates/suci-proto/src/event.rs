@@ -22,6 +22,21 @@ pub enum Event {
         /// Who.
         node: NodeId,
     },
+    /// A side suspended the session: no messages flow and none are accepted until it resumes. Ends with the
+    /// session, too.
+    Suspended {
+        /// With whom.
+        node: NodeId,
+        /// By which side.
+        by: Side,
+    },
+    /// The side that had suspended the session resumed it.
+    Resumed {
+        /// With whom.
+        node: NodeId,
+        /// Which side.
+        by: Side,
+    },
     /// The session is over: exactly once per session, after all its messages were received.
     Ended {
         /// Who.
@@ -89,6 +104,8 @@ impl Event {
             Self::Up { node }
             | Self::Lost { node }
             | Self::Quiet { node }
+            | Self::Suspended { node, .. }
+            | Self::Resumed { node, .. }
             | Self::Ended { node, .. }
             | Self::Delivered { node, .. }
             | Self::NotDelivered { node, .. }
@@ -112,6 +129,15 @@ impl Event {
 pub(crate) fn undelivered(outcomes: &[MessageOutcome]) -> u64 {
     let failed = |o: &&MessageOutcome| o.outcome != Outcome::Delivered;
     outcomes.iter().filter(failed).count() as u64
+}
+
+/// An end of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// This one.
+    Here,
+    /// The peer.
+    There,
 }
 
 /// Why a session ended.

@@ -20,6 +20,8 @@ pub const NAMES: &[&str] = &[
     "lost-blocked",
     "reclaimed-credit-used",
     "idle-never-regains",
+    "resume-forgets-channel",
+    "outcome-wrong-after-restart",
 ];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -207,6 +207,15 @@ impl Turns {
         *self.entry(place) = Entry::default();
     }
 
+    /// The planted fault `resume-forgets-channel`: the first has no turn any more, and seems to have one.
+    #[cfg(suci_plant)]
+    pub(crate) fn plant_forgotten(&mut self) {
+        if let Some(place) = self.front() {
+            self.drop_front();
+            self.entry(place).listed = true;
+        }
+    }
+
     /// Takes a place out wherever it stands; whether it stood anywhere. Not for the hot path.
     fn remove(&mut self, place: usize) -> bool {
         let entry = self.entry(place);

@@ -227,6 +227,11 @@ impl Process {
         Ok(count)
     }
 
+    /// Whether its program takes events in every turn, and so knows what its library knows.
+    fn hears_all(&self, now: Instant) -> bool {
+        self.consume == Consume::Eager && self.consumes_from <= now
+    }
+
     /// A peer that breaks the protocol: bytes that arrived are sent again as others, in a packet
     /// of its own that the real peer never sent. The first bytes must win (F07); the session ends
     /// as soon as the acknowledgement of that packet reaches the real peer (F05).
@@ -280,9 +285,14 @@ impl Process {
                     ),
                 );
                 cx.oracle.accepted(cx.now, name, spec, number)?;
+                if self.hears_all(cx.now) {
+                    cx.oracle.check_accepted(self.id, spec.to, number)?;
+                }
                 Ok((Sent::Accepted, name.token))
             }
-            Err(SendError::WouldBlock(_)) => Ok((Sent::Blocked, name.token)),
+            Err(SendError::WouldBlock(_) | SendError::Suspended { .. }) => {
+                Ok((Sent::Blocked, name.token))
+            }
             Err(_) => Ok((Sent::Refused, name.token)),
         }
     }
@@ -424,7 +434,7 @@ impl Process {
             };
             invariants::train(&train, self.max_segments)?;
             let result = self.verdict(cx, &train);
-            packets += self.release(cx, &train, result);
+            packets += self.release(cx, &train, result)?;
             self.engine.transmit_done(cx.now, result);
             if result == TransmitResult::Again {
                 return Ok(packets);
@@ -456,7 +466,12 @@ impl Process {
     }
 
     /// Cuts a train into packets, as far as the socket took it, and lets the tap read them.
-    fn release(&mut self, cx: &mut Context<'_>, train: &Train, result: TransmitResult) -> usize {
+    fn release(
+        &mut self,
+        cx: &mut Context<'_>,
+        train: &Train,
+        result: TransmitResult,
+    ) -> Result<usize, Violation> {
         let taken = if let TransmitResult::Sent(segments) = result {
             segments
         } else {
@@ -471,6 +486,12 @@ impl Process {
                 || self.carried(cx, tap::target(&bytes).or(node), &bytes),
                 |(_, carries)| Rc::clone(carries),
             );
+            // An INIT is repeated as it was.
+            let built_now = before.is_none() && bytes.first() == Some(&tap::DATA);
+            let judged = built_now && self.hears_all(cx.now);
+            if let Some(node) = node.filter(|_| judged) {
+                cx.oracle.check_flow(self.id, node, &carries)?;
+            }
             cx.oracle.sent(&carries, index < taken);
             if index >= taken {
                 self.offered.push((bytes, carries));
@@ -502,7 +523,7 @@ impl Process {
                 fate: Fate::default(),
             });
         }
-        taken
+        Ok(taken)
     }
 
     /// What of the run's messages a new packet to a node carries.

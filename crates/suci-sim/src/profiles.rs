@@ -48,10 +48,12 @@ pub enum Profile {
     Hostile,
     /// Little memory, slow readers, more data than fits.
     Flow,
+    /// Programs suspend sessions and resume them.
+    Suspend,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 16] = [
+pub const PROFILES: [(&str, Profile); 17] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -68,6 +70,7 @@ pub const PROFILES: [(&str, Profile); 16] = [
     ("close", Profile::Close),
     ("hostile", Profile::Hostile),
     ("flow", Profile::Flow),
+    ("suspend", Profile::Suspend),
 ];
 
 /// One seed in so many has 100 nodes when the seed chooses.
@@ -375,7 +378,7 @@ fn swarm(run: &mut Options, rng: &mut Rng) {
     if rng.chance(700_000) {
         run.faults = lossy(rng);
     }
-    const KINDS: [Profile; 8] = [
+    const KINDS: [Profile; 9] = [
         Profile::Partition,
         Profile::Restart,
         Profile::Pause,
@@ -384,6 +387,7 @@ fn swarm(run: &mut Options, rng: &mut Rng) {
         Profile::DuplicateId,
         Profile::Close,
         Profile::Hostile,
+        Profile::Suspend,
     ];
     for kind in KINDS {
         if rng.chance(250_000) {
@@ -429,6 +433,7 @@ fn steps(run: &mut Options, kind: Profile, rng: &mut Rng) {
                 continue;
             }
             Profile::Close => close(place, other, rng),
+            Profile::Suspend => suspend(run, place, other, at, rng),
             _ if rng.chance(400_000) => Step::Insider(place),
             _ => Step::Attack(u32::try_from(rng.scale(10, 1_000)).unwrap_or(10)),
         };
@@ -485,6 +490,15 @@ fn close(place: usize, other: usize, rng: &mut Rng) -> Step {
         1 => Step::ClosePeer(place, other, deadline),
         _ => Step::Close(place, deadline, back),
     }
+}
+
+/// For a while, or until the network is mended.
+fn suspend(run: &mut Options, place: usize, other: usize, at: Duration, rng: &mut Rng) -> Step {
+    if rng.chance(800_000) {
+        let end = at + rng.duration(Duration::from_micros(100), Duration::from_secs(20));
+        run.script.push((end, Step::Suspend(place, other, false)));
+    }
+    Step::Suspend(place, other, true)
 }
 
 fn big(run: &mut Options, rng: &mut Rng) {

@@ -51,6 +51,8 @@ pub struct Tally {
     pub crashes: u64,
     /// Processes closed, sessions closed or given up.
     pub closes: u64,
+    /// Sessions suspended.
+    pub suspensions: u64,
     /// Processes stopped for a while, programs that stopped consuming.
     pub pauses: u64,
     /// Addresses changed.
@@ -66,7 +68,7 @@ pub struct Tally {
 impl Tally {
     /// Faults by kind.
     #[must_use]
-    pub fn by_kind(&self) -> [(&'static str, u64); 19] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 20] {
         [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
@@ -83,6 +85,7 @@ impl Tally {
             ("hostile", self.hostile),
             ("crashes", self.crashes),
             ("closes", self.closes),
+            ("suspensions", self.suspensions),
             ("pauses", self.pauses),
             ("rebinds", self.rebinds),
             ("duplicate-ids", self.duplicate_ids),
@@ -132,6 +135,7 @@ impl Tally {
         self.hostile += other.hostile;
         self.crashes += other.crashes;
         self.closes += other.closes;
+        self.suspensions += other.suspensions;
         self.pauses += other.pauses;
         self.rebinds += other.rebinds;
         self.duplicate_ids += other.duplicate_ids;

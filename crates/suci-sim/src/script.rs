@@ -37,15 +37,14 @@ impl World {
             Step::ClosePeer(place, other, deadline) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
-                self.each_process(place, |process| {
-                    process.engine.close_peer(now, node, deadline)
-                });
+                self.each_process(place, |it| it.engine.close_peer(now, node, deadline));
             }
             Step::Abandon(place, other) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
                 self.each_process(place, |process| process.engine.abandon(now, node));
             }
+            Step::Suspend(place, other, on) => self.suspend(place, other, on),
             Step::Cut(ref places, outwards, inwards, time) => {
                 self.tally.partitions += 1;
                 self.network
@@ -97,6 +96,22 @@ impl World {
                 Will::Steer(rein) => engine.steer(now, node, Some(rein.make())),
                 Will::Manual(manual) => engine.set_manual(node, manual),
                 Will::Retransmit => engine.retransmit(node),
+            };
+        });
+    }
+
+    fn suspend(&mut self, place: PlaceId, other: PlaceId, on: bool) {
+        self.tally.suspensions += u64::from(on);
+        let node = self.node_of(other);
+        let process = self.places.get(place).and_then(|it| it.process.as_ref());
+        if let Some(id) = process.map(|process| process.id).filter(|_| on) {
+            self.oracle.suspends(id, node.0);
+        }
+        // Whoever does not know the node says so, and has nothing to suspend.
+        self.each_process(place, |process| {
+            let _ = match on {
+                true => process.engine.suspend(node),
+                false => process.engine.resume(node),
             };
         });
     }
@@ -171,6 +186,7 @@ impl World {
                 let peers: Vec<_> = process.engine.peers().collect();
                 for peer in peers {
                     process.engine.set_manual(peer, false);
+                    let _ = process.engine.resume(peer);
                 }
             });
         }

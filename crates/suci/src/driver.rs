@@ -14,7 +14,7 @@ use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, MessageNumber, NodeId};
-use suci_proto::{Arrival, Engine, Event, Outgoing, Transmit, TransmitResult};
+use suci_proto::{Arrival, Engine, Event, Outgoing, Side, Transmit, TransmitResult};
 
 /// Datagrams taken in one turn before output has its turn too.
 const PER_TURN: usize = 1_024;
@@ -325,10 +325,17 @@ impl Driver {
     }
 
     /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
-    /// wait in the socket.
+    /// wait in the socket, and so is a peer that suspended the session, since it may have resumed it.
     pub(crate) fn push(&mut self, to: NodeId, message: Draft) -> Result<MessageNumber, Error> {
         match self.offer(to, message.into_outgoing()) {
-            Err(Error::WouldBlock { message, .. }) => {
+            Err(
+                Error::WouldBlock { message, .. }
+                | Error::Suspended {
+                    message,
+                    by: Side::There,
+                    ..
+                },
+            ) => {
                 self.turn()?;
                 self.offer(to, message.into_outgoing())
             }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use suci_proto::types::NodeId;
-use suci_proto::{ConfigError, IncomingError, Outgoing, PeerError};
+use suci_proto::{ConfigError, IncomingError, Outgoing, PatienceError, PeerError, Side};
 
 use crate::Draft;
 
@@ -26,6 +26,22 @@ pub enum Error {
     WouldBlock {
         /// Whose queue is full.
         to: NodeId,
+        /// The message.
+        message: Box<Draft>,
+    },
+    /// The session is suspended: nothing is accepted until it is resumed. The message comes back in the error.
+    #[error(
+        "the session with node {to} is suspended {}",
+        match .by {
+            Side::Here => "by this side: resume it, then send again",
+            Side::There => "by the peer: wait for the event Resumed, then send again",
+        }
+    )]
+    Suspended {
+        /// With whom.
+        to: NodeId,
+        /// Which side suspended it; this one if both did.
+        by: Side,
         /// The message.
         message: Box<Draft>,
     },
@@ -251,6 +267,7 @@ impl Error {
             E::TooLong { length } => Self::TooLong { length },
             E::HeaderTooLong { length } => Self::HeaderTooLong { length },
             E::Channels => Self::Channels { to },
+            E::Suspended { message, by } => Self::suspended(to, message, by),
             E::Closed => Self::Closed,
         }
     }
@@ -258,6 +275,22 @@ impl Error {
     pub(crate) fn would_block(to: NodeId, outgoing: Outgoing) -> Self {
         Self::WouldBlock {
             to,
+            message: Box::new(Draft::from_outgoing(outgoing)),
+        }
+    }
+
+    /// What the engine said of limits of silence for `node`.
+    pub(crate) fn from_patience(node: NodeId, error: PatienceError) -> Self {
+        match error {
+            PatienceError::Peer(error) => Self::from_send(node, error),
+            PatienceError::Range(error) => Self::Config(error),
+        }
+    }
+
+    pub(crate) fn suspended(to: NodeId, outgoing: Outgoing, by: Side) -> Self {
+        Self::Suspended {
+            to,
+            by,
             message: Box::new(Draft::from_outgoing(outgoing)),
         }
     }

@@ -77,6 +77,6 @@ pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, Config, ConfigError, ControllerChoice, Counters, Decision, EndReason, Event,
     IncomingError, Link, MessageOutcome, Observation, Outcome, PeerError, PeerStats, Priority,
-    PriorityError, RefusedReason, ShareStats, Steer, Traffic, WaitReason, Waited, Waits,
+    PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic, WaitReason, Waited, Waits,
 };
 pub use wait::Wait;

@@ -1,6 +1,7 @@
 //! A node that works when its program calls it.
 
 mod flow;
+mod links;
 
 use crate::batch::Batch;
 use crate::budget::Budget;

@@ -8,7 +8,7 @@ use common::{LONG, builder, shared_pair};
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SharedNode};
+use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SharedNode, Side};
 
 /// The first event that is `wanted`, which must come.
 fn await_event(node: &SharedNode, wanted: impl Fn(&Event) -> bool) -> Event {
@@ -367,4 +367,71 @@ fn sending_waits_for_room_under_tokio() {
             .unwrap()
             .unwrap();
     });
+}
+
+#[test]
+fn sending_to_a_suspended_peer_fails_on_both_sides_until_it_is_resumed() {
+    let (a, b) = shared_pair();
+    a.send_copy(b.id(), b"before").unwrap();
+    b.recv_timeout(LONG).unwrap().expect("a message");
+    b.send_copy(a.id(), b"before").unwrap();
+    b.flush(LONG).unwrap();
+    a.suspend(b.id()).unwrap();
+    let Err(Error::Suspended { by, message, .. }) = a.send_copy(b.id(), b"now") else {
+        panic!("accepted")
+    };
+    assert_eq!((by, &message.into_payload()[..]), (Side::Here, &b"now"[..]));
+    await_event(&b, |e| {
+        matches!(
+            e,
+            Event::Suspended {
+                by: Side::There,
+                ..
+            }
+        )
+    });
+    let refused = b.send_timeout(a.id(), "now", LONG);
+    assert!(matches!(
+        refused,
+        Err(Error::Suspended {
+            by: Side::There,
+            ..
+        })
+    ));
+    assert!(
+        a.recv_timeout(LONG).unwrap().is_some(),
+        "what arrived is read"
+    );
+    a.resume(b.id()).unwrap();
+    a.send_copy(b.id(), b"after").unwrap();
+    b.recv_timeout(LONG).unwrap().expect("a message");
+    await_event(&b, |e| {
+        matches!(
+            e,
+            Event::Resumed {
+                by: Side::There,
+                ..
+            }
+        )
+    });
+    b.send_copy(a.id(), b"after").unwrap();
+    a.recv_timeout(LONG).unwrap().expect("a message");
+    let unknown = a.suspend(NodeId(77));
+    assert!(matches!(unknown, Err(Error::UnknownPeer(NodeId(77)))));
+}
+
+#[test]
+fn who_waits_for_room_hears_of_a_suspension() {
+    let (a, _nobody) = lonely(100_000);
+    a.send(NodeId(1), vec![0; 100_000]).unwrap();
+    let waiting = a.clone();
+    let waiter = std::thread::spawn(move || waiting.send_timeout(NodeId(1), vec![0; 50_000], LONG));
+    std::thread::sleep(Duration::from_millis(50));
+    a.suspend(NodeId(1)).unwrap();
+    let refused = waiter.join().unwrap();
+    assert!(
+        matches!(refused, Err(Error::Suspended { .. })),
+        "{refused:?}"
+    );
+    a.abandon(NodeId(1)).unwrap();
 }

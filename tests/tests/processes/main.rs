@@ -4,6 +4,7 @@
 mod hostile;
 mod incast;
 mod kill;
+mod links;
 mod modes;
 mod network;
 mod pause;

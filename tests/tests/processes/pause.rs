@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use suci_tests::{COMPUTES, Cast, light};
+use suci_tests::{COMPUTES, Cast, light, time};
 use xtask::netns::Netns;
 
 /// A program that computes for long is answered for by its helper: nobody takes it for lost.
@@ -14,7 +14,7 @@ fn computing_caller_is_not_lost() {
     let mut busy = cast.start(&netns, 1, &["silence=1000"]);
     peer.say("load 1 4 1000");
     busy.reaches("/received/0", 10);
-    let time = std::env::var(COMPUTES).unwrap_or_else(|_| "3000".to_owned());
+    let time = time(COMPUTES, 3_000).as_millis();
     busy.say(&format!("compute {time}"));
     // Answered when the computing is over; until then the peer has data outstanding or blocked.
     let received = busy.number("/received/0");

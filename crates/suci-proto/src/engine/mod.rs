@@ -8,12 +8,14 @@
 
 mod audit;
 mod handshake;
+mod links;
 mod memory;
 mod shared;
 mod steering;
 mod strangers;
 mod verbs;
 
+pub use links::PatienceError;
 pub use shared::Identity;
 pub use verbs::{IncomingError, PeerError, SendError};
 

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::counters::Link;
-use crate::event::{EndReason, Event};
+use crate::event::{Event, Side};
 use crate::limits;
 use crate::message::{self, Outgoing, PushError};
 use crate::peer::{Closing, Peer};
@@ -46,6 +46,20 @@ pub enum SendError {
     /// Too many channels to one peer.
     #[error("more than {} channels to one peer", limits::MAX_CHANNELS)]
     Channels,
+    /// The session is suspended: nothing is accepted until that side resumes it.
+    #[error(
+        "suspended by {}",
+        match .by {
+            Side::Here => "this side: resume it",
+            Side::There => "the peer: wait until it resumes",
+        }
+    )]
+    Suspended {
+        /// The message.
+        message: Outgoing,
+        /// By whom; by this side if by both.
+        by: Side,
+    },
     /// The engine, or the session with this peer, is being closed.
     #[error("closing: nothing more can be sent")]
     Closed,
@@ -152,6 +166,9 @@ impl Engine {
         };
         if peer.closing != Closing::Open {
             return Err(SendError::Closed);
+        }
+        if let Some(by) = peer.session.suspension.by() {
+            return Err(SendError::Suspended { message, by });
         }
         if !peer.has_room_for_session() {
             return Err(SendError::WouldBlock(message));
@@ -364,7 +381,7 @@ impl Engine {
         self.touch(key);
     }
 
-    /// Gives the session with a peer up at once; outcomes follow with its end.
+    /// Gives the session with a peer up at once, and tells it so; outcomes follow with its end.
     pub fn abandon(&mut self, now: Instant, node: NodeId) {
         let Some(key) = self.peer_key(node) else {
             return;
@@ -372,7 +389,7 @@ impl Engine {
         if let Some(peer) = self.peers.get_mut(key)
             && peer.life.link() != Link::Idle
         {
-            peer.end(now, EndReason::Abandoned, &mut self.shared);
+            peer.abandon(now, &mut self.shared);
         }
         self.touch(key);
     }

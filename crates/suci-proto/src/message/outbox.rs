@@ -204,6 +204,12 @@ impl Outbox {
         self.priorities = priorities;
     }
 
+    /// The planted fault `resume-forgets-channel`: a channel never has its turn again.
+    #[cfg(suci_plant)]
+    pub(crate) fn plant_forgotten_channel(&mut self) {
+        self.turns.plant_forgotten();
+    }
+
     /// The session is over: exactly one outcome for every message that was outstanding, by channel
     /// and number, whether it asked for one or not. Completions not yet polled stay.
     pub fn end(&mut self) -> Vec<Completion> {

@@ -391,8 +391,11 @@ impl Peer {
         if self.session.outbox.is_empty() {
             return None;
         }
-        if !self.carries_data() {
+        if !self.is_up() {
             return Some(WaitReason::Link);
+        }
+        if !self.carries_data() {
+            return Some(WaitReason::Suspended);
         }
         if !self.session.outbox.has_sendable() {
             return self.session.outbox.wait_reason();
@@ -419,11 +422,11 @@ impl Peer {
 
     /// Starts asking for credit when messages wait for it, stops when none do.
     fn note_blocked(&mut self, now: Instant) {
-        let carries = self.carries_data();
+        let (up, carries) = (self.is_up(), self.carries_data());
+        let answers = self.has_answers();
         let outbox = &mut self.session.outbox;
         let sendable = outbox.has_sendable();
         let memory_short = outbox.blocked_by_session().is_some();
-        let answers = self.session.inbox.has_answers();
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -437,7 +440,8 @@ impl Peer {
             connection.recovery.on_app_limited();
         }
         let answers_short = answers && !connection.credit.may_send_data(number, now);
-        if carries && (socket_short || answers_short || (memory_short && !sendable)) {
+        let data_short = socket_short || (memory_short && !sendable);
+        if (up && answers_short) || (carries && data_short) {
             connection
                 .credit
                 .on_waiting(now, connection.probe_timeout());

@@ -288,6 +288,11 @@ impl Connection {
         self.acks.on_poll && self.modes.theirs() != Mode::Throughput
     }
 
+    /// Whether the peer announced this extension. We announce all that we know.
+    pub(crate) fn speaks(&self, extension: u64) -> bool {
+        self.params.extensions & extension != 0
+    }
+
     /// The probe timeout, the peer's ack delay included.
     pub(crate) fn probe_timeout(&self) -> Duration {
         self.recovery.rtt().pto(self.params.max_ack_delay)

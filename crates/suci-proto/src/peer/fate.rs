@@ -64,6 +64,7 @@ impl Sink for Fate<'_> {
                 SentFrame::Return { generation } => self.credit.on_return_lost(generation),
                 SentFrame::Close => self.pending.close = true,
                 SentFrame::Mode { number } => self.modes.on_lost(number),
+                SentFrame::Suspension { number } => self.session.suspension.on_lost(number),
                 _ => {}
             }
         }

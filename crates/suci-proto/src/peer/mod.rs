@@ -15,6 +15,7 @@ mod pending;
 mod receive;
 mod session;
 mod steering;
+mod suspension;
 mod timers;
 
 pub(crate) use connection::{Agreement, Connection, End};
@@ -26,7 +27,7 @@ use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
 use crate::limits;
-use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits};
+use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits, Outcome};
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Epoch, NodeId};
 use crate::waits::WaitClock;
@@ -143,9 +144,14 @@ impl Peer {
         }
     }
 
-    /// Whether the session's messages may travel: up, and not merely answering CLOSEs.
-    pub(crate) fn carries_data(&self) -> bool {
+    /// Whether the session's frames may travel: up, and not merely answering CLOSEs.
+    pub(crate) fn is_up(&self) -> bool {
         self.life.link() == Link::Up && self.lingering.is_none()
+    }
+
+    /// Whether its messages may.
+    pub(crate) fn carries_data(&self) -> bool {
+        self.is_up() && self.session.suspension.by().is_none()
     }
 
     /// How traffic to it flows: as the program wishes or, if it leaves that to us, as its traffic shows.
@@ -232,6 +238,9 @@ impl Peer {
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
         }
+        if old.suspension.by().is_some() {
+            shared.counters.suspensions += 1;
+        }
         let outcomes: Vec<MessageOutcome> = old
             .outbox
             .end()
@@ -240,7 +249,7 @@ impl Peer {
                 channel: m.channel,
                 number: m.number,
                 token: m.token,
-                outcome: m.outcome,
+                outcome: planted_outcome(m.outcome, reason),
             })
             .collect();
         self.closing = Closing::Open;
@@ -358,7 +367,9 @@ impl Peer {
     /// silent for so long, and nothing of it waits.
     pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration) -> bool {
         let busy = self.connection.is_some() || self.attempt.is_some();
-        let unfinished = !self.news.is_empty() || !self.session.outbox.is_empty();
+        let unfinished = !self.news.is_empty()
+            || !self.session.outbox.is_empty()
+            || self.session.suspension.is_here();
         self.book.is_none()
             && self.stranger_from.is_some()
             && !(self.ack_waits || self.newsworthy || busy || unfinished || self.has_message())
@@ -487,6 +498,8 @@ impl Peer {
             node: self.node,
             address: self.path_address(),
             link: self.life.link(),
+            suspended_here: self.session.suspension.is_here(),
+            suspended_there: self.session.suspension.is_there(),
             rtt: rtt.map_or(Duration::ZERO, |r| r.smoothed()),
             min_rtt: rtt.map_or(Duration::ZERO, |r| r.min()),
             rtt_variance: rtt.map_or(Duration::ZERO, |r| r.variance()),
@@ -555,5 +568,21 @@ fn new_session(shared: &Shared) -> Session {
         inbox,
         promise: Promise::default(),
         manual: false,
+        suspension: suspension::Suspension::default(),
     }
+}
+
+#[cfg(not(suci_plant))]
+fn planted_outcome(outcome: Outcome, _reason: EndReason) -> Outcome {
+    outcome
+}
+
+/// The planted fault `outcome-wrong-after-restart`: what may have arrived is said not to have.
+#[cfg(suci_plant)]
+fn planted_outcome(outcome: Outcome, reason: EndReason) -> Outcome {
+    let wrong = reason == EndReason::Restarted && outcome == Outcome::Unknown;
+    if wrong && crate::plant::active("outcome-wrong-after-restart") {
+        return Outcome::NotDelivered;
+    }
+    outcome
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `Ended` | [`MAX_ENDS`], the present session's included; further sessions are refused |
 //! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: what a later one undoes is left out |
+//! | `Suspended`, `Resumed` | one for each side: what undoes one that waits takes it away |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
 //! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
 
@@ -65,10 +66,18 @@ impl Events {
                     return;
                 }
             }
+            // Who suspended and resumed meanwhile left everything as the program knows it, or the reverse.
+            Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
+            Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
             Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
             _ => {}
         }
         self.queue.push_back(event);
+    }
+
+    fn remove(&mut self, which: &Event) -> bool {
+        let place = self.queue.iter().position(|event| event == which);
+        place.and_then(|place| self.queue.remove(place)).is_some()
     }
 
     /// Takes an announcement back, or all of them.
@@ -187,13 +196,29 @@ fn is_about_link(event: &Event) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::RefusedReason;
+    use crate::event::{RefusedReason, Side};
     use crate::types::Kind;
     use bytes::Bytes;
 
     const NODE: NodeId = NodeId(7);
     const UP: Event = Event::Up { node: NODE };
     const LOST: Event = Event::Lost { node: NODE };
+
+    #[test]
+    fn f04_a_suspension_that_was_undone_is_not_told() {
+        let (node, mut news) = (NODE, News::default());
+        for by in [Side::Here, Side::There] {
+            news.tell(Event::Suspended { node, by });
+        }
+        for _ in 0..1_000 {
+            let by = Side::There;
+            news.tell(Event::Resumed { node, by });
+            news.tell(Event::Suspended { node, by });
+        }
+        let told: Vec<_> = std::iter::from_fn(|| news.next(NODE)).collect();
+        let sides = [Side::Here, Side::There];
+        assert_eq!(told, sides.map(|by| Event::Suspended { node, by }));
+    }
 
     fn refused(code: u64) -> Event {
         Event::Refused {

@@ -206,7 +206,7 @@ impl Peer {
             max_datagram: config.max_datagram,
             unattended: config.unattended,
             mode: self.mode(),
-            extensions: wire::EXTENSION_MODE,
+            extensions: wire::EXTENSION_MODE | wire::EXTENSION_SUSPENSION,
             ..Params::default()
         }
     }
@@ -286,6 +286,7 @@ impl Peer {
             .is_none_or(|remote| remote == cookie.incarnation)
             && epoch >= self.session.epoch
             && !self.is_paused()
+            && self.session.suspension.by().is_none()
         {
             self.write_ride(now, &mut ride, &mut beginning);
         }
@@ -456,6 +457,7 @@ impl Peer {
             .outbox
             .set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
+        self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
         self.connection = Some(connection);
         self.apply_decision();

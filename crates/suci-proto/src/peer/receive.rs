@@ -9,7 +9,7 @@ use crate::event::{EndReason, Event};
 use crate::recovery::{AckSummary, LossSummary, Recovery};
 use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber, ProtocolError};
-use crate::wire::{self, CLOSE_FINISHED, Credit, Frame};
+use crate::wire::{self, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
 
 /// What a packet did beyond its frames' own effects.
 #[derive(Default)]
@@ -161,6 +161,12 @@ impl Peer {
                     connection.heed_mode();
                     connection.share_by_mode(shared);
                 }
+            }
+            Frame::Suspend { number } if connection.speaks(EXTENSION_SUSPENSION) => {
+                self.hear_suspension(number, true, shared);
+            }
+            Frame::Resume { number } if connection.speaks(EXTENSION_SUSPENSION) => {
+                self.hear_suspension(number, false, shared);
             }
             // Extensions that were not announced by both.
             Frame::Mode { .. } => return Err(ProtocolError::UnknownFrame(0x0c)),

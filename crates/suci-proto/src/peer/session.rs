@@ -1,5 +1,6 @@
 //! A session: what the promises are about. It outlives connections.
 
+use super::suspension::Suspension;
 use crate::engine::Promise;
 use crate::limits::MAX_RETIRED;
 use crate::message::{Inbox, Outbox};
@@ -18,6 +19,8 @@ pub(crate) struct Session {
     pub(crate) promise: Promise,
     /// The program says when messages are sent again: neither timers nor losses do.
     pub(crate) manual: bool,
+    /// Who holds its messages back.
+    pub(crate) suspension: Suspension,
 }
 
 impl Session {

@@ -103,7 +103,7 @@ impl Peer {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let repeats = self.carries_data() && !self.session.manual;
+        let repeats = self.is_up() && !self.session.manual;
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -139,11 +139,23 @@ impl Peer {
             .closing_deadline()
             .is_some_and(|deadline| deadline <= now)
         {
-            if let Some((to, bytes)) = self.last_words(CLOSE_FINISHED) {
-                shared.reply(to, bytes);
-            }
-            self.end(now, EndReason::ClosedHere, shared);
+            self.leave(now, EndReason::ClosedHere, shared);
         }
+    }
+
+    /// The program gives the peer up.
+    pub(crate) fn abandon(&mut self, now: Instant, shared: &mut Shared) {
+        self.leave(now, EndReason::Abandoned, shared);
+    }
+
+    /// Ends the session without waiting. The peer is told once; should that be lost, UNKNOWN tells it.
+    fn leave(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
+        if self.lingering.is_none()
+            && let Some((to, bytes)) = self.last_words(CLOSE_FINISHED)
+        {
+            shared.reply(to, bytes);
+        }
+        self.end(now, reason, shared);
     }
 
     fn judge_silence(&mut self, now: Instant, shared: &mut Shared) {

@@ -31,4 +31,4 @@ pub use header::{
     peek_index, peek_version, put_header,
 };
 pub use reader::{Malformed, Reader};
-pub use tlv::{EXTENSION_MODE, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};
+pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};

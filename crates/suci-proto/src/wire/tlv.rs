@@ -20,6 +20,9 @@ const UNATTENDED: u64 = 1;
 /// Bit of the extension MODE.
 pub const EXTENSION_MODE: u64 = 1;
 
+/// Bit of the extension SUSPEND and RESUME.
+pub const EXTENSION_SUSPENSION: u64 = 2;
+
 /// Longest acknowledgement delay that may be announced: beyond it probe timers make no sense.
 pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
 

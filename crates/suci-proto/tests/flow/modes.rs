@@ -113,8 +113,8 @@ fn a_replaced_connection_knows_the_mode() {
     assert_eq!(modes(&mut net, 1).1, Mode::Response, "numbers begin anew");
 }
 
-/// The same INIT from a node that does not announce the extension.
-fn without_extension(packet: Vec<u8>) -> Vec<u8> {
+/// The same INIT from a node that does not announce any extension.
+pub(crate) fn without_extension(packet: Vec<u8>) -> Vec<u8> {
     let Ok((header, body)) = wire::open(&packet) else {
         return packet;
     };

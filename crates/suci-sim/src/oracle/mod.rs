@@ -6,7 +6,7 @@
 //! between two `Ended` events of one process about one node.
 //!
 //! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`,
-//! 3 and 4 in `sender`, 5 in `receiver` (nothing arrives twice, whoever receives it). Promises
+//! 3 and 4 in `sender`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
 //! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
 mod coverage;
@@ -14,6 +14,7 @@ mod credit;
 mod finish;
 mod receiver;
 mod sender;
+mod suspension;
 #[cfg(test)]
 mod tests;
 
@@ -60,6 +61,8 @@ pub enum Kind {
     Undelivered,
     /// `Up`, `Lost`, `Quiet` or `Ended` that does not fit the ones before, or the peer.
     Events,
+    /// A suspended session accepts or sends messages, or nobody suspended it.
+    Suspended,
     /// A limit of memory, credit, time or the network's interface.
     Invariant,
     /// The kernel dropped what the receiver had allowed.
@@ -236,6 +239,9 @@ pub struct Oracle {
     inbound: BTreeMap<(ProcId, u32), Inbound>,
     links: BTreeMap<(ProcId, u32), Link>,
     returns: credit::Returns,
+    held: BTreeMap<(ProcId, u32), suspension::Held>,
+    /// Which node ever suspended its session with which.
+    suspended: BTreeSet<(u32, u32)>,
     shaken: bool,
     delivered: u64,
     bytes: u64,

@@ -63,6 +63,8 @@ impl Oracle {
                 };
                 self.settle(process, named, fate)
             }
+            Event::Suspended { node, by } => self.suspension(process, node, by, true),
+            Event::Resumed { node, by } => self.suspension(process, node, by, false),
             Event::Ended {
                 node,
                 reason,
@@ -135,6 +137,7 @@ impl Oracle {
             }
         }
         self.inbound_ended(process, node.0);
+        self.suspension_ended(process, node.0);
         self.check_unnamed(process, node.0, reason, &streams)
     }
 

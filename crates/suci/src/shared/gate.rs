@@ -4,7 +4,8 @@
 //! peers do.
 
 use super::sleepers::Sleepers;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use suci_proto::Side;
 
 /// What a message counts beside its payload.
 const PER_MESSAGE: u64 = suci_proto::limits::MESSAGE_CHARGE;
@@ -18,6 +19,8 @@ pub(crate) struct Gate {
     messages: AtomicU64,
     /// Messages whose failure stands in events that the thread did not hand over yet.
     failed: AtomicU64,
+    /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
+    suspended: AtomicU8,
     limit: u64,
     pub(crate) room: Sleepers,
 }
@@ -38,8 +41,30 @@ impl Gate {
             held: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            suspended: AtomicU8::new(0),
             limit,
             room: Sleepers::new(),
+        }
+    }
+
+    /// The thread says which side suspended the session. Who waits for room looks again.
+    pub(crate) fn set_suspended(&self, by: Option<Side>) {
+        let word = match by {
+            None => 0,
+            Some(Side::Here) => 1,
+            Some(Side::There) => 2,
+        };
+        if self.suspended.swap(word, Ordering::AcqRel) != word {
+            self.room.wake();
+        }
+    }
+
+    /// Which side suspended the session.
+    pub(crate) fn suspended(&self) -> Option<Side> {
+        match self.suspended.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(Side::Here),
+            _ => Some(Side::There),
         }
     }
 

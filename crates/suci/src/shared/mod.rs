@@ -17,6 +17,7 @@ mod doze;
 mod flow;
 mod gate;
 mod inner;
+mod links;
 mod reply;
 mod ring;
 mod sleepers;

@@ -45,6 +45,8 @@ pub(super) struct Worker {
     driver: Driver,
     spinner: Spinner,
     accounts: BTreeMap<NodeId, Account>,
+    /// Suspensions that the gates know of.
+    suspensions: u64,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
     /// Events likewise.
@@ -80,6 +82,7 @@ impl Worker {
             driver,
             spinner: Spinner::new(wait),
             accounts: BTreeMap::new(),
+            suspensions: 0,
             left_over: false,
             events_left: false,
         }
@@ -169,7 +172,8 @@ impl Worker {
             let (channel, token) = (message.channel, message.token);
             match driver.offer(to, message) {
                 Ok(_) => {}
-                Err(Error::WouldBlock { message, .. }) => {
+                // The gate let it in before it knew of the suspension: it is accepted, and kept.
+                Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {
                     account.stash.push_front(message.into_outgoing());
                     return;
                 }
@@ -190,6 +194,7 @@ impl Worker {
 
     /// Hands events and messages over, as many messages as there is room for.
     fn deliver(&mut self) {
+        self.tell_suspensions();
         let inner = Arc::clone(&self.inner);
         let mut delivered = false;
         loop {
@@ -253,6 +258,19 @@ impl Worker {
             events.more = self.events_left;
         }
         self.inner.event_ready.wake();
+    }
+
+    /// Tells the gates which sessions are suspended, if that changed: before the program hears of it.
+    fn tell_suspensions(&mut self) {
+        let engine = &self.driver.engine;
+        let suspensions = engine.counters().suspensions;
+        if core::mem::replace(&mut self.suspensions, suspensions) == suspensions {
+            return;
+        }
+        for node in engine.peers() {
+            let gate = self.inner.gate_or_new(node);
+            gate.set_suspended(engine.suspended_by(node));
+        }
     }
 
     /// Tells the gates of failures that are not among the events handed over, then credits them with what is

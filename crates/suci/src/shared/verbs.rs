@@ -52,6 +52,9 @@ impl Inner {
             });
         }
         let gate = self.gate(to).ok_or(Error::UnknownPeer(to))?;
+        if let Some(by) = gate.suspended() {
+            return Err(Error::suspended(to, outgoing, by));
+        }
         let charge = gate::charge_of(outgoing.payload.len());
         if !gate.debit(charge) {
             return Err(Error::would_block(to, outgoing));

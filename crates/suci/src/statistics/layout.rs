@@ -67,6 +67,7 @@ pub(crate) mod slot {
 pub(crate) mod peer {
     pub(crate) const GENERATION: usize = 0;
     pub(crate) const NODE: usize = 1;
+    /// Bits 0..8 the link, bit 8 suspended by this side, bit 9 by the peer.
     pub(crate) const LINK: usize = 2;
     /// The mode of traffic to the peer, and from bit 8 that of traffic from it.
     pub(crate) const MODES: usize = 3;
@@ -196,6 +197,7 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "too_big", too_big, "Datagrams too big for the route."),
     field!(Counter "unreachable", unreachable, "Hints that a destination was unreachable."),
     field!(Counter "payload_copied_bytes", payload_copied, "Payload copied on the sending side."),
+    field!(Counter "suspensions", suspensions, "Suspensions that began or ended, by either side."),
     field!(Counter "gaps", gaps, "Times that the program was held up."),
     field!(Counter "overcharged", overcharged, "Times that the socket held more than peers were granted."),
 ];
@@ -315,7 +317,8 @@ pub(crate) fn address_of(words: [u64; 3]) -> Option<SocketAddr> {
 /// Puts a peer's numbers into a record, behind its generation.
 pub(crate) fn put_peer(stats: &PeerStats, mut put: impl FnMut(usize, u64)) {
     put(peer::NODE, stats.node.0.into());
-    put(peer::LINK, link_word(stats.link));
+    let suspended = u64::from(stats.suspended_here) | u64::from(stats.suspended_there) << 1;
+    put(peer::LINK, link_word(stats.link) | suspended << 8);
     put(
         peer::MODES,
         stats.mode as u64 | (stats.remote_mode as u64) << 8,
@@ -343,7 +346,9 @@ pub(crate) fn peer_of(word: impl Fn(usize) -> u64) -> Option<PeerStats> {
     let mut stats = PeerStats {
         node,
         address: address_of([0, 1, 2].map(|at| word(peer::ADDRESS + at))),
-        link: link_of(word(peer::LINK)),
+        link: link_of(word(peer::LINK) & 0xff),
+        suspended_here: word(peer::LINK) & 1 << 8 != 0,
+        suspended_there: word(peer::LINK) & 1 << 9 != 0,
         rtt: Duration::ZERO,
         min_rtt: Duration::ZERO,
         rtt_variance: Duration::ZERO,

@@ -12,6 +12,7 @@
 //! * `ping TO COUNT SIZE`: so many requests, each when the one before was answered (everybody answers);
 //! * `class TO CLASS`: puts what goes there into that class of priority;
 //! * `rest TO`: accepts nothing more for this peer;
+//! * `suspend TO`, `resume TO`: suspends the session with this peer, resumes it;
 //! * `compute MS`: the program computes, and calls nothing;
 //! * `fork`: forks a child that tries to use the node;
 //! * `stat`: tells all numbers;
@@ -28,7 +29,7 @@
 mod sink;
 mod traffic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -75,6 +76,7 @@ fn main() {
         out: BTreeMap::new(),
         incoming: BTreeMap::new(),
         turns: 0,
+        held: BTreeSet::new(),
     };
     while subject.obey(&commands) {
         subject.offer();
@@ -148,6 +150,8 @@ struct Subject {
     incoming: BTreeMap<NodeId, Inflow>,
     /// How often the program looked at its node.
     turns: u64,
+    /// Peers to which writing is refused because of suspension, as was told.
+    held: BTreeSet<NodeId>,
 }
 
 impl Subject {
@@ -173,6 +177,8 @@ impl Subject {
                     self.node.set_priority(node(1), priority).expect("a peer");
                 }
                 "rest" => self.flow(node(1)).rest(),
+                "suspend" => self.node.suspend(node(1)).expect("suspend"),
+                "resume" => self.node.resume(node(1)).expect("resume"),
                 "compute" => compute(Duration::from_millis(number(1))),
                 "fork" => self.fork(),
                 "stat" => println!("stat {}", self.stat()),
@@ -188,13 +194,21 @@ impl Subject {
 
     /// Hands the library what it takes.
     fn offer(&mut self) {
-        let Self { node, out, .. } = self;
+        let Self {
+            node, out, held, ..
+        } = self;
         node.batch(|batch| {
             for (&to, flow) in out {
                 while let Some(draft) = flow.next() {
                     match batch.send(to, draft) {
                         Ok(_) => flow.accepted(),
                         Err(Error::WouldBlock { .. }) => break,
+                        Err(Error::Suspended { to, by, .. }) => {
+                            if held.insert(to) {
+                                println!("event held {to} {by:?}");
+                            }
+                            break;
+                        }
                         Err(error) => panic!("sending to {to}: {error}"),
                     }
                 }
@@ -254,6 +268,11 @@ impl Subject {
             Event::Delivered { node, token, .. } => self.flow(node).delivered(token),
             Event::Up { node } => println!("event up {node}"),
             Event::Lost { node } => println!("event lost {node}"),
+            Event::Suspended { node, by } => println!("event suspended {node} {by:?}"),
+            Event::Resumed { node, by } => {
+                self.held.remove(&node);
+                println!("event resumed {node} {by:?}");
+            }
             Event::Ended {
                 node,
                 reason,

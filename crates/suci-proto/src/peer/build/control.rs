@@ -19,9 +19,15 @@ impl Peer {
             return false;
         };
         connection.wants_beyond(now)
-            || (self.lingering.is_none()
-                && (self.session.inbox.has_answers() || connection.modes.is_urgent()))
+            || (self.lingering.is_none() && connection.modes.is_urgent())
+            || self.has_answers()
             || self.memory_due()
+    }
+
+    /// Whether something is to be said that only goes within the limit of socket credit.
+    pub(super) fn has_answers(&self) -> bool {
+        let answers = self.lingering.is_none() && self.session.inbox.has_answers();
+        answers || self.suspension_due().is_some()
     }
 
     /// Whether the program's reading moved the session's memory limit by a quarter of its window since the
@@ -99,6 +105,7 @@ impl Peer {
         let waiting = self.session.outbox.queued_bytes();
         let (_, memory) = self.session.outbox.session_credit();
         let close = self.close_frame();
+        let suspension = self.suspension_due().filter(|_| permit.free);
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -122,6 +129,11 @@ impl Peer {
             && put(Frame::Close(close), Some(SentFrame::Close))
         {
             connection.pending.close = false;
+        }
+        if let Some((frame, number)) = suspension
+            && put(frame, Some(SentFrame::Suspension { number }))
+        {
+            self.session.suspension.on_sent();
         }
         while let Some(nonce) = connection.pending.next_response() {
             if !put(Frame::Response(nonce), None) {

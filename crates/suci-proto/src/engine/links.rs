@@ -1,0 +1,96 @@
+//! What the program decides about its link with one peer: whether messages flow, and how silence is borne.
+
+use super::{Engine, SendError};
+use crate::config::{self, ConfigError};
+use crate::event::Side;
+use crate::time::Duration;
+use crate::types::NodeId;
+
+/// Why a peer's limits of silence were not set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatienceError {
+    /// No such node.
+    #[error(transparent)]
+    Peer(#[from] SendError),
+    /// A limit is out of its range.
+    #[error(transparent)]
+    Range(#[from] ConfigError),
+}
+
+impl Engine {
+    /// Holds all messages to and from `node` back until [`Engine::resume`]. The peer is told, and holds its
+    /// own back too; what was accepted is kept on both sides. Meanwhile [`Engine::send`] fails on both.
+    /// Without a session yet, this is about the next one; with the session it ends.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn suspend(&mut self, node: NodeId) -> Result<(), SendError> {
+        self.set_suspended(node, true)
+    }
+
+    /// Undoes [`Engine::suspend`]. If the peer did not suspend the session too, messages flow again.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn resume(&mut self, node: NodeId) -> Result<(), SendError> {
+        self.set_suspended(node, false)
+    }
+
+    fn set_suspended(&mut self, node: NodeId, suspended: bool) -> Result<(), SendError> {
+        let key = self.known(node)?;
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.set_suspended(suspended, &mut self.shared);
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Who suspended the session with `node`; this side if both did.
+    #[must_use]
+    pub fn suspended_by(&self, node: NodeId) -> Option<Side> {
+        let peer = self.peers.get(self.peer_key(node)?)?;
+        peer.session.suspension.by()
+    }
+
+    /// How long the silence of `node` is borne before it counts as lost, and before its session ends,
+    /// instead of what the configuration says for all.
+    ///
+    /// # Errors
+    /// [`PatienceError`]; the ranges are those of [`crate::Config`].
+    pub fn set_patience(
+        &mut self,
+        node: NodeId,
+        silence_timeout: Duration,
+        give_up_after: Duration,
+    ) -> Result<(), PatienceError> {
+        config::check_patience(silence_timeout, give_up_after)?;
+        let key = self.known(node)?;
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.silence_timeout = silence_timeout;
+            peer.give_up_after = give_up_after;
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Whether the silence of `node` is noticed when nothing waits for it, too, by asking it for a sign of
+    /// life three times per silence timeout. Needs a connection: [`Engine::connect`] opens one.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn watch(&mut self, node: NodeId, on: bool) -> Result<(), SendError> {
+        let key = self.known(node)?;
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.watched = on;
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    fn known(&self, node: NodeId) -> Result<usize, SendError> {
+        if node == self.shared.identity.node {
+            return Err(SendError::Itself(node));
+        }
+        self.peer_key(node).ok_or(SendError::UnknownPeer(node))
+    }
+}

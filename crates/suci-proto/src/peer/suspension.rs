@@ -1,0 +1,173 @@
+//! Suspension of a session by either side, and what is still to be said about it.
+//!
+//! Every SUSPEND and RESUME has a number, and the newest counts: a late copy cannot undo what was said after
+//! it. The newest is said until it is acknowledged, and once more on each new connection.
+
+use super::Peer;
+use crate::engine::Shared;
+use crate::event::{Event, Side};
+use crate::wire::{EXTENSION_SUSPENSION, Frame};
+
+/// Who suspended a session. It ends with the session.
+#[derive(Debug, Default)]
+pub(crate) struct Suspension {
+    here: bool,
+    there: bool,
+    /// Number of the newest SUSPEND or RESUME of ours, 0 if there was none.
+    said: u64,
+    /// It is to be sent (again).
+    due: bool,
+    /// The highest number heard.
+    heard: u64,
+}
+
+impl Suspension {
+    /// This side's program decides. False if it had decided so before.
+    pub(crate) fn decide(&mut self, suspended: bool) -> bool {
+        if self.here == suspended {
+            return false;
+        }
+        self.here = suspended;
+        self.said = self.said.saturating_add(1);
+        self.due = true;
+        true
+    }
+
+    /// The peer says so. True if that is news.
+    pub(crate) fn hear(&mut self, number: u64, suspended: bool) -> bool {
+        if number <= self.heard {
+            return false;
+        }
+        self.heard = number;
+        core::mem::replace(&mut self.there, suspended) != suspended
+    }
+
+    /// Who holds messages back; this side if both do, since only its program can end that.
+    pub(crate) fn by(&self) -> Option<Side> {
+        match (self.here, self.there) {
+            (true, _) => Some(Side::Here),
+            (false, true) => Some(Side::There),
+            (false, false) => None,
+        }
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.here
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.there
+    }
+
+    /// What is to be said, with its number.
+    pub(crate) fn due(&self) -> Option<(Frame<'static>, u64)> {
+        let number = self.said;
+        let frame = match self.here {
+            true => Frame::Suspend { number },
+            false => Frame::Resume { number },
+        };
+        self.due.then_some((frame, number))
+    }
+
+    /// What was due is in a packet.
+    pub(crate) fn on_sent(&mut self) {
+        self.due = false;
+    }
+
+    /// The packet that said number `number` was lost.
+    pub(crate) fn on_lost(&mut self, number: u64) {
+        self.due |= number == self.said;
+    }
+
+    /// Another connection begins, whose peer may not have heard the newest.
+    pub(crate) fn on_connected(&mut self) {
+        self.due = self.said > 0;
+    }
+}
+
+impl Peer {
+    /// This side's program suspends the session, or resumes it.
+    pub(crate) fn set_suspended(&mut self, suspended: bool, shared: &mut Shared) {
+        if self.session.suspension.decide(suspended) {
+            self.tell_suspension(Side::Here, suspended, shared);
+        }
+    }
+
+    /// SUSPEND or RESUME came.
+    pub(super) fn hear_suspension(&mut self, number: u64, suspended: bool, shared: &mut Shared) {
+        if self.session.suspension.hear(number, suspended) {
+            self.tell_suspension(Side::There, suspended, shared);
+        }
+    }
+
+    fn tell_suspension(&mut self, by: Side, suspended: bool, shared: &mut Shared) {
+        shared.counters.suspensions += 1;
+        let node = self.node;
+        let event = match suspended {
+            true => Event::Suspended { node, by },
+            false => Event::Resumed { node, by },
+        };
+        self.tell(event, shared);
+        #[cfg(suci_plant)]
+        if !suspended && crate::plant::active("resume-forgets-channel") {
+            self.session.outbox.plant_forgotten_channel();
+        }
+    }
+
+    /// A SUSPEND or RESUME that the peer is to hear. One that does not speak the extension is only held back
+    /// here.
+    pub(super) fn suspension_due(&self) -> Option<(Frame<'static>, u64)> {
+        let spoken = self.connection.as_ref()?.speaks(EXTENSION_SUSPENSION);
+        let due = self.session.suspension.due();
+        due.filter(|_| spoken && self.lingering.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f10_a_late_copy_undoes_nothing() {
+        let mut suspension = Suspension::default();
+        assert!(suspension.hear(1, true));
+        assert!(suspension.hear(2, false));
+        assert!(!suspension.hear(1, true), "overtaken");
+        assert!(!suspension.hear(2, false), "repeated");
+        assert_eq!(suspension.by(), None);
+        assert!(!suspension.hear(5, false), "no news, though newer");
+        assert!(!suspension.hear(4, true));
+    }
+
+    #[test]
+    fn the_newest_is_said_until_it_arrives_and_on_each_connection() {
+        let mut suspension = Suspension::default();
+        suspension.on_connected();
+        assert_eq!(suspension.due(), None, "nothing was ever said");
+        assert!(suspension.decide(true));
+        assert!(!suspension.decide(true));
+        assert_eq!(suspension.due(), Some((Frame::Suspend { number: 1 }, 1)));
+        suspension.on_sent();
+        assert!(suspension.decide(false));
+        suspension.on_sent();
+        suspension.on_lost(1);
+        assert_eq!(suspension.due(), None, "history");
+        suspension.on_lost(2);
+        assert_eq!(suspension.due(), Some((Frame::Resume { number: 2 }, 2)));
+        suspension.on_sent();
+        suspension.on_connected();
+        assert_eq!(suspension.due(), Some((Frame::Resume { number: 2 }, 2)));
+    }
+
+    #[test]
+    fn either_side_suspends_and_only_itself_resumes() {
+        let mut suspension = Suspension::default();
+        suspension.hear(1, true);
+        suspension.decide(true);
+        assert_eq!(suspension.by(), Some(Side::Here));
+        suspension.decide(false);
+        assert_eq!(suspension.by(), Some(Side::There));
+        suspension.hear(2, false);
+        assert_eq!(suspension.by(), None);
+    }
+}

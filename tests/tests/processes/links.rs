@@ -1,0 +1,62 @@
+//! Links under the program's control.
+
+use std::time::Duration;
+
+use suci_tests::{Cast, SUSPENDED, Subject, light, time};
+use xtask::netns::Pair;
+
+const SETTINGS: [&str; 1] = ["silence=1000"];
+
+/// Two processes at the ends of a cable, each of which keeps messages for the other outstanding.
+fn under_load(pair: &Pair) -> [Subject; 2] {
+    let cast = Cast::new(&[(pair.a_addr(), 7000).into(), (pair.b_addr(), 7000).into()]);
+    let mut a = cast.start(&pair.a, 0, &SETTINGS);
+    let mut b = cast.start(&pair.b, 1, &SETTINGS);
+    a.say("load 1 64 1000");
+    b.say("load 0 64 1000");
+    a.reaches("/received/1", 1_000);
+    b.reaches("/received/0", 1_000);
+    [a, b]
+}
+
+/// Both go on as before, and everything arrives, once and in order, which the subjects check.
+fn go_on([mut a, mut b]: [Subject; 2]) {
+    let more = a.number("/received/1") + 1_000;
+    a.reaches("/received/1", more);
+    let more = b.number("/received/0") + 1_000;
+    b.reaches("/received/0", more);
+    assert_eq!(a.events("ended"), []);
+    assert_eq!(b.events("ended"), []);
+    a.say("rest 1");
+    b.say("rest 0");
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.finish());
+        scope.spawn(|| b.finish());
+    });
+}
+
+/// One side suspends and resumes: meanwhile nothing arrives, writes are refused on both sides with an error
+/// that says by whom, and nobody is lost.
+#[test]
+fn suspend_under_load_and_resume() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    let [mut a, mut b] = under_load(&pair);
+    a.say("suspend 1");
+    a.event("suspended 1 Here");
+    b.event("suspended 0 There");
+    a.event("held 1 Here");
+    b.event("held 0 There");
+    // What was under way has arrived by now.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = [a.number("/received/1"), b.number("/received/0")];
+    let waited = time(SUSPENDED, 2_000);
+    std::thread::sleep(waited);
+    let after = [a.number("/received/1"), b.number("/received/0")];
+    assert_eq!(before, after, "nothing flows");
+    a.say("resume 1");
+    b.event("resumed 0 There");
+    assert_eq!((a.events("lost"), b.events("lost")), (vec![], vec![]));
+    go_on([a, b]);
+    println!("figure: suspended for {waited:?}, nothing lost, nothing twice");
+}
