@@ -197,9 +197,9 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "too_big", too_big, "Datagrams too big for the route."),
     field!(Counter "unreachable", unreachable, "Hints that a destination was unreachable."),
     field!(Counter "payload_copied_bytes", payload_copied, "Payload copied on the sending side."),
-    field!(Counter "suspensions", suspensions, "Suspensions that began or ended, by either side."),
     field!(Counter "gaps", gaps, "Times that the program was held up."),
     field!(Counter "overcharged", overcharged, "Times that the socket held more than peers were granted."),
+    field!(Counter "suspensions", suspensions, "Suspensions that began or ended, by either side."),
 ];
 
 /// The numbers of a node's socket.
