@@ -63,3 +63,33 @@ fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
     a.flush(LONG).unwrap();
     drop(b);
 }
+
+/// The gate lets a message in while the thread has begun to suspend the session: it is kept, and has its outcome
+/// should the node be closed first.
+#[test]
+fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
+    let (a, b) = (node(0), node(1));
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    let (suspended, is_suspended) = std::sync::mpsc::channel();
+    let (go, may_go) = std::sync::mpsc::channel();
+    let other = a.clone();
+    let asking = std::thread::spawn(move || {
+        other.ask(move |driver| {
+            driver.engine.suspend(NodeId(1)).unwrap();
+            suspended.send(()).unwrap();
+            may_go.recv().unwrap();
+        })
+    });
+    is_suspended.recv().unwrap();
+    a.send(NodeId(1), Draft::new("late")).unwrap();
+    go.send(()).unwrap();
+    asking.join().unwrap().unwrap();
+    match a.close(Duration::ZERO) {
+        Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(1), 1)]),
+        other => panic!("{other:?}"),
+    }
+    let events = std::iter::from_fn(|| a.next_event().ok().flatten());
+    let refused =
+        |event: &Event| matches!(event, Event::NotDelivered { node, .. } if *node == NodeId(1));
+    assert_eq!(events.filter(refused).count(), 1);
+}

@@ -347,7 +347,34 @@ impl Worker {
         }
         // Whatever is left is bounded, and nobody will ask the engine again.
         self.deliver_events(usize::MAX);
+        let result = self.refuse_stashed(result);
         self.balance();
         result
+    }
+
+    /// What the closed engine never took is not delivered: each message has its event, and what closing found out
+    /// counts it.
+    fn refuse_stashed(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
+        let stashed = |(&node, account): (&NodeId, &Account)| {
+            let count = u64::try_from(account.stash.len()).unwrap_or(u64::MAX);
+            (count > 0).then_some((node, count))
+        };
+        let mut left: BTreeMap<NodeId, u64> = self.accounts.iter().filter_map(stashed).collect();
+        if left.is_empty() {
+            return closed;
+        }
+        self.unstash();
+        match closed {
+            Ok(()) => {}
+            Err(Error::NotFlushed { peers }) => {
+                for (node, count) in peers {
+                    *left.entry(node).or_default() += count;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Err(Error::NotFlushed {
+            peers: left.into_iter().collect(),
+        })
     }
 }
