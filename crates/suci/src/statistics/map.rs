@@ -24,10 +24,14 @@ impl Map {
         let fd = file.as_raw_fd();
         let bytes = words * 8;
         let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: no pointers are involved.
-        let failed = unsafe { libc::posix_fallocate(fd, 0, length) };
-        if failed != 0 {
-            return Err(io::Error::from_raw_os_error(failed));
+        loop {
+            // SAFETY: no pointers are involved.
+            match unsafe { libc::posix_fallocate(fd, 0, length) } {
+                0 => break,
+                // A signal came; what it had allocated stays so.
+                libc::EINTR => {}
+                failed => return Err(io::Error::from_raw_os_error(failed)),
+            }
         }
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;

@@ -18,7 +18,9 @@ pub(super) fn user() -> u32 {
 pub(super) fn own() -> Vec<PathBuf> {
     let name = format!("suci-{}", user());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let runtime = runtime.filter(|dir| dir.is_absolute());
+    // Under `sudo -E` or `su` it is another user's, who would find a directory there that is not theirs.
+    let is_ours = |dir: &Path| std::fs::metadata(dir).is_ok_and(|meta| meta.uid() == user());
+    let runtime = runtime.filter(|dir| dir.is_absolute() && is_ours(dir));
     let shared = ["/dev/shm", "/tmp"].map(|dir| Path::new(dir).join(&name));
     runtime
         .map(|dir| dir.join("suci"))

@@ -181,11 +181,10 @@ impl Publisher {
     fn choose(&mut self, now: Instant, engine: &Engine) {
         let count = engine.peer_count();
         if count <= MAX_PEERS {
-            if count != self.shown.len() {
-                self.shown.clear();
-                self.shown.extend(engine.peers());
-                self.before = HashMap::new();
-            }
+            // Always: one may have gone and another come since, and it costs less than to find out.
+            self.shown.clear();
+            self.shown.extend(engine.peers());
+            self.before = HashMap::new();
             return;
         }
         if now < self.choose_at {
