@@ -45,6 +45,16 @@ pub(super) const LINES: &[Line] = &[
         run: |_| process_tests("the_lan_controller", &[STRICT]),
     },
     Line {
+        name: "wan",
+        must: "simulated paths of 50 and 100 ms with 1 % loss: the WAN controller at least 3 x CUBIC",
+        run: |_| tests_of("suci-proto", "random_losses_do_not_stop_it", &[]),
+    },
+    Line {
+        name: "suspend",
+        must: "suspended for 30 s and resumed: writes refused meanwhile, nothing lost, nothing twice",
+        run: |_| process_tests("suspend_under_load", &[("SUCI_TEST_SUSPEND_MS", "30000")]),
+    },
+    Line {
         name: "down",
         must: "a cable down for 60 s: Lost and Up once each, nothing lost, nothing twice",
         run: |_| process_tests("cable_that_is_down", &[("SUCI_TEST_DOWN_MS", "60000")]),

@@ -14,7 +14,7 @@ fn random_losses_do_not_stop_it() {
         let beside = after(link, &[cubic], time, time);
         let ours = utilisation(link, &counts, time);
         let cubics = utilisation(link, &beside, time);
-        println!("{link:?}: {ours:.3} of the link, CUBIC {cubics:.3}");
+        println!("figure: {rate} Mbit/s, {rtt} ms: {ours:.3} of the link, CUBIC {cubics:.3}");
         assert!(ours >= 0.9, "{ours}");
         assert!(ours >= 3.0 * cubics, "{ours} and {cubics}");
     }
