@@ -93,7 +93,8 @@ Examples:
   suci ping 127.0.0.1:7000 --count 100       from another terminal
   suci ping --book cluster.txt --id 3        answer as node 3 of the book
   suci ping --book cluster.txt --id 0 3      from node 0 to node 3
-  suci run -n 2 suci ping --count 5          node 0 pings, the others answer";
+  suci run -n 2 suci ping --count 5          node 0 pings, the others answer
+  suci ping --listen 127.0.0.1:7000 --metrics 9464     counters at http://127.0.0.1:9464/metrics";
 
 /// What `suci ping` takes.
 #[derive(Debug, Args)]
@@ -303,16 +304,17 @@ pub(crate) struct DemoArgs {
 
 const STAT_EXAMPLES: &str = "\
 Nodes of this user's processes are found by themselves (root sees all), unless their programs
-turned statistics off. Counts are since a node was opened. \"waited\" is how long messages to a
-peer waited and for what most of that: link (not up), suspended, congestion, pacing,
-socket_credit, session_memory, channel_memory (the receiver's program is slow), answer (to the
-request to send a large message), controller, cap, socket (this machine's).
+turned statistics off. Counts are since a node was opened. \"mode\" is how traffic to a peer flows
+(adapt: adaptive, bulk: throughput, quick: response), m and B are messages and bytes. \"waited\"
+is how long messages to a peer waited and for what most of that: link (not up), suspended,
+congestion, pacing, socket_credit, session_memory, channel_memory (the receiver's program is
+slow), answer (to the request to send a large message), controller, cap, socket (this machine's).
 
 Examples:
   suci stat                          all nodes of this user
   suci stat 4711                     those of one process
   suci stat --json | jq '.nodes[].peers[].rtt_ns'
-  suci stat 4711 --watch 1";
+  suci stat 4711 --watch 1           again every second";
 
 /// What `suci stat` takes.
 #[derive(Debug, Args)]
@@ -329,8 +331,9 @@ pub(crate) struct StatArgs {
 
 const TOP_EXAMPLES: &str = "\
 Keys: j, k, arrows, page keys, g, G: select a peer; s: sort by the next column; m: switch the
-mode of traffic to the selected peer (adapt, bulk, quick); q: quit. A mode that is asked for
-shows as >mode until the node has taken it, which it does with its next traffic.
+mode of traffic to the selected peer (adapt: adaptive, bulk: throughput, quick: response); q: quit.
+A mode that is asked for shows as >mode until the node has taken it, which it does with its next
+traffic.
 
 Rates are payload of messages in Mbit/s. WAITS FOR is what messages waited for most, and in how
 much of the time. More columns appear in a wider terminal.
