@@ -304,11 +304,12 @@ pub(crate) struct DemoArgs {
 
 const STAT_EXAMPLES: &str = "\
 Nodes of this user's processes are found by themselves (root sees all), unless their programs
-turned statistics off. Counts are since a node was opened. \"mode\" is how traffic to a peer flows
-(adapt: adaptive, bulk: throughput, quick: response), m and B are messages and bytes. \"waited\"
-is how long messages to a peer waited and for what most of that: link (not up), suspended,
-congestion, pacing, socket_credit, session_memory, channel_memory (the receiver's program is
-slow), answer (to the request to send a large message), controller, cap, socket (this machine's).
+turned statistics off. Counts are since a node was opened. The state \"held\" is up, but suspended
+by either side; \"mode\" is how traffic to a peer flows (adapt: adaptive, bulk: throughput, quick:
+response), m and B are messages and bytes. \"waited\" is how long messages to a peer waited and for
+what most of that: link (not up), suspended, congestion, pacing, socket_credit, session_memory,
+channel_memory (the receiver's program is slow), answer (to the request to send a large message),
+controller, cap, socket (this machine's).
 
 Examples:
   suci stat                          all nodes of this user
@@ -324,7 +325,7 @@ pub(crate) struct StatArgs {
     /// One JSON object per look instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Again every so many seconds
+    /// Again every so many seconds; of one process until it is gone
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) watch: Option<Duration>,
 }
@@ -333,7 +334,7 @@ const TOP_EXAMPLES: &str = "\
 Keys: j, k, arrows, page keys, g, G: select a peer; s: sort by the next column; m: switch the
 mode of traffic to the selected peer (adapt: adaptive, bulk: throughput, quick: response); q: quit.
 A mode that is asked for shows as >mode until the node has taken it, which it does with its next
-traffic.
+traffic. STATE held: up, but suspended by either side.
 
 Rates are payload of messages in Mbit/s. WAITS FOR is what messages waited for most, and in how
 much of the time. More columns appear in a wider terminal.

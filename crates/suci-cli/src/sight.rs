@@ -184,6 +184,14 @@ pub(crate) fn state(link: Link) -> &'static str {
     }
 }
 
+/// A link and whether it is suspended, in a word.
+pub(crate) fn condition(stats: &PeerStats) -> &'static str {
+    match stats.link {
+        Link::Up if stats.suspended_here || stats.suspended_there => "held",
+        link => state(link),
+    }
+}
+
 /// A mode in a word.
 pub(crate) fn mode(mode: Mode) -> &'static str {
     match mode {
@@ -309,6 +317,16 @@ pub(crate) mod tests {
         assert_eq!((memory.rows()[0].out_rate, memory.nodes()), (0.0, 1));
         memory.take(Vec::new());
         assert!(memory.rows().is_empty());
+    }
+
+    #[test]
+    fn a_suspended_peer_is_held_as_long_as_it_is_up() {
+        let mut stats = snapshot(7, 1, 10).peers[0];
+        assert_eq!(condition(&stats), "up");
+        stats.suspended_there = true;
+        assert_eq!(condition(&stats), "held");
+        stats.link = Link::Lost;
+        assert_eq!(condition(&stats), "lost");
     }
 
     #[test]

@@ -14,12 +14,14 @@ use crate::sight::{self, short};
 
 /// Prints what there is.
 pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
-    sight::require(args.pid)?;
     loop {
         let nodes: Vec<Snapshot> = sight::look(args.pid)
             .into_iter()
             .map(|(_, now)| now)
             .collect();
+        if let Some(pid) = args.pid.filter(|_| nodes.is_empty()) {
+            return Err(sight::nothing(pid));
+        }
         print(args.json, &nodes).context("standard output")?;
         let Some(pause) = args.watch else {
             return Ok(ExitCode::SUCCESS);
@@ -81,6 +83,8 @@ fn peer_json(stats: &PeerStats) -> Value {
         stats.address.map(|address| address.to_string()).into(),
     );
     peer.insert("state".into(), sight::state(stats.link).into());
+    peer.insert("suspended_here".into(), stats.suspended_here.into());
+    peer.insert("suspended_there".into(), stats.suspended_there.into());
     peer.insert("mode".into(), sight::mode(stats.mode).into());
     peer.insert("waiting".into(), stats.waiting.map(WaitReason::name).into());
     peer.extend(object(PEER_FIELDS, stats));
@@ -137,7 +141,7 @@ fn node_text(now: &Snapshot) -> String {
             text,
             "  {:>10} {:<5} {:<5} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {}",
             stats.node.0,
-            sight::state(stats.link),
+            sight::condition(stats),
             sight::mode(stats.mode),
             stats.rtt.as_micros(),
             short(traffic.messages_sent),
@@ -204,6 +208,7 @@ mod tests {
             (&peer["waiting"], &peer["state"]),
             (&json!("socket_credit"), &json!("up"))
         );
+        assert_eq!(peer["suspended_here"], false);
         assert!(
             value["counters"]["messages_sent"].is_u64() && value["socket"]["recv_drops"].is_u64()
         );

@@ -97,7 +97,7 @@ const ALL: &[Column] = &[
             .address
             .map_or_else(|| "-".into(), |at| at.to_string())
     }),
-    left("STATE", 5, 0, |row| sight::state(row.stats.link).into()),
+    left("STATE", 5, 0, |row| sight::condition(&row.stats).into()),
     left("MODE", 6, 0, mode),
     right("OUT Mb", 7, 0, |row| brief(row.out_rate)),
     right("IN Mb", 7, 0, |row| brief(row.in_rate)),
