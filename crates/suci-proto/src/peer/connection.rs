@@ -124,7 +124,7 @@ pub(crate) struct Connection {
     pub(crate) received: Received,
     pub(crate) credit: SendCredit,
     pub(crate) grant: Grant,
-    /// What the connection before this one was granted, on the books until this one is heard.
+    /// What the connection before this one was granted, on the books until this one is heard or that lapses.
     pub(crate) previous: Option<Grant>,
     pub(crate) congestion: Box<dyn Controller>,
     pub(crate) pacer: Pacer,

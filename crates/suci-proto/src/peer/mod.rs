@@ -257,6 +257,7 @@ impl Peer {
         self.life = Life::new(now);
         if old.is_established() || !outcomes.is_empty() {
             let held = old.inbox.memory_used();
+            old.inbox.set_large_budget(0);
             let messages: VecDeque<_> = core::iter::from_fn(|| old.inbox.pop()).collect();
             let held = held.saturating_sub(old.inbox.memory_used());
             let mut promise = old.promise;
@@ -326,6 +327,8 @@ impl Peer {
     /// The next message for the program, sessions in order.
     pub(crate) fn next_message(&mut self, shared: &mut Shared) -> Option<Message> {
         let Some((message, freed)) = self.news.next_message() else {
+            // What a large message held is for whoever waited longest: its sender's next one queues, too.
+            self.session.inbox.set_large_budget(0);
             return self.session.inbox.pop();
         };
         shared.memory.release(freed);

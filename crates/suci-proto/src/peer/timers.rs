@@ -3,6 +3,7 @@
 use super::life::Verdict;
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
+use crate::credit::Grant;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits;
@@ -26,11 +27,11 @@ impl Peer {
             self.steering_deadline(),
         ];
         let able = connection.filter(|c| c.numbers.peek().is_some());
-        let theirs = able.map_or([None; 8], Self::connection_deadlines);
+        let theirs = able.map_or([None; 9], Self::connection_deadlines);
         ours.into_iter().chain(theirs).flatten().min()
     }
 
-    fn connection_deadlines(connection: &Connection) -> [Option<Instant>; 8] {
+    fn connection_deadlines(connection: &Connection) -> [Option<Instant>; 9] {
         let acks = connection
             .received
             .deadline()
@@ -48,6 +49,7 @@ impl Peer {
             connection.control_at,
             not_before(connection.credit.blocked_timer()),
             connection.grant.lapse_at(),
+            connection.previous.as_ref().and_then(Grant::lapse_at),
             connection.reclaim_at,
         ]
     }
@@ -96,6 +98,7 @@ impl Peer {
         self.on_recovery_timeout(now, shared);
         if let Some(connection) = &mut self.connection {
             shared.shares.expire(&mut connection.grant, now);
+            connection.repay_previous(now, shared);
             connection.reclaim_if_due(now, shared);
         }
         self.on_closing_deadline(now, shared);
@@ -244,6 +247,15 @@ impl Peer {
 }
 
 impl Connection {
+    /// The connection before this one is repaid when this one is heard, or else when its grant lapses: who
+    /// replaced it may have died before it said anything more.
+    fn repay_previous(&mut self, now: Instant, shared: &mut Shared) {
+        let lapsed = |grant: &mut Grant| grant.lapse_at().is_none_or(|at| at <= now);
+        if let Some(mut previous) = self.previous.take_if(lapsed) {
+            shared.shares.release(&mut previous);
+        }
+    }
+
     fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
         self.reclaim_at = None;
         if shared.shares.reclaim_due(&self.grant, now) {

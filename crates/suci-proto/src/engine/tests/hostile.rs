@@ -83,6 +83,82 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     assert_eq!(peer.session.outbox.session_credit(), (0, RIDE_CREDIT));
 }
 
+/// Who dies between its INIT and its next packet leaves no credit of its old connection on the books for ever.
+#[test]
+fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_heard() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    world.peer(1, 0).open(now, 7);
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    world.engines[1].touch(key);
+    // HELLO, COOKIE, INIT.
+    for host in [1, 0, 1] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    let replaced = |world: &mut World| {
+        let connection = world.peer(0, 1).connection.as_ref();
+        connection.is_some_and(|c| c.previous.is_some())
+    };
+    assert!(replaced(&mut world));
+    let end = world.now + 30 * SECOND;
+    for _ in 0..100 {
+        world.outgoing(0);
+        let next = world.engines[0].next_timeout();
+        world.now = next.map_or(end, |at| at.clamp(world.now, end));
+        let now = world.now;
+        world.engines[0].begin_turn(now);
+        world.engines[0].handle_timeout(now);
+    }
+    assert!(!replaced(&mut world));
+    let shares = &world.engines[0].shared.shares;
+    assert_eq!(shares.free(), Shares::new(BUFFER).free());
+}
+
+/// A sender of large messages whose next one always waits already does not keep the memory of the one before:
+/// another peer's, which asked earlier and is larger, comes first.
+#[test]
+fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
+    let mut world = World::new(3);
+    let identity = Identity {
+        node: id(0),
+        incarnation: Incarnation(100),
+    };
+    let config = Config {
+        accept: Accept::Anyone,
+        memory: 1 << 20,
+        max_message: 1 << 19,
+        ..Config::default()
+    };
+    world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
+    let large = |world: &mut World, from: usize, length: usize| {
+        let payload = Bytes::from(vec![from as u8; length]);
+        let message = Outgoing {
+            payload,
+            ..message(b"")
+        };
+        let now = world.now;
+        world.engines[from].send(now, id(0), message).unwrap();
+    };
+    for _ in 0..6 {
+        large(&mut world, 1, 300_000);
+    }
+    world.run(SECOND);
+    large(&mut world, 2, 400_000);
+    world.run(SECOND);
+    let mut order = Vec::new();
+    while order.len() < 7 {
+        let now = world.now;
+        let (from, message) = world.engines[0].recv(now).unwrap();
+        order.push((from, message.payload.len()));
+        world.run(SECOND);
+    }
+    // The second of the first sender had asked before.
+    assert_eq!(order[2], (id(2), 400_000));
+}
+
 /// Takes all credit of the socket, so that nobody else finds a packet.
 fn hoard(shares: &mut Shares, now: Instant) -> Vec<Grant> {
     let mut grants = Vec::new();
