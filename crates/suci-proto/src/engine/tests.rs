@@ -12,6 +12,7 @@ mod news;
 
 use super::*;
 use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
+use crate::wire::Mode;
 use crate::{Accept, Outgoing};
 use bytes::Bytes;
 
@@ -182,5 +183,33 @@ impl World {
     fn events(&mut self, host: usize) -> Vec<Event> {
         let engine = &mut self.engines[host];
         core::iter::from_fn(|| engine.poll_event()).collect()
+    }
+}
+
+/// Requests of many packets would wait for credit in every exchange if they were taken for Response.
+#[test]
+fn long_requests_that_are_answered_do_not_lean_to_response() {
+    for (size, mode) in [(64, Mode::Response), (200_000, Mode::Adaptive)] {
+        let mut world = World::new(2);
+        for _ in 0..40 {
+            let request = Outgoing {
+                payload: Bytes::from(vec![1; size]),
+                ..message(b"")
+            };
+            world.engines[0].send(world.now, id(1), request).unwrap();
+            for _ in 0..1_000 {
+                if world.received(1) > 0 {
+                    break;
+                }
+                let packets: Vec<_> = (0..2).flat_map(|host| world.outgoing(host)).collect();
+                world.now += Duration::from_micros(50);
+                packets.iter().for_each(|packet| world.deliver(packet));
+            }
+            world.send(1, 0).unwrap();
+            world.settle();
+            assert_eq!(world.received(0), 1);
+        }
+        let stats = world.engines[0].peer_stats(id(1)).unwrap();
+        assert_eq!(stats.mode, mode, "requests of {size} B");
     }
 }

@@ -7,6 +7,7 @@
 mod control;
 mod special;
 
+use super::mode::SHORT;
 use super::receive::mark;
 use super::{Connection, Peer};
 use crate::credit::ControlAllowance;
@@ -163,8 +164,11 @@ impl Peer {
     fn settle_mode(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
             let window = connection.congestion.window();
-            self.lean
-                .on_queue(now, self.session.outbox.queued_bytes() > window);
+            let queued = self.session.outbox.queued_bytes();
+            self.lean.on_queue(now, queued > window);
+            if queued > SHORT * connection.mtu.current() as u64 {
+                self.lean.on_long_message();
+            }
         }
         let (mode, wished) = (self.mode(), self.wish != Mode::Adaptive);
         if let Some(connection) = &mut self.connection {

@@ -18,6 +18,9 @@ const LONG: Duration = Duration::from_millis(20);
 const EXCHANGES: u32 = 16;
 const MOST_EXCHANGES: u32 = 4_096;
 
+/// Packets of one exchange at most, of those that count: half of what a receiver grants in Response.
+pub(super) const SHORT: u64 = 8;
+
 /// What the traffic to an Adaptive peer looks like.
 #[derive(Debug)]
 pub(crate) struct Lean {
@@ -58,6 +61,15 @@ impl Lean {
             } else {
                 Mode::Adaptive
             };
+        }
+    }
+
+    /// So much is queued at once that the receiver's share for Response would make it wait for credit: such
+    /// exchanges show no program that Response would serve.
+    pub(crate) fn on_long_message(&mut self) {
+        self.exchanges = 0;
+        if self.mode == Mode::Response {
+            self.mode = Mode::Adaptive;
         }
     }
 

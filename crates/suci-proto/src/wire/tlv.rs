@@ -48,7 +48,7 @@ const _: () = assert!(MAX_SEALED < MIN_MTU, "INIT fits every path");
 #[repr(u8)]
 pub enum Mode {
     /// The library decides: as Throughput while more than a window has been queued for 20 ms, as Response
-    /// (but for batches) after 16 messages in a row that each were answered, in between else.
+    /// (but for batches) after 16 messages of a few packets in a row that each were answered, in between else.
     #[default]
     Adaptive = 0,
     /// Few acknowledgements.
