@@ -84,7 +84,10 @@ pub(super) const LINES: &[Line] = &[
 fn thousand(ctx: &Ctx) -> Result<Figure> {
     let args = ["--seeds", "0..10", "--profile", "incast", "--nodes", "1001"];
     let summary = simulate(ctx, &args)?;
-    let (messages, pauses) = (count(&summary, "messages")?, count(&summary, "pauses")?);
+    let (messages, pauses) = (
+        count(&summary, "messages")?,
+        count(&summary["by_kind"], "pauses")?,
+    );
     let text = format!("{messages} messages in 10 runs, {pauses} with a stop, 0 dropped");
     Ok(Figure::new(pauses > 0, text))
 }
