@@ -192,7 +192,16 @@ pub(crate) fn condition(stats: &PeerStats) -> &'static str {
     }
 }
 
-/// A mode in a word.
+/// A mode by the name that `--prefer` takes.
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Adaptive => "adaptive",
+        Mode::Throughput => "throughput",
+        Mode::Response => "response",
+    }
+}
+
+/// A mode in a word that fits a column.
 pub(crate) fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Adaptive => "adapt",

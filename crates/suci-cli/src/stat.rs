@@ -85,7 +85,7 @@ fn peer_json(stats: &PeerStats) -> Value {
     peer.insert("state".into(), sight::state(stats.link).into());
     peer.insert("suspended_here".into(), stats.suspended_here.into());
     peer.insert("suspended_there".into(), stats.suspended_there.into());
-    peer.insert("mode".into(), sight::mode(stats.mode).into());
+    peer.insert("mode".into(), sight::mode_name(stats.mode).into());
     peer.insert("waiting".into(), stats.waiting.map(WaitReason::name).into());
     peer.extend(object(PEER_FIELDS, stats));
     let waits = WaitReason::ALL.into_iter().map(|reason| {

@@ -96,7 +96,8 @@ impl Shared {
         let (listener, bell) = (self.listener.as_raw_fd(), self.bell.as_raw_fd());
         while !self.stop.load(Ordering::SeqCst) {
             if sys::sleep(listener, Some(bell), false, None).is_err() {
-                return;
+                std::thread::sleep(RETRY);
+                continue;
             }
             match self.listener.accept() {
                 // What goes wrong with one scraper is no news for the next.

@@ -49,6 +49,8 @@ fn part_when_signalled(node: &SharedNode) -> Result<()> {
         SIGNALLED.store(true, Ordering::SeqCst);
         let _ = node.close(GOODBYE);
         let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
+        // Only where that failed; what a shell would say of the signal.
+        std::process::exit(128 + signal.as_raw());
     };
     let thread = std::thread::Builder::new().name("signals".into());
     thread.spawn(work).context("a thread for signals")?;

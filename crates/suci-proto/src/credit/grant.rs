@@ -33,6 +33,8 @@ pub struct Grant {
     /// When the share was given.
     given_at: Instant,
     reclaimed_at: Option<Instant>,
+    /// How often this generation was reclaimed without an answer.
+    reclaims: u32,
     /// The peer needs to hear: it asked (BLOCKED), went beyond its limit, or waited until now.
     forced: bool,
     /// Something drained since the last announcement asked for an acknowledgement.
@@ -96,6 +98,7 @@ impl Grant {
             last_drained: now,
             given_at: now,
             reclaimed_at: None,
+            reclaims: 0,
             forced: false,
             eliciting: false,
             need: Need::new(now),
@@ -286,8 +289,9 @@ impl Grant {
         self.given_at
     }
 
-    pub(super) fn reclaimed_at(&self) -> Option<Instant> {
-        self.reclaimed_at
+    /// When it was last reclaimed, if no answer came, and how often so far.
+    pub(super) fn reclaimed(&self) -> Option<(Instant, u32)> {
+        self.reclaimed_at.map(|at| (at, self.reclaims))
     }
 
     /// Notes a packet that was drained; the share falls to `target` if it is more.
@@ -326,6 +330,7 @@ impl Grant {
         if self.reclaimed_at.is_some() && self.ahead() == 0 {
             // Nothing is left that a RETURN could give back.
             self.reclaimed_at = None;
+            self.reclaims = 0;
         }
         self.raise();
     }
@@ -399,6 +404,7 @@ impl Grant {
     pub(super) fn begin_reclaim(&mut self, now: Instant) {
         self.share = 0;
         self.reclaimed_at = Some(now);
+        self.reclaims = self.reclaims.saturating_add(1);
     }
 
     /// Ends the generation by a RETURN. True if it was the current one.
@@ -428,6 +434,7 @@ impl Grant {
         self.live = false;
         self.share = 0;
         self.reclaimed_at = None;
+        self.reclaims = 0;
     }
 }
 

@@ -45,6 +45,9 @@ const TURN: Duration = Duration::from_secs(1);
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
 const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 
+/// The wait doubles so often, to 4 s: a peer that does not answer is probably gone, and its grant lapses anyway.
+const RECLAIM_DOUBLINGS: u32 = 4;
+
 /// What one UDP payload of at most `max_datagram` bytes is charged in the receiver's socket
 /// buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is rounded up to
 /// a power of two; beyond 32 KiB the kernel uses pages.
@@ -410,8 +413,9 @@ impl Shares {
     /// Whether this grant should be RECLAIMed, first or again.
     #[must_use]
     pub fn reclaim_due(&self, grant: &Grant, now: Instant) -> bool {
-        if let Some(at) = grant.reclaimed_at() {
-            return now >= at + RECLAIM_REPEAT;
+        if let Some((at, times)) = grant.reclaimed() {
+            let doubled = times.saturating_sub(1).min(RECLAIM_DOUBLINGS);
+            return now >= at + RECLAIM_REPEAT.saturating_mul(1 << doubled);
         }
         if grant.retired || !grant.is_live() {
             return false;

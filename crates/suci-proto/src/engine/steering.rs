@@ -44,7 +44,8 @@ impl Engine {
     }
 
     /// With `manual`, lost messages to `node` are sent again only when [`Engine::retransmit`] says so: the classic
-    /// of user-level protocols. Probes for signs of life go on. False if there is no such node.
+    /// of user-level protocols. That holds for what was in flight on a path or connection that was replaced, too.
+    /// Probes for signs of life go on. False if there is no such node.
     pub fn set_manual(&mut self, node: NodeId, manual: bool) -> bool {
         let Some(key) = self.peer_key(node) else {
             return false;
@@ -59,7 +60,9 @@ impl Engine {
         true
     }
 
-    /// Sends everything to `node` again that was sent and is not acknowledged. False if there is no such node.
+    /// Sends everything to `node` again that was sent and is not acknowledged. What was in flight counts as gone from
+    /// the network: calling this again and again outruns congestion control, and only the receiver's credit is left
+    /// as a bound. False if there is no such node.
     pub fn retransmit(&mut self, node: NodeId) -> bool {
         let Some(key) = self.peer_key(node) else {
             return false;

@@ -124,11 +124,11 @@ impl Life {
         self.heard
     }
 
-    /// Another process claims the node ID. True once the old path has been silent for `timeout` since
-    /// the first claim, in spite of the challenges that the claim sets off.
+    /// Another process claims the node ID. True once the old path has left challenges unanswered for `timeout`:
+    /// those that the first claim set off, or the probes that found the peer lost before anybody claimed.
     pub(crate) fn contest(&mut self, now: Instant, timeout: Duration) -> bool {
         let since = *self.contested_since.get_or_insert(now);
-        now.since(since) >= timeout
+        self.link == Link::Lost || now.since(since) >= timeout
     }
 
     /// `late` passed while nobody drained the socket: it was not silence.
@@ -210,6 +210,19 @@ mod tests {
             Verdict::Patience,
             "counted from the wait"
         );
+    }
+
+    #[test]
+    fn f12_f14_who_is_lost_when_another_claims_the_id_was_asked_long_enough() {
+        let timeout = PATIENCE.silence_timeout;
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        assert!(!life.contest(at(9), timeout), "it may yet answer");
+        assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
+        assert!(life.contest(at(10), timeout));
+        assert!(life.hear(at(11)), "it lives after all");
+        assert!(!life.contest(at(12), timeout), "and is asked anew");
+        assert!(life.contest(at(22), timeout));
     }
 
     #[test]

@@ -199,6 +199,31 @@ fn a_return_gives_back_what_was_not_sent() {
     shares.check().unwrap();
 }
 
+/// F17: whoever is gone is asked seldom, not for ever.
+#[test]
+fn f17_a_reclaim_that_nobody_answers_is_repeated_less_and_less() {
+    let (mut shares, mut grant) = one(8, 0);
+    grant.credit();
+    let mut times = Vec::new();
+    for ms in 200..20_000 {
+        if shares.reclaim_due(&grant, at(ms)) || times.is_empty() {
+            assert_eq!(shares.reclaim(&mut grant, at(ms)), Some(0));
+            times.push(ms);
+        }
+    }
+    assert_eq!(
+        times,
+        [200, 450, 950, 1_950, 3_950, 7_950, 11_950, 15_950, 19_950]
+    );
+    shares.on_return(&mut grant, 0, 3, at(20_000));
+    assert!(!grant.is_reclaiming());
+    assert_eq!(shares.reclaim(&mut grant, at(20_000)), Some(1));
+    assert!(
+        shares.reclaim_due(&grant, at(20_250)),
+        "the next one is new"
+    );
+}
+
 #[test]
 fn an_emptied_grant_needs_no_return() {
     let (mut shares, mut grant) = one(8, 0);
