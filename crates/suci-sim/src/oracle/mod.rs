@@ -243,6 +243,8 @@ pub struct Oracle {
     /// Which node ever suspended its session with which.
     suspended: BTreeSet<(u32, u32)>,
     shaken: bool,
+    /// How often anybody's session came up, was lost or ended.
+    turns_of_links: u64,
     delivered: u64,
     bytes: u64,
     ended: u64,
@@ -313,6 +315,12 @@ impl Oracle {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.unattended = true;
         }
+    }
+
+    /// How often anybody's session came up, was lost or ended.
+    #[must_use]
+    pub fn turns_of_links(&self) -> u64 {
+        self.turns_of_links
     }
 
     /// A process or the network as a whole met a fault: peers may be lost from now on.

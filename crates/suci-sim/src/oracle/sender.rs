@@ -78,6 +78,7 @@ impl Oracle {
         let link = self.links.entry((process, node.0)).or_default();
         let was = *link;
         *link = to;
+        self.turns_of_links += 1;
         if from.contains(&was) {
             return Ok(());
         }
@@ -111,6 +112,7 @@ impl Oracle {
         outcomes: &[MessageOutcome],
     ) -> Verdict {
         self.ended += 1;
+        self.turns_of_links += 1;
         self.links.insert((process, node.0), Link::Idle);
         // By channel, the last message of the session that is named.
         let mut streams = BTreeMap::new();
