@@ -6,6 +6,7 @@
 //! tag and breaks the protocol.
 
 use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -14,6 +15,9 @@ use crate::network::{Network, damage};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::tap::{self, DATA, Head, UNKNOWN};
+
+/// Bytes of the body of a HELLO.
+const HELLO_BODY: usize = 44;
 
 /// Packets remembered.
 const MEMORY: usize = 256;
@@ -92,6 +96,29 @@ impl Hostile {
             }
         }
         Some(packet)
+    }
+
+    /// A well-formed HELLO for node `target`, from an address where nobody is: of a node that nobody knows, or of
+    /// one of the first `nodes`.
+    pub fn hello(&mut self, target: u32, nodes: usize) -> Packet {
+        let known = self.rng.chance(500_000);
+        let index = match known {
+            true => u32::try_from(self.rng.index(0, nodes)).unwrap_or(0),
+            false => u32::try_from(self.rng.range(1 << 20, 1 << 30)).unwrap_or(0),
+        };
+        let mut body = target.to_le_bytes().to_vec();
+        body.extend_from_slice(&self.rng.word().to_le_bytes());
+        body.resize(HELLO_BODY, 0);
+        let head = Head {
+            first: DATA + 1,
+            index,
+            number: 0,
+            tag: self.rng.word(),
+        };
+        let mut packet = Packet::raw(tap::forge(head, &body), 0);
+        let host = u32::try_from(self.rng.range(0, 1 << 16)).unwrap_or(0);
+        packet.from = SocketAddr::from((Ipv4Addr::from_bits(0xc000_0000 + host), 9));
+        packet
     }
 
     /// Random bytes, some behind a plausible first byte.

@@ -141,6 +141,8 @@ pub enum Step {
     Mtu(usize, bool),
     /// The attacker sends so many packets.
     Attack(u32),
+    /// The attacker sends a place so many HELLOs, each of another node or of one that the place knows.
+    Flood(usize, u32),
     /// Somebody who knows the tags of a place's connections lies to it once.
     Insider(usize),
     /// A program wants its traffic to another place's node to flow in that mode.

@@ -406,6 +406,25 @@ fn scripted(run: &mut Options, kind: Profile, rng: &mut Rng) {
         run.faults.loss = run.faults.loss.min(50_000);
     }
     steps(run, kind, rng);
+    if kind == Profile::Hostile && rng.chance(500_000) {
+        flood(run, rng);
+    }
+}
+
+/// HELLOs without end for some seconds, in which processes may come up or start again.
+fn flood(run: &mut Options, rng: &mut Rng) {
+    let place = rng.index(0, run.nodes);
+    let (from, span) = (rng.range(0, 500), rng.range(500, 5_000));
+    let count = u32::try_from(rng.scale(1, 100)).unwrap_or(1);
+    for at in (from..from + span).step_by(10) {
+        let step = Step::Flood(place, count);
+        run.script.push((Duration::from_millis(at), step));
+    }
+    if rng.chance(500_000) {
+        let back = rng.duration(Duration::from_micros(100), Duration::from_secs(1));
+        let at = Duration::from_millis(from + span / 2);
+        run.script.push((at, Step::Crash(place, Some(back))));
+    }
 }
 
 /// Adds what happens to processes and network in the kind's manner.

@@ -60,6 +60,7 @@ impl World {
                 self.network.links.mtu_announced = announced;
             }
             Step::Attack(count) => self.attack(count),
+            Step::Flood(place, count) => self.flood(place, count),
             Step::Insider(place) => self.each_process(place, |process| process.insider = true),
             Step::Prefer(place, other, mode) => {
                 let (now, node) = (self.now, self.node_of(other));
@@ -143,6 +144,15 @@ impl World {
             if let Some(packet) = self.hostile.strike(&self.network) {
                 self.inject(packet);
             }
+        }
+    }
+
+    fn flood(&mut self, place: PlaceId, count: u32) {
+        let target = self.options.node(place);
+        for _ in 0..count {
+            let mut packet = self.hostile.hello(target, self.options.nodes);
+            packet.to = self.network.book_address(place);
+            self.inject(packet);
         }
     }
 

@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{LONG, builder, pair, take};
+use common::{LONG, builder, introduce, pair, take};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::time::Duration;
-use suci::{AddressBook, Bytes, Draft, Error, Node, NodeId};
+use suci::{Accept, AddressBook, Bytes, Draft, Error, Node, NodeId};
 
 #[test]
 fn unknown_peers_and_oneself_are_refused() {
@@ -190,6 +190,66 @@ fn f08_garbage_is_counted_and_harms_nobody() {
     assert_eq!(hit(&mut b, &[]).datagrams_in, 2);
     a.send(b.id(), "still works").unwrap();
     assert_eq!(&take(&mut b).payload[..], b"still works");
+}
+
+/// A HELLO to `target` as a stranger would make it, each time of another node.
+fn hello(target: NodeId, stranger: u32) -> Vec<u8> {
+    use suci_proto::types::Incarnation;
+    use suci_proto::wire::{CrcScope, Header, Hello, PacketType, put_header, seal};
+    let mut bytes = Vec::new();
+    let header = Header {
+        kind: PacketType::Hello,
+        key_phase: 0,
+        scope: CrcScope::Datagram,
+        index: 1_000 + stranger,
+        number: 0,
+        tag: u64::from(stranger),
+    };
+    put_header(&mut bytes, &header);
+    let incarnation = Incarnation(u128::from(stranger));
+    Hello {
+        target,
+        incarnation,
+    }
+    .put(&mut bytes);
+    seal(&mut bytes);
+    bytes
+}
+
+/// More HELLOs than the socket's buffer has room to answer, again and again: a node of the book connects amid them.
+#[test]
+fn f02_a_flood_of_hellos_keeps_no_node_of_the_book_out() {
+    let mut a = builder(0).open().unwrap();
+    let mut b = builder(1).accept(Accept::Anyone).open().unwrap();
+    introduce(&mut a, &mut b);
+    let to = b.local_addr();
+    let flood = std::thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for stranger in 0..20_000 {
+            let _ = socket.send_to(&hello(NodeId(1), stranger), to);
+            if stranger % 20 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let unanswered = |node: &Node| node.counters().unwrap().hello_unanswered;
+    let end = std::time::Instant::now() + LONG;
+    while unanswered(&b) < 100 && std::time::Instant::now() < end {
+        b.poll(Duration::from_millis(10)).unwrap();
+    }
+    let before = unanswered(&b);
+    assert!(before >= 100, "room was used up");
+    let begun = std::time::Instant::now();
+    a.send(b.id(), "amid the flood").unwrap();
+    while a.queue_len(b.id()).unwrap().0 > 0 && std::time::Instant::now() < end {
+        a.poll(Duration::from_millis(1)).unwrap();
+        b.poll(Duration::from_millis(1)).unwrap();
+    }
+    let took = begun.elapsed();
+    assert_eq!(&take(&mut b).payload[..], b"amid the flood");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(unanswered(&b) > before, "the flood went on");
+    flood.join().unwrap();
 }
 
 #[test]

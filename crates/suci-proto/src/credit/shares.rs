@@ -251,14 +251,16 @@ impl Shares {
         Ok(())
     }
 
-    /// Whether a HELLO may be answered while `cookies` earlier answers may still bring back
-    /// an INIT: each needs room for one full packet and for a peer.
+    /// How many INITs the budget has room for: each needs one full packet and, unless its sender is `seated`
+    /// already, a place among the peers.
     #[must_use]
-    pub fn may_answer_hello(&self, cookies: u64, max_datagram: usize) -> bool {
-        let comers = cookies.saturating_add(1);
-        comers.saturating_mul(data_charge(max_datagram)) <= self.free()
-            && comers.saturating_mul(CONTROL_MIN) <= self.control_free()
-            && self.peers.saturating_add(comers) <= self.peer_limit()
+    pub fn room_for_inits(&self, max_datagram: usize, seated: bool) -> u64 {
+        let packets = self.free() / data_charge(max_datagram);
+        if seated {
+            return packets;
+        }
+        let places = self.peer_limit().saturating_sub(self.peers);
+        packets.min(places).min(self.control_free() / CONTROL_MIN)
     }
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most

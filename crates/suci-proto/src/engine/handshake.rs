@@ -6,7 +6,7 @@ use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{Event, RefusedReason};
 use crate::handshake::{Claim, Phase};
-use crate::peer::{Accepted, Agreement, End};
+use crate::peer::{Accepted, Agreement, End, Peer};
 use crate::time::Instant;
 use crate::types::NodeId;
 use crate::wire::{
@@ -85,10 +85,11 @@ impl Engine {
         let bytes = packet_from(asked, PacketType::Refused, 0, header.tag, |b| {
             refused.put(b)
         });
-        self.shared.reply(arrival.from, bytes);
+        self.shared.reply_to_anyone(arrival.from, bytes);
     }
 
-    /// HELLO: answered without keeping state, if the socket's budget can take the INIT (F01, F02).
+    /// HELLO: answered without keeping state, if the socket's budget can take the INIT (F01, F02). Whom we
+    /// know is answered however many others ask.
     pub(super) fn on_hello(
         &mut self,
         now: Instant,
@@ -111,14 +112,16 @@ impl Engine {
             incarnation: hello.incarnation,
             token: header.tag,
         };
-        let others = self.jar.outstanding_beside(now, &claim);
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        let known = peer.is_some_and(Peer::is_known);
+        let seated = peer.is_some_and(|peer| peer.connection.is_some());
+        let caller = self.jar.caller(&claim, known);
+        let max_datagram = self.shared.config.max_datagram;
+        let room = self.shared.shares.room_for_inits(max_datagram, seated);
         // A cookie that finds no room to go out would be waited for in vain.
         if self.closing.is_some()
-            || !self.shared.may_reply()
-            || !self
-                .shared
-                .shares
-                .may_answer_hello(others, self.shared.config.max_datagram)
+            || !self.shared.may_reply(known)
+            || !self.expected_inits.admits(now, caller, room)
         {
             self.shared.counters.hello_unanswered += 1;
             return;
@@ -131,6 +134,7 @@ impl Engine {
         let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| {
             cookie.put(b)
         });
+        // There is room: it was looked for above.
         self.shared.reply(arrival.from, bytes);
     }
 
@@ -203,7 +207,9 @@ impl Engine {
         };
         let baked = self.jar.check(now, &claim, &init.cookie);
         if baked.is_some() {
-            self.jar.redeemed(now, &claim);
+            let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+            let caller = self.jar.caller(&claim, peer.is_some_and(Peer::is_known));
+            self.expected_inits.came(now, caller);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
         let (Some(baked), true, None) = (baked, for_us, self.closing) else {

@@ -28,7 +28,7 @@ use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerStats};
 use crate::credit::{ShareStats, Shares};
 use crate::event::Event;
-use crate::handshake::CookieJar;
+use crate::handshake::{CookieJar, Expected};
 use crate::message::{Message, Pool};
 use crate::peer::Peer;
 use crate::time::{Duration, Instant};
@@ -66,6 +66,8 @@ const HINTS_PER_SECOND: u64 = 100;
 pub struct Engine {
     shared: Shared,
     jar: CookieJar,
+    /// Whose INIT may come soon.
+    expected_inits: Expected,
     peers: Slab<Peer>,
     by_node: HashMap<NodeId, usize>,
     wheel: TimerWheel,
@@ -136,7 +138,8 @@ impl Engine {
                 frames: Vec::new(),
                 config,
             },
-            jar: CookieJar::new(key, peer_limit),
+            jar: CookieJar::new(key),
+            expected_inits: Expected::new(peer_limit),
             peers: Slab::new(),
             by_node: HashMap::new(),
             wheel: TimerWheel::new(),
@@ -279,7 +282,7 @@ impl Engine {
             self.hints.1 += 1;
             self.shared.counters.unknown_sent += 1;
             let bytes = handshake::unknown(&self.shared, header);
-            self.shared.reply(to, bytes);
+            self.shared.reply_to_anyone(to, bytes);
         }
     }
 

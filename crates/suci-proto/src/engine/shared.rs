@@ -58,14 +58,24 @@ impl Shared {
         self.shares.is_short()
     }
 
-    /// Whether a handshake packet would be queued.
-    pub(crate) fn may_reply(&self) -> bool {
-        self.replies.len() < MAX_REPLIES
+    /// Whether a handshake packet would be queued; one to somebody unknown only into the first half of the queue.
+    pub(crate) fn may_reply(&self, known: bool) -> bool {
+        let most = if known { MAX_REPLIES } else { MAX_REPLIES / 2 };
+        self.replies.len() < most
     }
 
-    /// Queues a handshake packet; drops it if too many wait.
+    /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many wait.
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) {
-        if self.may_reply() {
+        self.queue_reply(to, bytes, true);
+    }
+
+    /// The same for answers that anybody may ask for, with a forged address too.
+    pub(crate) fn reply_to_anyone(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        self.queue_reply(to, bytes, false);
+    }
+
+    fn queue_reply(&mut self, to: SocketAddr, bytes: Vec<u8>, known: bool) {
+        if self.may_reply(known) {
             self.replies.push_back((to, bytes));
         } else {
             self.counters.handshake_rejected += 1;

@@ -1,10 +1,12 @@
 //! Opening a connection: HELLO, COOKIE, INIT, ACCEPT, in the manner of SCTP (RFC 9260 section 5.1).
 //!
 //! The responder keeps no state until the cookie came back, so that a spoofed address costs it
-//! nothing but a counter (F01). The parts here know bytes and time, not peers.
+//! nothing but a count (F01). The parts here know bytes and time, not peers.
 
 mod cookie;
+mod expected;
 mod opening;
 
 pub(crate) use cookie::{Claim, CookieJar};
+pub(crate) use expected::Expected;
 pub(crate) use opening::{Opening, Phase};

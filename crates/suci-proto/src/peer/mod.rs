@@ -361,6 +361,11 @@ impl Peer {
         recovery.drop_all(&mut fate);
     }
 
+    /// Whether it is more than a node ID that anybody may claim: in the book, or with a session.
+    pub(crate) fn is_known(&self) -> bool {
+        self.book.is_some() || self.session.is_established()
+    }
+
     /// Whether messages have a connection to travel on.
     pub(crate) fn has_connection(&self) -> bool {
         self.connection.is_some() && self.lingering.is_none()

@@ -232,8 +232,9 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
         shares.check().unwrap();
     }
     assert!(grants.len() >= 100, "only {} at once", grants.len());
-    assert!(
-        !shares.may_answer_hello(0, ETHERNET_MTU),
+    assert_eq!(
+        shares.room_for_inits(ETHERNET_MTU, false),
+        0,
         "silence, not a refusal: they come again"
     );
 }
@@ -268,7 +269,7 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
         }
     }
     assert!(shares.admit(0, ETHERNET_MTU, at(now)).is_none(), "full");
-    assert!(!shares.may_answer_hello(0, ETHERNET_MTU));
+    assert_eq!(shares.room_for_inits(ETHERNET_MTU, false), 0);
     for _ in 0..5 {
         now += 1_000;
         for (peer, grant) in grants.iter_mut().enumerate() {
@@ -290,16 +291,30 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
 }
 
 #[test]
-fn each_cookie_reserves_a_packet() {
+fn each_expected_init_needs_a_packet_and_a_place() {
+    let shares = Shares::new(8 * MIB);
+    // Two control packets for each, or one packet of 64 KiB.
+    assert_eq!(shares.room_for_inits(ETHERNET_MTU, false), 1_260);
+    assert_eq!(shares.room_for_inits(ETHERNET_MTU, true), 1_820);
+    assert_eq!(shares.room_for_inits(65_507, false), 63);
     let shares = Shares::new(buffer(3));
-    assert!(shares.may_answer_hello(0, ETHERNET_MTU));
-    assert!(shares.may_answer_hello(1, ETHERNET_MTU) == (shares.peer_limit() >= 2));
-    assert!(!shares.may_answer_hello(3, ETHERNET_MTU));
-    assert!(
-        !shares.may_answer_hello(0, 65_507),
-        "not one packet of that size"
-    );
-    assert!(!shares.may_answer_hello(u64::MAX, ETHERNET_MTU));
+    assert_eq!(shares.room_for_inits(ETHERNET_MTU, true), 3);
+    assert_eq!(shares.room_for_inits(65_507, true), 0);
+}
+
+#[test]
+fn who_has_a_place_needs_only_a_packet_to_come_again() {
+    let mut shares = Shares::new(4 * 6_656);
+    let mut grants = Vec::new();
+    while let Some(mut grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
+        // Its data lapses, and it keeps its place.
+        assert!(shares.expire(&mut grant, at(30_000)));
+        grants.push(grant);
+    }
+    let packets = shares.free() / 2_304;
+    assert!(packets > 0);
+    assert_eq!(shares.room_for_inits(ETHERNET_MTU, false), 0);
+    assert_eq!(shares.room_for_inits(ETHERNET_MTU, true), packets);
 }
 
 #[test]

@@ -258,6 +258,92 @@ fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
     assert_eq!(world.received(0), 1);
 }
 
+/// So many HELLOs, each of another stranger.
+fn strangers(world: &mut World, tokens: core::ops::Range<u64>) {
+    for token in tokens {
+        let mut packet = hello(10_000 + token as usize, 0, token);
+        packet.from = 50;
+        world.deliver(&packet);
+    }
+}
+
+/// F02: HELLOs of strangers without end, in the smallest usual buffer. A node of the book connects at once, and
+/// one with a session makes another connection; nobody is granted more than there is.
+#[test]
+fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
+    let mut world = World::new(3);
+    let engine = world.start(0, 3, 212_992);
+    world.engines[0] = engine;
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    let mut token = 1_000_000;
+    let mut flood = |world: &mut World, span: u64| {
+        for _ in 0..span {
+            strangers(world, token..token + 100);
+            token += 100;
+            world.run(Duration::from_millis(20));
+        }
+    };
+    flood(&mut world, 100);
+    assert!(world.engines[0].counters().hello_unanswered > 1_000);
+    world.send(2, 0).unwrap();
+    let now = world.now;
+    world.peer(1, 0).open(now, 7);
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    world.engines[1].touch(key);
+    let before = world.peer(1, 0).connection.as_ref().unwrap().local;
+    flood(&mut world, 10);
+    assert_eq!(world.received(0), 2, "the first message and the newcomer's");
+    let after = world.peer(1, 0).connection.as_ref().unwrap().local;
+    assert_ne!(before, after, "replaced");
+}
+
+/// F02, F12: the flood comes under the ID of a node of the book, from addresses that change: that node and
+/// another of the book are answered all the same, and strangers keep their half.
+#[test]
+fn f02_a_flood_in_the_name_of_a_known_node_keeps_nobody_out() {
+    let mut world = World::new(3);
+    let engine = world.start(0, 3, 212_992);
+    world.engines[0] = engine;
+    for round in 0..100 {
+        for token in 0..100 {
+            let mut packet = hello(1, 0, round * 100 + token);
+            packet.from = 50 + token as usize;
+            world.deliver(&packet);
+        }
+        world.run(Duration::from_millis(20));
+    }
+    assert_eq!(world.engines[0].counters().hello_unanswered, 0);
+    world.deliver(&hello(7, 0, 5));
+    assert_eq!(world.outgoing(0).len(), 1, "a stranger");
+    world.send(1, 0).unwrap();
+    world.send(2, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 2);
+}
+
+/// F04: answers to strangers fill half of the queue for answers at most.
+#[test]
+fn f04_answers_to_strangers_leave_room_for_those_to_known_nodes() {
+    let mut world = World::new(2);
+    strangers(&mut world, 1..1_000);
+    let mut wrong = hello(1, 0, 7);
+    let (header, _) = wire::open(&wrong.bytes).unwrap();
+    wrong.bytes.clear();
+    wire::put_header(&mut wrong.bytes, &header);
+    let elsewhere = Hello {
+        target: NodeId(77),
+        incarnation: Incarnation(5),
+    };
+    elsewhere.put(&mut wrong.bytes);
+    wire::seal(&mut wrong.bytes);
+    (0..100).for_each(|_| world.deliver(&wrong));
+    let waiting = world.engines[0].shared.replies.len();
+    assert_eq!(waiting, 128);
+    world.deliver(&hello(1, 0, 7));
+    assert_eq!(world.engines[0].shared.replies.len(), waiting + 1);
+}
+
 /// A client that is refused comes again every second with a new token; what it asked for before is not
 /// waited for.
 #[test]

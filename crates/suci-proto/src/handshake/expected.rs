@@ -1,0 +1,298 @@
+//! Whom a COOKIE was sent and who may soon bring it back with an INIT, which needs room in the socket's budget.
+//!
+//! Source addresses can be forged, and HELLOs cost nothing to make. Three rules keep a flood of them from
+//! keeping out whom we know (nodes of the book, and those with a session):
+//!
+//! * They are counted apart, once for each *node*: whoever calls under a known node's ID, however often and from
+//!   wherever, takes that node's one place.
+//! * Strangers get at most half of the room, and none for a while after a known node found none.
+//! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept newcomers out of a
+//!   socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no room, and is refused and comes again.
+
+use crate::time::{Duration, Instant, nanos};
+
+/// How long an answered HELLO is expected to bring an INIT: between once and twice this time.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long strangers wait after a known node found no room: until those answered before are expected no more, and
+/// the known node came again (a HELLO is repeated every second at least).
+const YIELD: Duration = Duration::from_secs(4);
+
+/// Seats among which a claim chooses.
+const WAYS: usize = 8;
+
+/// Seats for each claim that the socket's budget lets be outstanding, so that hardly any finds its seats taken.
+const SPARE: u64 = 2;
+
+/// Most seats: a MiB of them.
+const MOST_SEATS: u64 = 1 << 16;
+
+/// Who says HELLO, by a keyed hash that nobody outside can make collide; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A node of the book, or one with a session: the hash of its ID.
+    Known(u64),
+    /// Anybody else: the hash of its claim.
+    Stranger(u64),
+}
+
+/// The callers whose INIT is expected.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    known: Tally,
+    strangers: Tally,
+    /// Until when strangers are not answered, because a known node was not.
+    yields: Instant,
+}
+
+impl Expected {
+    /// For a socket whose budget has room for about `most` at once.
+    pub(crate) fn new(most: u64) -> Self {
+        Self {
+            known: Tally::new(most),
+            strangers: Tally::new(most),
+            yields: Instant::ZERO,
+        }
+    }
+
+    /// Whether a HELLO may be answered if there is room for `room` INITs in all; its INIT is expected then.
+    pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: u64) -> bool {
+        let (known, strangers) = match caller {
+            Caller::Known(name) => (self.known.beside(now, name), self.strangers.count(now)),
+            Caller::Stranger(name) => (self.known.count(now), self.strangers.beside(now, name)),
+        };
+        let fits = known.saturating_add(strangers) < room;
+        match caller {
+            Caller::Known(name) if fits => self.known.add(now, name),
+            Caller::Known(_) => self.yields = now + YIELD,
+            Caller::Stranger(name) => {
+                let admitted = fits && strangers < (room / 2).max(1) && now >= self.yields;
+                if admitted {
+                    self.strangers.add(now, name);
+                }
+                return admitted;
+            }
+        }
+        fits
+    }
+
+    /// The INIT came: it is expected no more.
+    pub(crate) fn came(&mut self, now: Instant, caller: Caller) {
+        match caller {
+            Caller::Known(name) => self.known.remove(now, name),
+            Caller::Stranger(name) => self.strangers.remove(now, name),
+        }
+    }
+}
+
+/// Somebody who is counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    /// Its name; 0 if the seat is free.
+    name: u64,
+    /// The period in which it last called.
+    period: u64,
+}
+
+/// Counts names, each once and for a while.
+///
+/// They sit in a table of fixed size. One that was driven from its seat may be counted again and stays counted
+/// until its time is over: the count errs upwards.
+#[derive(Debug)]
+struct Tally {
+    /// How many last called in the current and in the previous period.
+    recent: [u64; 2],
+    period: u64,
+    seats: Box<[Seat]>,
+}
+
+impl Tally {
+    fn new(most: u64) -> Self {
+        let seats = most.saturating_mul(SPARE).min(MOST_SEATS);
+        let groups = usize::try_from(seats).unwrap_or(0).div_ceil(WAYS).max(1);
+        Self {
+            recent: [0; 2],
+            period: 0,
+            seats: vec![Seat::default(); groups * WAYS].into_boxed_slice(),
+        }
+    }
+
+    fn turn(&mut self, now: Instant) {
+        let period = now.as_nanos() / nanos(FRESH).max(1);
+        match period.saturating_sub(self.period) {
+            0 => {}
+            1 => self.recent = [0, self.recent[0]],
+            _ => self.recent = [0, 0],
+        }
+        self.period = period;
+    }
+
+    fn count(&mut self, now: Instant) -> u64 {
+        self.turn(now);
+        let [current, previous] = self.recent;
+        current.saturating_add(previous)
+    }
+
+    fn beside(&mut self, now: Instant, name: u64) -> u64 {
+        let all = self.count(now);
+        all.saturating_sub(u64::from(self.seat(name).is_some()))
+    }
+
+    /// Counts a name, or counts it for the current period instead of the previous one.
+    fn add(&mut self, now: Instant, name: u64) {
+        self.turn(now);
+        let period = self.period;
+        let mut moved = false;
+        if let Some(seat) = self.seat(name) {
+            if seat.period == period {
+                return;
+            }
+            seat.period = period;
+            moved = true;
+        } else if let Some(seat) = self
+            .seats_for(name)
+            .iter_mut()
+            .min_by_key(|seat| (seat.name != 0, seat.period))
+        {
+            *seat = Seat { name, period };
+        }
+        if moved {
+            self.uncount(1);
+        }
+        let [current, _] = &mut self.recent;
+        *current = current.saturating_add(1);
+    }
+
+    fn remove(&mut self, now: Instant, name: u64) {
+        self.turn(now);
+        let period = self.period;
+        if let Some(seat) = self.seat(name) {
+            let counted = usize::from(seat.period != period);
+            *seat = Seat::default();
+            self.uncount(counted);
+        }
+    }
+
+    fn uncount(&mut self, which: usize) {
+        if let Some(count) = self.recent.get_mut(which) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Where a name sits, if it is counted.
+    fn seat(&mut self, name: u64) -> Option<&mut Seat> {
+        let oldest = self.period.saturating_sub(1);
+        self.seats_for(name)
+            .iter_mut()
+            .find(|seat| seat.name == name && seat.period >= oldest)
+    }
+
+    fn seats_for(&mut self, name: u64) -> &mut [Seat] {
+        let groups = (self.seats.len() / WAYS).max(1) as u64;
+        let first = (name % groups) as usize * WAYS;
+        self.seats.get_mut(first..first + WAYS).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn f02_who_was_answered_is_counted_once_and_for_a_short_time() {
+        let mut tally = Tally::new(32);
+        for name in 1..=5 {
+            tally.add(at(0), name);
+        }
+        assert_eq!(tally.count(at(0)), 5);
+        assert_eq!(tally.beside(at(0), 4), 4, "its own place");
+        tally.remove(at(0), 1);
+        tally.remove(at(0), 1);
+        assert_eq!(tally.count(at(0)), 4, "an INIT counts once");
+        assert_eq!(tally.count(at(1_999)), 4, "still expected");
+        assert_eq!(tally.count(at(2_000)), 0);
+        assert_eq!(tally.beside(at(2_000), 4), 0, "nor has it a place");
+    }
+
+    #[test]
+    fn f02_a_repeated_hello_counts_once() {
+        let mut tally = Tally::new(32);
+        for tenth in 0..100 {
+            tally.add(at(100 * tenth), 7);
+            assert_eq!(tally.count(at(100 * tenth)), 1);
+        }
+        tally.remove(at(10_000), 7);
+        assert_eq!(tally.count(at(10_000)), 0, "counted in the period before");
+    }
+
+    #[test]
+    fn f02_names_beyond_the_table_are_never_counted_too_low() {
+        let mut tally = Tally::new(8);
+        let most = tally.seats.len() as u64;
+        for _ in 0..3 {
+            (1..=100).for_each(|name| tally.add(at(0), name));
+        }
+        let counted = tally.count(at(0));
+        assert!((100..=300).contains(&counted), "{counted}");
+        (1..=100).for_each(|name| tally.remove(at(0), name));
+        let left = tally.count(at(0));
+        assert_eq!(left, counted - most, "who had a seat gave it back");
+        assert_eq!(tally.seats.len() as u64, most, "however many came");
+    }
+
+    /// Answers strangers as long as there is room; how many it were.
+    fn flood(expected: &mut Expected, now: Instant, room: u64) -> u64 {
+        let names = now.as_nanos() + 1..;
+        let admitted = names.take_while(|n| expected.admits(now, Caller::Stranger(*n), room));
+        admitted.count() as u64
+    }
+
+    #[test]
+    fn f02_strangers_leave_half_of_the_room_to_whom_we_know() {
+        let mut expected = Expected::new(100);
+        assert_eq!(flood(&mut expected, at(0), 10), 5);
+        for name in 1..=5 {
+            assert!(expected.admits(at(0), Caller::Known(name), 10));
+            assert!(expected.admits(at(0), Caller::Known(name), 10), "again");
+        }
+        assert!(!expected.admits(at(0), Caller::Known(6), 10), "budget");
+        expected.came(at(0), Caller::Known(1));
+        assert!(expected.admits(at(0), Caller::Known(6), 10));
+        expected.came(at(0), Caller::Known(6));
+        expected.came(at(0), Caller::Stranger(1));
+        assert!(expected.admits(at(0), Caller::Known(1), 10));
+        assert!(expected.admits(at(0), Caller::Known(6), 10));
+        assert!(!expected.admits(at(0), Caller::Stranger(99), 10));
+    }
+
+    #[test]
+    fn f02_known_nodes_count_for_strangers_too() {
+        let mut expected = Expected::new(100);
+        for name in 1..=8 {
+            assert!(expected.admits(at(0), Caller::Known(name), 10));
+        }
+        assert_eq!(flood(&mut expected, at(0), 10), 2);
+        assert_eq!(flood(&mut expected, at(0), 0), 0);
+        assert!(!Expected::new(9).admits(at(0), Caller::Known(1), 0));
+    }
+
+    /// The last place: strangers may take it, and a known node has it soon however many they are.
+    #[test]
+    fn f02_strangers_yield_to_a_known_node_that_found_no_room() {
+        let mut expected = Expected::new(100);
+        assert_eq!(flood(&mut expected, at(0), 1), 1);
+        let mut now = 0;
+        while !expected.admits(at(now), Caller::Known(7), 1) {
+            assert_eq!(flood(&mut expected, at(now + 50), 1), 0);
+            now += 100;
+        }
+        assert!(now <= 2_000, "{now}");
+        expected.came(at(now), Caller::Known(7));
+        assert_eq!(flood(&mut expected, at(now + 3_899), 1), 0);
+        assert_eq!(flood(&mut expected, at(now + 3_900), 1), 1, "their turn");
+    }
+}
