@@ -44,6 +44,10 @@ impl Appetite {
             Self::Normal | Self::Large => u64::MAX,
         }
     }
+
+    pub(super) const fn is_bounded(self) -> bool {
+        self.most() < u64::MAX
+    }
 }
 
 /// What a drained packet says about its sender's need.

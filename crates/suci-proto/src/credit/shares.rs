@@ -123,6 +123,9 @@ struct Hungry {
     weight: u64,
     /// What is booked for them, in bytes.
     bytes: u64,
+    /// Bytes that those of them at most take whose appetite is bounded, and their weight.
+    bounded: u64,
+    bounded_weight: u64,
 }
 
 impl Shares {
@@ -146,6 +149,8 @@ impl Shares {
             hungry: Hungry {
                 weight: 0,
                 bytes: 0,
+                bounded: 0,
+                bounded_weight: 0,
             },
         }
     }
@@ -295,7 +300,6 @@ impl Shares {
         if old.retired {
             return None;
         }
-        self.stop_waiting(old);
         let reserve = core::mem::take(&mut old.booked.control);
         self.booked.control = self.booked.control.saturating_sub(reserve);
         let grant = self.start(first, data_charge(max_datagram), now);
@@ -304,6 +308,7 @@ impl Shares {
             self.booked.control = self.booked.control.saturating_add(reserve);
             return None;
         }
+        self.stop_waiting(old);
         self.sate(old);
         old.retired = true;
         grant

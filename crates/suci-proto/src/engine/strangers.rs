@@ -5,6 +5,7 @@ use super::Engine;
 use crate::config::Accept;
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::{Duration, Instant};
+use crate::turns::Priority;
 use crate::types::NodeId;
 use crate::wire::RefusedCode;
 use std::net::{IpAddr, SocketAddr};
@@ -43,15 +44,17 @@ impl Engine {
         key
     }
 
-    /// Forgets the strangers of whom nothing is left: no session, no message, and no INIT that may still be
-    /// under way.
-    fn forget_strangers(&mut self, now: Instant) {
+    /// Forgets the strangers of whom nothing is left: no session, no message, no wish of the program's, and no
+    /// INIT that may still be under way.
+    pub(super) fn forget_strangers(&mut self, now: Instant) {
         let gone: Vec<usize> = self
             .peers
             .iter()
             .filter(|(key, peer)| {
                 let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
-                !listed && peer.is_forgettable(now, COOKIE_LIFETIME)
+                let ranked = self.dirty.priority(*key) != Priority::default();
+                !(listed || ranked)
+                    && peer.is_forgettable(now, COOKIE_LIFETIME, &self.shared.config)
             })
             .map(|(key, _)| key)
             .collect();

@@ -54,6 +54,13 @@ pub(super) enum Way {
     Asked { granted: bool, ours: bool },
 }
 
+/// What a message of `total` bytes that asked first counts in the budget of large messages. A short one counts what
+/// keeping it apart costs; honest senders ask only for long ones.
+pub(super) fn budgeted(total: u64) -> u64 {
+    const LEAST: u64 = 256;
+    total.max(LEAST)
+}
+
 /// A piece of a message: the borrowed half of a FRAG.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
@@ -138,7 +145,7 @@ impl Assembly {
             Way::Asked {
                 granted: true,
                 ours: true,
-            } => self.total.unwrap_or(0),
+            } => budgeted(self.total.unwrap_or(0)),
             _ => 0,
         }
     }

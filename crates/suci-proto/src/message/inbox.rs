@@ -11,6 +11,7 @@
 
 use super::Message;
 use super::answer::{Answer, IncomingError, IncomingInfo};
+use super::assembly::budgeted;
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
 use super::pool::{Chunk, Pool};
@@ -364,14 +365,14 @@ impl Inbox {
         self.accounts.large
     }
 
-    /// Bytes of the large message that waits first for the budget.
+    /// What the large message that waits first counts in the budget.
     #[must_use]
     pub fn large_wanted(&self) -> Option<u64> {
         let place = *self.waiting.front()?;
         self.channels
             .get(place)?
             .unanswered()
-            .map(|(_, total)| total)
+            .map(|(_, total)| budgeted(total))
     }
 
     /// Messages received completely in this session.
@@ -438,8 +439,8 @@ impl Inbox {
     /// Permits what waits, as far as the session's budget reaches.
     fn grant_waiting(&mut self) {
         while let Some(&place) = self.waiting.front() {
-            let total = self.large_wanted().unwrap_or(0);
-            let large = self.accounts.large.saturating_add(total);
+            let wanted = self.large_wanted().unwrap_or(0);
+            let large = self.accounts.large.saturating_add(wanted);
             if large > self.large_budget {
                 return;
             }

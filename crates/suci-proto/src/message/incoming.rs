@@ -1,7 +1,7 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
 use super::answer::{Answer, IncomingInfo};
-use super::assembly::{Assembly, Description, Fault, Part, Way};
+use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
 use super::slot::{Slot, Spare};
 use super::{Message, charge, index, len64};
@@ -478,7 +478,7 @@ impl Channel {
             };
             match memory {
                 Some(memory) => assembly.supply(memory),
-                None => accounts.large = accounts.large.saturating_add(total),
+                None => accounts.large = accounts.large.saturating_add(budgeted(total)),
             }
         }
         self.request = Some(Request {

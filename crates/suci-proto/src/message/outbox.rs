@@ -194,6 +194,12 @@ impl Outbox {
         true
     }
 
+    /// Whether a channel has a priority of its own.
+    #[must_use]
+    pub fn has_priorities(&self) -> bool {
+        !self.priorities.is_empty()
+    }
+
     /// What the program said of channels: it holds for the next session too.
     pub fn take_priorities(&mut self) -> BTreeMap<ChannelId, Priority> {
         core::mem::take(&mut self.priorities)

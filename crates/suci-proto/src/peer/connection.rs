@@ -124,8 +124,8 @@ pub(crate) struct Connection {
     pub(crate) received: Received,
     pub(crate) credit: SendCredit,
     pub(crate) grant: Grant,
-    /// What the connection before this one was granted, on the books until this one is heard or that lapses.
-    pub(crate) previous: Option<Grant>,
+    /// What the connections before this one were granted, on the books until this one is heard or that lapses.
+    pub(crate) previous: Vec<Grant>,
     pub(crate) congestion: Box<dyn Controller>,
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
@@ -237,7 +237,7 @@ impl Connection {
             recovery,
             received: Received::new(first),
             grant,
-            previous: None,
+            previous: Vec::new(),
             params,
             pending: Pending::default(),
             modes,

@@ -14,6 +14,7 @@ mod path;
 mod pending;
 mod receive;
 mod session;
+mod standing;
 mod steering;
 mod suspension;
 mod timers;
@@ -25,7 +26,7 @@ pub(crate) use session::{History, Session};
 use crate::congestion::ControllerChoice;
 use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
-use crate::event::{EndReason, Event, MessageOutcome, RefusedReason};
+use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
 use crate::limits;
 use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits, Outcome};
 use crate::time::{Duration, Instant};
@@ -275,6 +276,11 @@ impl Peer {
             self.list_news(shared);
         } else {
             shared.memory.release(old.promise);
+            if old.suspension.is_here() {
+                // Of the end of a session that never began the program hears nothing else.
+                let (node, by) = (self.node, Side::Here);
+                self.tell(Event::Resumed { node, by }, shared);
+            }
         }
     }
 
@@ -349,7 +355,7 @@ impl Peer {
             self.requeue(&mut connection);
             shared.free_index(connection.local.index);
             shared.shares.release(&mut connection.grant);
-            if let Some(mut previous) = connection.previous.take() {
+            for mut previous in connection.previous {
                 shared.shares.release(&mut previous);
             }
         }
@@ -361,28 +367,9 @@ impl Peer {
         recovery.drop_all(&mut fate);
     }
 
-    /// Whether it is more than a node ID that anybody may claim: in the book, or with a session.
-    pub(crate) fn is_known(&self) -> bool {
-        self.book.is_some() || self.session.is_established()
-    }
-
     /// Whether messages have a connection to travel on.
     pub(crate) fn has_connection(&self) -> bool {
         self.connection.is_some() && self.lingering.is_none()
-    }
-
-    /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
-    /// silent for so long, and nothing of it waits.
-    pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration) -> bool {
-        let busy = self.connection.is_some() || self.attempt.is_some();
-        let unfinished = !self.news.is_empty()
-            || !self.session.outbox.is_empty()
-            || self.session.suspension.is_here();
-        self.book.is_none()
-            && self.stranger_from.is_some()
-            && !(self.ack_waits || self.newsworthy || busy || unfinished || self.has_message())
-            && self.life.link() == Link::Idle
-            && now.since(self.life.heard_at()) >= silence
     }
 
     /// Whether an acknowledgement waits for something to ride on until the next turn.
@@ -418,11 +405,13 @@ impl Peer {
         self.renew_large(shared);
     }
 
-    /// Brings the memory promised to large messages to what is held and wanted, as far as there is some.
+    /// Brings the memory promised to large messages to what is held and wanted, as far as there is some. A peer
+    /// that cannot send now, silent or suspended, wants none: others would wait for it.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
+        let able = self.carries_data();
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
-        let wanted = inbox.large_wanted();
+        let wanted = inbox.large_wanted().filter(|_| able);
         let promise = &self.session.promise;
         if wanted.is_none() && held == promise.large && !promise.is_waiting() {
             return;

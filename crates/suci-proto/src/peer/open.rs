@@ -442,11 +442,10 @@ impl Peer {
             }
             self.requeue(&mut old);
             shared.free_index(old.local.index);
-            if let Some(mut older) = old.previous.take() {
-                shared.shares.release(&mut older);
-            }
+            // If the old one was never heard, packets of those before it may still come, too.
             shared.shares.stop_waiting(&mut old.grant);
-            connection.previous = Some(old.grant);
+            connection.previous = old.previous;
+            connection.previous.push(old.grant);
         }
         self.lingering = None;
         if self.heard_at.is_some_and(|before| before != address) {

@@ -57,7 +57,7 @@ impl Peer {
             let nonce = shared.random();
             connection.path.heard_from(arrival.from, nonce, now);
         }
-        if let Some(mut previous) = connection.previous.take() {
+        for mut previous in connection.previous.drain(..) {
             shared.shares.release(&mut previous);
         }
         self.hear(now, shared);

@@ -49,7 +49,7 @@ impl Peer {
             connection.control_at,
             not_before(connection.credit.blocked_timer()),
             connection.grant.lapse_at(),
-            connection.previous.as_ref().and_then(Grant::lapse_at),
+            connection.previous.iter().filter_map(Grant::lapse_at).min(),
             connection.reclaim_at,
         ]
     }
@@ -247,13 +247,16 @@ impl Peer {
 }
 
 impl Connection {
-    /// The connection before this one is repaid when this one is heard, or else when its grant lapses: who
-    /// replaced it may have died before it said anything more.
+    /// The connections before this one are repaid when this one is heard, or else when their grants lapse: who
+    /// replaced them may have died before it said anything more.
     fn repay_previous(&mut self, now: Instant, shared: &mut Shared) {
-        let lapsed = |grant: &mut Grant| grant.lapse_at().is_none_or(|at| at <= now);
-        if let Some(mut previous) = self.previous.take_if(lapsed) {
-            shared.shares.release(&mut previous);
-        }
+        self.previous.retain_mut(|grant| {
+            let stays = grant.lapse_at().is_some_and(|at| at > now);
+            if !stays {
+                shared.shares.release(grant);
+            }
+            stays
+        });
     }
 
     fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {

@@ -1,7 +1,7 @@
 //! Who gets how much: the division of a socket's budget.
 
-use super::{CONTROL_MAX, NEWCOMER_PART, Shares};
-use crate::credit::need::Use;
+use super::{CONTROL_MAX, Hungry, NEWCOMER_PART, Shares};
+use crate::credit::need::{Appetite, Use};
 use crate::credit::{CONTROL_MIN, Grant};
 use crate::time::Instant;
 use crate::types::PacketNumber;
@@ -58,11 +58,14 @@ impl Shares {
     pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
         if !grant.need.hungry && !grant.retired {
             grant.need.hungry = true;
-            self.hungry.weight = self
-                .hungry
-                .weight
-                .saturating_add(grant.need.appetite.weight());
-            self.hungry.bytes = self.hungry.bytes.saturating_add(grant.booked.bytes);
+            let appetite = grant.need.appetite;
+            let hungry = &mut self.hungry;
+            hungry.weight = hungry.weight.saturating_add(appetite.weight());
+            hungry.bytes = hungry.bytes.saturating_add(grant.booked.bytes);
+            if appetite.is_bounded() {
+                hungry.bounded = hungry.bounded.saturating_add(most_bytes(grant));
+                hungry.bounded_weight = hungry.bounded_weight.saturating_add(appetite.weight());
+            }
         }
     }
 
@@ -70,11 +73,14 @@ impl Shares {
     pub(super) fn sate(&mut self, grant: &mut Grant) {
         if grant.need.hungry {
             grant.need.hungry = false;
-            self.hungry.weight = self
-                .hungry
-                .weight
-                .saturating_sub(grant.need.appetite.weight());
-            self.hungry.bytes = self.hungry.bytes.saturating_sub(grant.booked.bytes);
+            let appetite = grant.need.appetite;
+            let hungry = &mut self.hungry;
+            hungry.weight = hungry.weight.saturating_sub(appetite.weight());
+            hungry.bytes = hungry.bytes.saturating_sub(grant.booked.bytes);
+            if appetite.is_bounded() {
+                hungry.bounded = hungry.bounded.saturating_sub(most_bytes(grant));
+                hungry.bounded_weight = hungry.bounded_weight.saturating_sub(appetite.weight());
+            }
         }
     }
 
@@ -96,6 +102,7 @@ impl Shares {
             .saturating_sub(self.reserve())
             .saturating_sub(others)
             .saturating_sub(self.waiting_bytes);
+        let (divided, weight) = self.beyond_bounded(appetite, divided, weight);
         let fair = divided
             .saturating_mul(appetite.weight())
             .checked_div(weight)
@@ -107,6 +114,25 @@ impl Shares {
             let even = packets(self.even(), grant.charge());
             fair.max(even).min(grant.share()).max(1)
         }
+    }
+
+    /// What a peer of this appetite divides with which others: where those of bounded appetite cannot use their
+    /// parts, what they leave is for the rest.
+    fn beyond_bounded(&self, appetite: Appetite, divided: u64, weight: u64) -> (u64, u64) {
+        let Hungry {
+            bounded,
+            bounded_weight,
+            ..
+        } = self.hungry;
+        let parts = divided
+            .saturating_mul(bounded_weight)
+            .checked_div(weight)
+            .unwrap_or(0);
+        if appetite.is_bounded() || parts <= bounded {
+            return (divided, weight);
+        }
+        let weight = weight.saturating_sub(bounded_weight);
+        (divided.saturating_sub(bounded), weight)
     }
 
     /// `bytes` in packets. What the division leaves over is a packet more for some; who has one loses it again
@@ -212,6 +238,11 @@ impl Shares {
         let plenty = self.newcomer_control(grant.booked.control);
         self.control_target().min(plenty.max(grant.booked.control))
     }
+}
+
+/// The most bytes that a peer's appetite takes.
+const fn most_bytes(grant: &Grant) -> u64 {
+    grant.need.appetite.most().saturating_mul(grant.charge())
 }
 
 /// Whole packets of `charge` bytes in `bytes`.

@@ -222,6 +222,75 @@ fn appetites_are_weights_among_the_hungry() {
     assert!(is_unused(&shares, 8 * MIB));
 }
 
+/// Ten peers that send requests take 16 packets each, a tenth of what they might: the rest is for one that sends
+/// much, not for nobody.
+#[test]
+fn what_small_appetites_leave_is_for_the_others() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants = Vec::new();
+    for peer in 0..12 {
+        let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+        if peer < 10 {
+            shares.set_appetite(&mut grant, Appetite::Small);
+        }
+        grants.push(grant);
+    }
+    all_busy(&mut shares, &mut grants, 20, 1);
+    let given: Vec<u64> = grants.iter().map(Grant::share).collect();
+    assert_eq!(given[..10], [16; 10]);
+    // All packets but the reserve and what the ten have.
+    let each = (1_820 - 56 - 160) / 2;
+    assert!(
+        given[10..].iter().all(|share| share.abs_diff(each) <= 4),
+        "{given:?}"
+    );
+    // Where little is there, the small ones have their part of it.
+    grants.iter_mut().for_each(|grant| shares.release(grant));
+    assert!(is_unused(&shares, 8 * MIB));
+    let mut shares = Shares::new(buffer(68));
+    let mut grants = Vec::new();
+    for peer in 0..2 {
+        let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+        if peer == 0 {
+            shares.set_appetite(&mut grant, Appetite::Small);
+        }
+        grants.push(grant);
+    }
+    all_busy(&mut shares, &mut grants, 20, 1);
+    let [small, normal] = [grants[0].share(), grants[1].share()];
+    assert!(
+        (10..=13).contains(&small) && normal.abs_diff(4 * small) <= 6,
+        "{small}, {normal}"
+    );
+    // The small one goes, and leaves nothing behind.
+    shares.release(&mut grants[0]);
+    all_busy(&mut shares, &mut grants[1..], 10, 30);
+    let left = grants[1].share();
+    assert!(left >= 58, "{left}");
+    shares.release(&mut grants[1]);
+    assert!(is_unused(&shares, buffer(68)));
+}
+
+#[test]
+fn a_replacement_that_finds_no_packet_leaves_the_old_connection_in_line() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut old = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    assert!(shares.expire(&mut old, at(30_000)));
+    let mut all = Vec::new();
+    all.extend(core::iter::from_fn(|| shares.admit(0, ETHERNET_MTU, at(0))));
+    shares.on_blocked(&mut old, 7, at(30_000));
+    assert!(
+        shares
+            .replace(&mut old, 0, ETHERNET_MTU, at(30_000))
+            .is_none()
+    );
+    shares.release(&mut all[0]);
+    assert_eq!(shares.next_to_serve(), Some(7));
+    let new = shares.replace(&mut old, 0, ETHERNET_MTU, at(30_000));
+    assert!(new.is_some());
+    assert_eq!(shares.next_to_serve(), None, "it leaves with the old one");
+}
+
 #[test]
 fn a_burst_of_newcomers_is_served_within_the_budget() {
     let mut shares = Shares::new(8 * MIB);

@@ -100,7 +100,7 @@ fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_hear
     }
     let replaced = |world: &mut World| {
         let connection = world.peer(0, 1).connection.as_ref();
-        connection.is_some_and(|c| c.previous.is_some())
+        connection.is_some_and(|c| !c.previous.is_empty())
     };
     assert!(replaced(&mut world));
     let end = world.now + 30 * SECOND;
@@ -115,6 +115,91 @@ fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_hear
     assert!(!replaced(&mut world));
     let shares = &world.engines[0].shared.shares;
     assert_eq!(shares.free(), Shares::new(BUFFER).free());
+}
+
+/// Node 2 gives up what attempt it makes.
+fn drop_attempt(world: &mut World) {
+    let engine = &mut world.engines[1];
+    let key = engine.peer_key(id(0)).unwrap();
+    engine.peers[key].drop_attempt(&mut engine.shared);
+}
+
+/// Who replaces its connection again before it was heard may have sent on each of them: all stay on the books
+/// until the newest is heard.
+#[test]
+fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    let mut free = world.engines[0].shared.shares.free();
+    for round in 1..=3 {
+        let now = world.now;
+        drop_attempt(&mut world);
+        world.peer(1, 0).open(now, 7 + round);
+        let key = world.engines[1].peer_key(id(0)).unwrap();
+        world.engines[1].touch(key);
+        // HELLO, COOKIE, INIT; ACCEPT is lost.
+        for host in [1, 0, 1] {
+            let packets = world.outgoing(host);
+            packets.iter().for_each(|packet| world.deliver(packet));
+        }
+        world.outgoing(0);
+        world.now += Duration::from_millis(10);
+        let connection = world.peer(0, 1).connection.as_ref().unwrap();
+        assert_eq!(connection.previous.len() as u64, round);
+        let before = core::mem::replace(&mut free, world.engines[0].shared.shares.free());
+        assert!(free < before, "{free} of {before}");
+    }
+    world.send(1, 0).unwrap();
+    world.run(2 * SECOND);
+    let connection = world.peer(0, 1).connection.as_ref().unwrap();
+    assert!(connection.previous.is_empty(), "heard");
+    world.engines[0].abandon(world.now, id(1));
+    let shares = &world.engines[0].shared.shares;
+    assert_eq!(shares.free(), Shares::new(BUFFER).free());
+}
+
+/// Memory for large messages is not kept for who cannot send, nor does it hold up those behind it in line.
+#[test]
+fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
+    let mut world = World::new(3);
+    let identity = Identity {
+        node: id(0),
+        incarnation: Incarnation(100),
+    };
+    let config = Config {
+        accept: Accept::Anyone,
+        memory: 1 << 20,
+        max_message: 1 << 19,
+        ..Config::default()
+    };
+    world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
+    let large = |world: &mut World, from: usize, length: usize| {
+        let payload = Bytes::from(vec![from as u8; length]);
+        let message = Outgoing {
+            payload,
+            ..message(b"")
+        };
+        let now = world.now;
+        world.engines[from].send(now, id(0), message).unwrap();
+    };
+    // One holds most of it; the next wants more than is left, the last would fit.
+    large(&mut world, 1, 300_000);
+    world.run(SECOND);
+    large(&mut world, 1, 400_000);
+    world.run(SECOND);
+    large(&mut world, 2, 200_000);
+    world.run(SECOND);
+    assert!(!world.peer(0, 2).has_message(), "others came before");
+    world.engines[0].suspend(id(1)).unwrap();
+    world.run(SECOND);
+    assert!(world.peer(0, 2).has_message());
+    world.engines[0].resume(id(1)).unwrap();
+    for left in [2, 1, 0] {
+        let now = world.now;
+        assert!(world.engines[0].recv(now).is_some(), "{left} to come");
+        world.run(SECOND);
+    }
 }
 
 /// A sender of large messages whose next one always waits already does not keep the memory of the one before:

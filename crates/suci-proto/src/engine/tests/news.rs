@@ -140,3 +140,69 @@ fn announcements_go_with_their_session_and_with_their_answer() {
     assert_eq!(ends(&told), [EndReason::Abandoned]);
     assert_eq!(told.len(), 1, "{told:?}");
 }
+
+/// The suspension of a session that never began ends with it, and the program hears of that.
+#[test]
+fn a_suspension_without_a_session_ends_with_a_word() {
+    let mut world = World::new(2);
+    let (node, by) = (id(1), crate::event::Side::Here);
+    let now = world.now;
+    let give_up = |world: &mut World| {
+        world.engines[0].connect(now, node).unwrap();
+        world.engines[0].abandon(now, node);
+        world.events(0)
+    };
+    assert_eq!(give_up(&mut world), []);
+    world.engines[0].suspend(node).unwrap();
+    assert_eq!(world.events(0), [Event::Suspended { node, by }]);
+    assert_eq!(give_up(&mut world), [Event::Resumed { node, by }]);
+    assert_eq!(world.engines[0].suspended_by(node), None);
+    assert_eq!(give_up(&mut world), [], "once");
+}
+
+/// What the program said about a stranger keeps it from being forgotten.
+#[test]
+fn f02_a_stranger_of_whom_the_program_said_something_is_not_forgotten() {
+    use crate::{ControllerChoice, Decision, Observation, Priority, Steer};
+    struct Never;
+    impl Steer for Never {
+        fn steer(&mut self, _: &Observation) -> Decision {
+            Decision::default()
+        }
+    }
+    type Wish = fn(&mut Engine, NodeId, Instant);
+    let wishes: [Wish; 10] = [
+        |e, node, _| e.set_patience(node, SECOND, 300 * SECOND).unwrap(),
+        |e, node, _| e.set_patience(node, 10 * SECOND, 400 * SECOND).unwrap(),
+        |e, node, _| e.watch(node, true).unwrap(),
+        |e, node, now| e.prefer(now, node, Mode::Throughput).unwrap(),
+        |e, node, _| {
+            let urgent = Priority::new(2, 16).unwrap();
+            e.set_priority(node, urgent).unwrap();
+        },
+        |e, node, _| {
+            let urgent = Priority::new(2, 16).unwrap();
+            e.set_channel_priority(node, ChannelId(0), urgent).unwrap();
+        },
+        |e, node, now| assert!(e.steer(now, node, Some(Box::new(Never)))),
+        |e, node, _| assert!(e.set_manual(node, true)),
+        |e, node, _| assert!(e.set_controller(node, ControllerChoice::Cubic)),
+        |_, _, _| {},
+    ];
+    let count = wishes.len();
+    for (at, wish) in wishes.into_iter().enumerate() {
+        let mut world = World::new(1);
+        let now = world.now;
+        let engine = &mut world.engines[0];
+        engine.insert_stranger(now, id(5), address(5).ip());
+        wish(engine, id(5), now);
+        world.settle();
+        let engine = &mut world.engines[0];
+        engine.forget_strangers(now + 100 * SECOND);
+        assert_eq!(
+            engine.peer_count(),
+            usize::from(at + 1 < count),
+            "wish {at}"
+        );
+    }
+}

@@ -239,7 +239,7 @@ fn the_budget_is_granted_in_the_order_of_requests() {
         channel: ChannelId(channel),
         ..rts(0, total)
     };
-    for (channel, total) in [(0, 600), (1, 600), (2, 100)] {
+    for (channel, total) in [(0, 600), (1, 600), (2, 300)] {
         inbox.on_rts(&on(channel, total)).unwrap();
     }
     assert_eq!(polled(&mut inbox), [cts(0)]);
@@ -260,7 +260,7 @@ fn the_budget_is_granted_in_the_order_of_requests() {
         })
         .collect();
     assert_eq!(granted, [1, 2]);
-    assert_eq!((inbox.large_held(), inbox.large_wanted()), (700, None));
+    assert_eq!((inbox.large_held(), inbox.large_wanted()), (900, None));
     assert_eq!(inbox.poll_incoming(), None);
 }
 

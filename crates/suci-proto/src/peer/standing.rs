@@ -1,0 +1,40 @@
+//! What a peer is to us beyond its node ID: known or anybody, to be kept or forgotten.
+
+use super::Peer;
+use crate::config::Config;
+use crate::counters::Link;
+use crate::time::{Duration, Instant};
+
+impl Peer {
+    /// Whether it is more than a node ID that anybody may claim: in the book, or with a session.
+    pub(crate) fn is_known(&self) -> bool {
+        self.book.is_some() || self.session.is_established()
+    }
+
+    /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
+    /// silent for so long, nothing of it waits, and the program said nothing about it.
+    pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration, config: &Config) -> bool {
+        let busy = self.connection.is_some() || self.attempt.is_some();
+        let unfinished = !self.news.is_empty()
+            || !self.session.outbox.is_empty()
+            || self.session.suspension.is_here();
+        self.book.is_none()
+            && self.stranger_from.is_some()
+            && !(self.ack_waits || self.newsworthy || busy || unfinished || self.has_message())
+            && !self.has_settings(config)
+            && self.life.link() == Link::Idle
+            && now.since(self.life.heard_at()) >= silence
+    }
+
+    /// Whether the program treats it otherwise than any other peer.
+    fn has_settings(&self, config: &Config) -> bool {
+        self.steering.is_some()
+            || self.session.manual
+            || self.session.outbox.has_priorities()
+            || self.wish != config.mode
+            || self.controller != config.controller
+            || self.watched != config.watch
+            || self.silence_timeout != config.silence_timeout
+            || self.give_up_after != config.give_up_after
+    }
+}
