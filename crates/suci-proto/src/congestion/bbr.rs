@@ -8,6 +8,11 @@
 //! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the short term is
 //! one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes delivered instead of a random
 //! number, so that simulations repeat and flows still do not probe in step.
+//!
+//! Added: where the path itself delays packets now and then (radio, shared hosts), the least round trip is far below
+//! what most of them take, and a window made of it alone shrinks from cycle to cycle. "ProbeRTT" therefore measures
+//! the mean beside the least, and the window is made of the larger. A queue of our own is in neither, since only
+//! packets sent while little is in flight count.
 
 use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
 use crate::limits::MAX_DATAGRAM;
@@ -67,6 +72,8 @@ pub struct Bbr {
     /// Least time on the path in seconds, and when it was last seen or looked for.
     min_rtt: Option<f64>,
     min_rtt_at: Instant,
+    /// What packets took on average when little was in flight, in seconds; 0 until that was measured.
+    usual_rtt: f64,
     bounds: Bounds,
     /// The bounds before the last reaction to loss, in case that proves spurious.
     before: Option<Bounds>,
@@ -85,7 +92,7 @@ pub struct Bbr {
     clumps: Clumps,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Startup,
     Drain,
@@ -97,10 +104,20 @@ enum State {
         since: Instant,
         rounds: u32,
     },
-    /// Since when; once little is in flight, until when.
+    /// Once little is in flight: what is measured then.
     ProbeRtt {
-        until: Option<Instant>,
+        look: Option<Look>,
     },
+}
+
+/// Round trips while little is in flight: the path itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Look {
+    since: Instant,
+    /// Time on the path, in seconds.
+    least: f64,
+    sum: f64,
+    samples: f64,
 }
 
 /// What loss says about the path.
@@ -176,6 +193,7 @@ impl Bbr {
             bandwidth: [0.0; 2],
             min_rtt: None,
             min_rtt_at: Instant::ZERO,
+            usual_rtt: 0.0,
             bounds: UNBOUNDED,
             before: None,
             full_bandwidth: 0.0,
@@ -209,6 +227,11 @@ impl Bbr {
         (product > 0.0).then_some(product)
     }
 
+    /// What is in flight when the path is filled: more than the product where packets are usually late.
+    fn usual(&self, product: f64) -> f64 {
+        product.max(self.model() * self.usual_rtt)
+    }
+
     /// Takes the sample's measurements into the model.
     fn measure(&mut self, now: Instant, sample: &AckSample<'_>) {
         if let Some(rate) = sample.rate {
@@ -228,6 +251,13 @@ impl Bbr {
         if self.min_rtt.is_none_or(|least| path <= least) {
             self.min_rtt = Some(path);
             self.min_rtt_at = now;
+        }
+        if let State::ProbeRtt { look: Some(look) } = &mut self.state
+            && sample.largest_sent_at >= look.since
+        {
+            look.least = look.least.min(path);
+            look.sum += path;
+            look.samples += 1.0;
         }
     }
 
@@ -270,6 +300,14 @@ impl Bbr {
                 self.bounds.bandwidth = self.model().min(round.bandwidth.max(least));
             }
             _ => {}
+        }
+    }
+
+    /// A bound that was reached without loss moves as far as "Up" tries. By packets alone it would hold a flow down
+    /// for minutes that losses, or a larger flow beside it, made small.
+    fn raise_bound(&mut self, in_flight: f64) {
+        if in_flight >= HEADROOM * self.bounds.in_flight {
+            self.bounds.in_flight *= UP_PACING;
         }
     }
 
@@ -334,8 +372,8 @@ impl Bbr {
             }
             State::Up { since, rounds } => {
                 let tried = now.since(since).as_secs_f64() > self.min_rtt.unwrap_or(0.0);
-                let most = (UP_PACING * product).min(self.window - 2.0 * self.mtu);
-                if tried && in_flight >= most || rounds >= UP_ROUNDS {
+                if tried && in_flight >= UP_PACING * self.usual(product) || rounds >= UP_ROUNDS {
+                    self.raise_bound(in_flight);
                     self.go_down(now);
                 }
             }
@@ -353,17 +391,24 @@ impl Bbr {
     /// "ProbeRTT".
     fn probe_rtt(&mut self, now: Instant, in_flight: f64, product: f64) {
         match self.state {
-            State::ProbeRtt { until: None }
+            State::ProbeRtt { look: None }
                 if in_flight <= (PROBE_RTT_GAIN * product).max(MIN_PACKETS * self.mtu) =>
             {
-                // What is measured from here on is the path itself.
-                self.min_rtt = None;
                 self.state = State::ProbeRtt {
-                    until: Some(now + PROBE_RTT_TIME),
+                    look: Some(Look {
+                        since: now,
+                        least: f64::INFINITY,
+                        sum: 0.0,
+                        samples: 0.0,
+                    }),
                 };
             }
-            State::ProbeRtt { until: Some(until) } if until <= now => {
+            State::ProbeRtt { look: Some(look) }
+                if look.since + PROBE_RTT_TIME <= now && look.samples > 0.0 =>
+            {
+                self.min_rtt = Some(look.least);
                 self.min_rtt_at = now;
+                self.usual_rtt = look.sum / look.samples;
                 if self.filled {
                     self.go_down(now);
                     self.state = State::Cruise;
@@ -373,7 +418,7 @@ impl Bbr {
             }
             State::ProbeRtt { .. } | State::Startup => {}
             _ if now.since(self.min_rtt_at) >= PROBE_RTT_EVERY => {
-                self.state = State::ProbeRtt { until: None };
+                self.state = State::ProbeRtt { look: None };
             }
             _ => {}
         }
@@ -404,7 +449,7 @@ impl Bbr {
         let quantum = (self.model() / 1_000.0)
             .min(MAX_DATAGRAM as f64)
             .max(2.0 * self.mtu);
-        let target = gain * product + 3.0 * quantum + self.clumps.most();
+        let target = gain * self.usual(product) + 3.0 * quantum + self.clumps.most();
         let grown = self.window + acked;
         let window = if self.filled {
             grown.min(target)

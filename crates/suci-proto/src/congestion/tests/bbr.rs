@@ -43,7 +43,27 @@ fn long_paths_are_filled_with_short_queues() {
     }
 }
 
-/// Flows of a model converge slowly (in the draft too): none starves, and the link is full.
+/// The one that begins first has all, and what it has it gives back within half a minute.
+#[test]
+fn two_flows_share_evenly() {
+    for (rate, rtt, packets) in [
+        (100, 50, 425),
+        (100, 50, 900),
+        (100, 20, 425),
+        (500, 20, 1_000),
+        (50, 100, 425),
+        (10, 50, 50),
+    ] {
+        let link = link(rate, millis(rtt), packets);
+        let time = millis(20_000);
+        let counts = after(link, &[bbr, bbr], time, time);
+        let jain = jain(&counts);
+        println!("{rate} Mbit/s, {rtt} ms, {packets} packets: Jain {jain:.3}");
+        assert!(jain >= 0.9, "Jain {jain}");
+    }
+}
+
+/// More flows converge more slowly (in the draft too): none starves, and the link is full.
 #[test]
 fn of_several_flows_none_starves() {
     for flows in [2, 4] {
@@ -117,4 +137,30 @@ fn a_path_that_is_said_to_be_another_begins_anew() {
     assert_ne!(sim.window(0), bbr().window());
     sim.change_path(0);
     assert_eq!(sim.window(0), bbr().window());
+}
+
+/// Where the path itself delays some packets, its least round trip says little of what fills it: a window cut down
+/// by losses must grow again when they are over.
+#[test]
+fn a_path_with_jitter_is_filled_again_after_losses() {
+    for (rate, jitter) in [(2, 125), (10, 125), (10, 30), (100, 20)] {
+        let link = Link {
+            jitter: millis(jitter),
+            ..link(rate, millis(10), 4_000)
+        };
+        for lose_one_in in [0, 20, 8] {
+            let mut sim = Sim::new(Link {
+                lose_one_in,
+                ..link
+            });
+            sim.add(bbr(), Duration::ZERO, ENDLESS);
+            sim.run(millis(20_000));
+            sim.set_link(link);
+            sim.run(millis(30_000));
+            let time = millis(10_000);
+            let utilisation = utilisation(link, &sim.run(time), time);
+            println!("{rate} Mbit/s, jitter {jitter} ms, one in {lose_one_in}: {utilisation:.3}");
+            assert!(utilisation >= 0.8, "{utilisation}");
+        }
+    }
 }

@@ -30,6 +30,8 @@ pub(super) struct Link {
     pub(super) lose_one_in: u64,
     /// One in 64 acknowledgements is handled late by up to this, as by a process that was not scheduled.
     pub(super) stall: Duration,
+    /// Each packet and each acknowledgement takes up to this longer; none overtakes another.
+    pub(super) jitter: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,6 +103,8 @@ struct Flow {
     timer_runs: bool,
     /// Received, not yet acknowledged.
     waiting: Vec<u64>,
+    /// When the last packet that is under way arrives.
+    arrives_at: Instant,
     last_arrival: Instant,
     batch: u64,
     marked: bool,
@@ -159,6 +163,7 @@ impl Sim {
             progress_at: begin,
             timer_runs: false,
             waiting: Vec::new(),
+            arrives_at: begin,
             last_arrival: begin,
             batch: 0,
             marked: false,
@@ -216,6 +221,14 @@ impl Sim {
         self.chance ^= self.chance >> 7;
         self.chance ^= self.chance << 17;
         self.chance
+    }
+
+    /// Up to `most`, anew for each call.
+    fn up_to(&mut self, most: Duration) -> Duration {
+        if most.is_zero() {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.random() % nanos(most))
     }
 
     fn at(&mut self, time: Instant, flow: usize, event: Event) {
@@ -326,7 +339,10 @@ impl Sim {
             marked,
             ask,
         };
-        self.at(self.free_at + self.link.rtt / 2, flow, arrive);
+        let due = self.free_at + self.link.rtt / 2 + self.up_to(self.link.jitter);
+        let due = due.max(self.flows[flow].arrives_at);
+        self.flows[flow].arrives_at = due;
+        self.at(due, flow, arrive);
     }
 
     fn arrive(&mut self, index: usize, number: u64, marked: bool, ask: bool) {
@@ -353,12 +369,13 @@ impl Sim {
         flow.batch += 1;
         let stalled = self.link.stall > Duration::ZERO && self.random().is_multiple_of(64);
         let stall = if stalled {
-            Duration::from_nanos(self.random() % nanos(self.link.stall))
+            self.up_to(self.link.stall)
         } else {
             Duration::ZERO
         };
+        let late = stall + self.up_to(self.link.jitter);
         // Whoever does not run handles what came meanwhile when it runs again.
-        let due = (self.now + self.link.rtt / 2 + stall).max(self.flows[index].handled_at);
+        let due = (self.now + self.link.rtt / 2 + late).max(self.flows[index].handled_at);
         self.flows[index].handled_at = due;
         self.at(due, index, ack);
     }
