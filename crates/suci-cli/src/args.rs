@@ -326,7 +326,7 @@ pub(crate) struct StatArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Again every so many seconds; of one process until it is gone
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = pause, allow_negative_numbers = true)]
     pub(crate) watch: Option<Duration>,
 }
 
@@ -404,6 +404,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| bad())
 }
 
+/// Seconds between two looks. Nodes publish ten times a second: looking much more often shows nothing new, and
+/// without a pause costs a processor.
+fn pause(text: &str) -> Result<Duration, String> {
+    let bad = |_| format!("write seconds from {SHORTEST_PAUSE} to {MAX_SECONDS}, as in 0.5");
+    let pause = seconds(text).map_err(bad)?;
+    (pause.as_secs_f64() >= SHORTEST_PAUSE)
+        .then_some(pause)
+        .ok_or_else(|| bad(String::new()))
+}
+
+const SHORTEST_PAUSE: f64 = 0.05;
+
 /// A day: longer than anybody waits, and far from any overflow.
 const MAX_SECONDS: f64 = 86_400.0;
 
@@ -454,6 +466,10 @@ mod tests {
         for bad in ["-1", "nan", "inf", "86401", "x"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+        for bad in ["0", "0.049", "-1", "nan", "86401"] {
+            assert!(pause(bad).is_err(), "{bad}");
+        }
+        assert_eq!(pause("0.05"), Ok(Duration::from_millis(50)));
         for bad in ["0", "67108865", "-1", "1k"] {
             assert!(size(bad).is_err(), "{bad}");
         }

@@ -2,6 +2,7 @@
 
 mod args;
 mod cat;
+mod closed;
 mod demo;
 mod error;
 mod node;

@@ -7,7 +7,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -393,4 +393,27 @@ fn a_port_that_the_system_chose_is_told() {
     send.feed(b"found".to_vec());
     assert!(send.finish().status.success());
     assert_eq!(receive.finish().stdout, b"found");
+}
+
+/// Rust's start-up puts /dev/null where a standard descriptor is closed: what was sent would be gone, and all seem well.
+#[test]
+fn a_closed_end_is_no_success() {
+    let at = free_address().to_string();
+    let shell = |line: &str| {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", line, "sh", support::path(), &at]);
+        sh
+    };
+    let received = output(&mut shell("exec \"$1\" cat --listen \"$2\" >&-"));
+    assert_eq!(received.status.code(), Some(1));
+    assert!(errors(&received).contains("standard output is closed"));
+    let sent = output(&mut shell("exec \"$1\" cat \"$2\" <&-"));
+    assert_eq!(sent.status.code(), Some(1));
+    assert!(errors(&sent).contains("standard input is closed"));
+
+    // What is thrown away on purpose is none of our business.
+    let mut receive = Running::start(&mut shell("exec \"$1\" cat --listen \"$2\" >/dev/null"));
+    let sent = output(&mut shell("exec \"$1\" cat \"$2\" </dev/null"));
+    assert!(sent.status.success(), "{}", errors(&sent));
+    assert!(receive.wait().success());
 }

@@ -4,7 +4,9 @@
 
 mod support;
 
-use support::{Running, errors, free_address, output, path, printed, suci};
+use std::time::Instant;
+
+use support::{PATIENCE, Running, errors, free_address, output, path, printed, suci};
 
 /// What is said of a command line that is refused with this status.
 fn refusal(args: &[&str], status: i32) -> String {
@@ -309,4 +311,26 @@ fn batches_of_large_messages_end() {
     ];
     let output = output(&mut suci(&args));
     assert!(output.status.success(), "{}", errors(&output));
+}
+
+#[test]
+fn perf_serves_the_next_client_when_one_was_killed() {
+    let at = free_address().to_string();
+    let mut server = Running::start(&mut suci(&["perf", "--listen", &at]));
+    assert!(server.first_error_line().contains("serving at"));
+    for vs in [&[][..], &["--vs", "udp"]] {
+        let args = ["perf", &at, "--workload", "stream", "--seconds", "600"];
+        let client = Running::start(&mut suci(&[&args[..], vs].concat()));
+        let pid = server.0.id().to_string();
+        // The measurement is on its way when its node shows.
+        let begun = Instant::now();
+        while !output(&mut suci(&["stat", &pid])).status.success() {
+            assert!(begun.elapsed() < PATIENCE, "no measurement began");
+        }
+        drop(client);
+        assert!(server.first_error_line().contains("the client has gone"));
+        assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    }
+    let rows = rows(&[&["perf", &at, "--workload", "ping-pong"][..], &QUICK].concat());
+    assert_eq!(rows.len(), 1);
 }

@@ -15,6 +15,7 @@ use suci::{Bytes, Draft, Error, Event, Message, Outcome, SharedNode};
 use super::progress::Progress;
 use super::{Tag, count, counted};
 use crate::args::CatArgs;
+use crate::closed;
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, CAT};
 use crate::output::wait;
@@ -31,6 +32,7 @@ const PARTING: Duration = Duration::from_secs(2);
 
 /// Sends everything, and returns when the other side has written it out.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
+    closed::need_input()?;
     // Whoever waits for input wants to know that nobody is there any more.
     let node = node::caller(&args.node, address)?
         .config(|config| node::watch(config, args.give_up_after))

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use suci::WaitReason;
 
@@ -184,6 +186,15 @@ impl Control {
         message
             .map(Some)
             .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
+    }
+
+    /// Whether the other side is gone, as far as its machine said so.
+    pub(super) fn has_hung_up(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recv(self.input.get_ref(), &mut [0_u8], flags) {
+            Ok((_, count)) => count == 0,
+            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
+        }
     }
 
     /// The next reply of a server, which must come.

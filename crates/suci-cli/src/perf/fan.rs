@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use suci::{Bytes, Node, NodeId};
 
-use super::control::Account;
+use super::control::{Account, PATIENCE};
 use super::usage::cpu_seconds;
 use super::wire::{Mark, Wire};
 use super::{suci_wire, work};
@@ -30,7 +30,9 @@ pub(super) fn broadcast(
     suci_wire::send_to_all(node, peers, &Bytes::new(), Mark::Last)?;
     let mut waiting = peers.to_vec();
     while let Some(&peer) = waiting.first() {
-        let (from, received) = suci_wire::recv(node, peer)?;
+        let Some((from, received)) = suci_wire::recv(node, PATIENCE)? else {
+            return Err(suci_wire::silent(node, peer));
+        };
         if received.mark == Mark::Done {
             waiting.retain(|peer| *peer != from);
         }

@@ -151,7 +151,7 @@ impl Session {
                     node: &mut self.node,
                     peer: self.caller,
                 };
-                work::server(&mut wire, round.workload, &payload)?
+                work::server(&mut wire, round.workload, &payload, control)?
             }
             Contender::Tcp => {
                 control.say(&Reply::Go { udp_port: None })?;
@@ -159,11 +159,11 @@ impl Session {
                     .tcp
                     .as_mut()
                     .ok_or_else(|| Failure::new("a TCP round without a connection"))?;
-                work::server(wire, round.workload, &payload)?
+                work::server(wire, round.workload, &payload, control)?
             }
             Contender::Udp => {
                 let mut wire = self.udp(control, round)?;
-                work::server(&mut wire, round.workload, &payload)?
+                work::server(&mut wire, round.workload, &payload, control)?
             }
         };
         control.say(&Reply::Done(account))

@@ -1,5 +1,7 @@
 //! Suci itself.
 
+use std::time::Duration;
+
 use suci::{Bytes, Draft, Error, Event, Node, NodeId, Wait, WaitReason};
 
 use super::control::{PATIENCE, Waited};
@@ -7,6 +9,9 @@ use super::wire::{Mark, Received, Wire, touch};
 use crate::args::Waiting;
 use crate::error::{Failure, Result};
 use crate::node;
+
+/// How long one look for messages lasts, before it is seen whether the other side is still there.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How the library waits.
 pub(super) fn wait(wait: Waiting) -> Wait {
@@ -30,7 +35,7 @@ fn draft(payload: &Bytes, mark: Mark) -> Draft {
 pub(super) fn send(node: &mut Node, peer: NodeId, payload: &Bytes, mark: Mark) -> Result<()> {
     match node.send_timeout(peer, draft(payload, mark), PATIENCE) {
         Ok(_) => Ok(()),
-        Err(Error::WouldBlock { .. }) => Err(silent(node, peer)?),
+        Err(Error::WouldBlock { .. }) => Err(silent(node, peer)),
         Err(error) => Err(error.into()),
     }
 }
@@ -52,10 +57,10 @@ pub(super) fn send_to_all(
     Ok(())
 }
 
-/// The next message of anybody, who and what.
-pub(super) fn recv(node: &mut Node, peer: NodeId) -> Result<(NodeId, Received)> {
-    let Some(message) = node.recv_timeout(PATIENCE)? else {
-        return Err(silent(node, peer)?);
+/// The next message of anybody, who and what; nothing if none came within `limit`.
+pub(super) fn recv(node: &mut Node, limit: Duration) -> Result<Option<(NodeId, Received)>> {
+    let Some(message) = node.recv_timeout(limit)? else {
+        return Ok(None);
     };
     let mark = u8::try_from(message.tag).ok().and_then(Mark::of);
     let mark = mark.ok_or_else(|| {
@@ -65,13 +70,8 @@ pub(super) fn recv(node: &mut Node, peer: NodeId) -> Result<(NodeId, Received)> 
         ))
     })?;
     touch(&message.payload);
-    Ok((
-        message.from,
-        Received {
-            mark,
-            length: message.payload.len(),
-        },
-    ))
+    let length = message.payload.len();
+    Ok(Some((message.from, Received { mark, length })))
 }
 
 /// Packets handed to the network so far.
@@ -93,16 +93,18 @@ pub(super) fn waits(node: &Node, peers: &[NodeId]) -> Result<Waited> {
 }
 
 /// Why nothing moves.
-fn silent(node: &mut Node, peer: NodeId) -> Result<Failure> {
-    let why = node.events()?.into_iter().find_map(|event| match event {
+pub(super) fn silent(node: &mut Node, peer: NodeId) -> Failure {
+    let events = match node.events() {
+        Ok(events) => events,
+        Err(error) => return error.into(),
+    };
+    let why = events.into_iter().find_map(|event| match event {
         Event::Ended { reason, .. } => Some(node::ended(reason)),
         Event::Refused { reason, .. } => Some(node::refused(reason).to_owned()),
         _ => None,
     });
     let why = why.unwrap_or_else(|| "check the firewall for UDP".to_owned());
-    Ok(Failure::new(format!(
-        "node {peer} was silent for {PATIENCE:?}: {why}"
-    )))
+    Failure::new(format!("node {peer} was silent for {PATIENCE:?}: {why}"))
 }
 
 impl Wire for Suci<'_> {
@@ -129,7 +131,11 @@ impl Wire for Suci<'_> {
     }
 
     fn recv(&mut self) -> Result<Option<Received>> {
-        Ok(Some(recv(self.node, self.peer)?.1))
+        Ok(recv(self.node, LOOK)?.map(|(_, received)| received))
+    }
+
+    fn silent(&mut self) -> Failure {
+        silent(self.node, self.peer)
     }
 
     fn packets(&mut self) -> Result<u64> {

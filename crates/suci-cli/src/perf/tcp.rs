@@ -158,6 +158,10 @@ impl Wire for Tcp {
         self.receive().map(Some).map_err(|error| failure(&error))
     }
 
+    fn silent(&mut self) -> Failure {
+        failure(&ErrorKind::WouldBlock.into())
+    }
+
     fn packets(&mut self) -> Result<u64> {
         usage::segments_sent(&self.input.get_ref().0)
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{ip_mtu, ipv6_mtu};
 use suci::Bytes;
 
+use super::control::PATIENCE;
 use super::wire::{Mark, Received, Wire, touch};
 use crate::args::Waiting;
 use crate::error::{Context, Failure, Result};
@@ -133,6 +134,12 @@ impl Wire for Udp {
                 },
             }
         }
+    }
+
+    fn silent(&mut self) -> Failure {
+        Failure::new(format!(
+            "raw UDP: nothing arrived for {PATIENCE:?}; check the firewall"
+        ))
     }
 
     fn packets(&mut self) -> Result<u64> {

@@ -3,7 +3,7 @@
 use suci::Bytes;
 
 use super::control::Waited;
-use crate::error::Result;
+use crate::error::{Failure, Result};
 
 /// What a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,11 @@ pub(super) trait Wire {
         (0..count).try_for_each(|_| self.send(payload, Mark::Data))
     }
 
-    /// The next message. Nothing if the wire may lose messages and none came for a while; one that loses
-    /// none fails when none came for [`PATIENCE`](super::control::PATIENCE).
+    /// The next message; nothing if none came for a while.
     fn recv(&mut self) -> Result<Option<Received>>;
+
+    /// What it means that nothing came for [`PATIENCE`](super::control::PATIENCE).
+    fn silent(&mut self) -> Failure;
 
     /// Packets sent so far.
     fn packets(&mut self) -> Result<u64>;

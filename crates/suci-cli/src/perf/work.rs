@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use suci::Bytes;
 
-use super::control::{Account, PATIENCE, Waited};
+use super::control::{Account, Control, PATIENCE, Waited};
 use super::usage::cpu_seconds;
 use super::wire::{Mark, Wire};
 use crate::args::Workload;
@@ -82,7 +82,8 @@ fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<u64> {
         match wire.recv()? {
             Some(received) if received.mark == Mark::Data => return Ok(1),
             Some(_) => {}
-            None if begun.elapsed() >= PATIENCE => return Err(nothing()),
+            None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
+            None if wire.is_reliable() => {}
             None => wire.send(payload, Mark::Data)?,
         }
     }
@@ -96,30 +97,31 @@ fn part<W: Wire>(wire: &mut W) -> Result<()> {
         match wire.recv()? {
             Some(received) if received.mark == Mark::Done => return Ok(()),
             Some(_) => {}
-            None if begun.elapsed() >= PATIENCE => return Err(nothing()),
+            None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
+            None if wire.is_reliable() => {}
             None => wire.send(&Bytes::new(), Mark::Last)?,
         }
     }
 }
 
-fn nothing() -> Failure {
-    Failure::new(format!(
-        "raw UDP: nothing arrived for {PATIENCE:?}; check the firewall"
-    ))
-}
-
-/// The server's half.
+/// The server's half, for as long as the client is there.
 pub(super) fn server<W: Wire>(
     wire: &mut W,
     workload: Workload,
     payload: &Bytes,
+    client: &Control,
 ) -> Result<Account> {
     let (cpu, packets, waits) = (cpu_seconds(), wire.packets()?, wire.waits()?);
     let mut account = Account::default();
     let mut first = None;
     let mut heard = Instant::now();
+    let mut quiet = None;
     loop {
-        match wire.recv()? {
+        let received = wire.recv()?;
+        if received.is_some() {
+            quiet = None;
+        }
+        match received {
             Some(received) if received.mark == Mark::Data => {
                 if workload == Workload::PingPong {
                     wire.send(payload, Mark::Data)?;
@@ -135,7 +137,10 @@ pub(super) fn server<W: Wire>(
             }
             Some(received) if received.mark == Mark::Last => break,
             Some(_) => {}
-            None if heard.elapsed() >= PATIENCE => return Err(nothing()),
+            None if client.has_hung_up() => return Err(Failure::new("the client has gone")),
+            None if quiet.get_or_insert_with(Instant::now).elapsed() >= PATIENCE => {
+                return Err(wire.silent());
+            }
             None => {}
         }
     }
