@@ -52,6 +52,12 @@ impl Engine {
         peer.session.suspension.by()
     }
 
+    /// A node of which [`Engine::suspended_by`] may say something else than when this named it last. For drivers
+    /// that keep what it says elsewhere; others need not ask.
+    pub fn poll_suspension(&mut self) -> Option<NodeId> {
+        self.shared.resuspended.pop_first()
+    }
+
     /// How long the silence of `node` is borne before it counts as lost, and before its session ends,
     /// instead of what the configuration says for all.
     ///
@@ -85,6 +91,12 @@ impl Engine {
         }
         self.touch(key);
         Ok(())
+    }
+
+    /// Whether `node` is known: of the book, or come by itself and not forgotten yet.
+    #[must_use]
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.peer_key(node).is_some()
     }
 
     fn known(&self, node: NodeId) -> Result<usize, SendError> {

@@ -42,7 +42,7 @@ use memory::MemoryShares;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use slab::Slab;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
@@ -132,6 +132,7 @@ impl Engine {
                 memory,
                 pool: Pool::new(POOL),
                 newsworthy: VecDeque::new(),
+                resuspended: BTreeSet::new(),
                 routes: Slab::new(),
                 replies: VecDeque::new(),
                 wanted_routes: VecDeque::new(),

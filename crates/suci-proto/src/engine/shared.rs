@@ -10,7 +10,7 @@ use crate::types::{Incarnation, NodeId};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 /// Who this engine is.
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// Peers with events for the program, each once.
     pub(crate) newsworthy: VecDeque<usize>,
+    /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
+    pub(crate) resuspended: BTreeSet<NodeId>,
     /// Connection slots: which peer an index leads to.
     pub(crate) routes: Slab<usize>,
     /// Handshake packets and hints that wait to be sent.
@@ -56,6 +58,12 @@ impl Shared {
     /// Whether socket credit is so short that idle peers should return theirs.
     pub(crate) fn is_credit_short(&self) -> bool {
         self.shares.is_short()
+    }
+
+    /// A session with `node` was suspended or resumed, or ended while it was suspended.
+    pub(crate) fn on_suspension(&mut self, node: NodeId) {
+        self.counters.suspensions += 1;
+        self.resuspended.insert(node);
     }
 
     /// Whether a handshake packet would be queued; one to somebody unknown only into the first half of the queue.

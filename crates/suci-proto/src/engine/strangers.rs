@@ -64,6 +64,7 @@ impl Engine {
             self.readable.forget(key);
             let peer = self.peers.remove(key);
             self.by_node.remove(&peer.node);
+            self.shared.resuspended.remove(&peer.node);
             if let Some(from) = peer.stranger_from
                 && let Some(count) = self.strangers.get_mut(&from)
             {

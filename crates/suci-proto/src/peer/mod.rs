@@ -240,7 +240,7 @@ impl Peer {
             self.history.ended(incarnation, old.epoch);
         }
         if old.suspension.by().is_some() {
-            shared.counters.suspensions += 1;
+            shared.on_suspension(self.node);
         }
         let outcomes: Vec<MessageOutcome> = old
             .outbox

@@ -101,8 +101,8 @@ impl Peer {
     }
 
     fn tell_suspension(&mut self, by: Side, suspended: bool, shared: &mut Shared) {
-        shared.counters.suspensions += 1;
         let node = self.node;
+        shared.on_suspension(node);
         let event = match suspended {
             true => Event::Suspended { node, by },
             false => Event::Resumed { node, by },

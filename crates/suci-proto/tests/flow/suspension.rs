@@ -101,6 +101,28 @@ fn both_must_resume() {
     assert_eq!((refused(&mut net, 0), refused(&mut net, 1)), (None, None));
 }
 
+/// Who keeps elsewhere what is suspended is told of each peer that changed, and of no other.
+#[test]
+fn a_change_is_told_once() {
+    let mut net = Net::new(3, |_| Config::default());
+    for (from, to) in [(0, 1), (0, 2)] {
+        net.send(from, id(to), message(b"hello"));
+    }
+    net.run(SECOND);
+    assert_eq!(net.engine(0).poll_suspension(), None);
+    for on in [true, true, false, true] {
+        suspend(&mut net, 1, on);
+        net.run(SECOND);
+    }
+    assert_eq!(net.engine(0).poll_suspension(), Some(id(1)));
+    assert_eq!(net.engine(0).suspended_by(id(1)), Some(Side::There));
+    assert_eq!(net.engine(0).poll_suspension(), None);
+    let now = net.now;
+    net.engine(0).abandon(now, id(1));
+    assert_eq!(net.engine(0).poll_suspension(), Some(id(1)));
+    assert_eq!(net.engine(0).suspended_by(id(1)), None, "it ended with it");
+}
+
 /// What is in flight when the session is suspended is not sent again before it is resumed, whatever was lost,
 /// and what had arrived is read.
 #[test]

@@ -192,6 +192,21 @@ impl Inner {
         )
     }
 
+    /// Whether there are more gates than `most`.
+    pub(super) fn has_gates_beyond(&self, most: usize) -> bool {
+        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        gates.len() > most
+    }
+
+    /// Forgets the gates of nodes that are `gone`, but for those that a call is using or that hold messages.
+    pub(super) fn forget_gates(&self, gone: impl Fn(NodeId) -> bool) {
+        let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
+        gates.retain(|&node, gate| {
+            let unused = Arc::get_mut(gate).is_some_and(|gate| gate.is_empty());
+            !(unused && gone(node))
+        });
+    }
+
     /// Wakes the thread if it sleeps. Call it after the change.
     pub(super) fn nudge(&self) {
         self.doze.nudge(|| self.bell.ring());

@@ -93,3 +93,27 @@ fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
         |event: &Event| matches!(event, Event::NotDelivered { node, .. } if *node == NodeId(1));
     assert_eq!(events.filter(refused).count(), 1);
 }
+
+/// Whoever came once leaves nothing behind for ever; what a call still uses stays.
+#[test]
+fn f02_gates_of_forgotten_nodes_are_forgotten() {
+    let (a, b) = (node(0), node(1));
+    let gone = 1_000..1_500;
+    for id in gone.clone() {
+        a.inner.gate_or_new(NodeId(id));
+    }
+    let in_use = a.inner.gate(NodeId(1_001)).unwrap();
+    assert!(
+        a.inner.gate(NodeId(1_000)).unwrap().debit(1),
+        "holds a message"
+    );
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    a.send(NodeId(1), "comes").unwrap();
+    while !matches!(a.event_timeout(LONG).unwrap(), Some(Event::Up { .. })) {}
+    let left: Vec<_> = gone
+        .filter(|id| a.inner.gate(NodeId(*id)).is_some())
+        .collect();
+    assert_eq!(left, [1_000, 1_001]);
+    assert!(a.inner.gate(NodeId(1)).is_some(), "is known");
+    drop(in_use);
+}

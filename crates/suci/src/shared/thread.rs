@@ -16,6 +16,9 @@ use suci_proto::{Event, Outgoing};
 /// The number that [`Event::NotDelivered`] names for a message that a thread's engine did not accept.
 const UNNUMBERED: u64 = u64::MAX;
 
+/// Gates of forgotten nodes that are kept in any case.
+const SPARE_GATES: usize = 64;
+
 /// What a peer's gate has let through, and how much of it was given back.
 struct Account {
     gate: Arc<Gate>,
@@ -45,8 +48,6 @@ pub(super) struct Worker {
     driver: Driver,
     spinner: Spinner,
     accounts: BTreeMap<NodeId, Account>,
-    /// Suspensions that the gates know of.
-    suspensions: u64,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
     /// Events likewise.
@@ -82,7 +83,6 @@ impl Worker {
             driver,
             spinner: Spinner::new(wait),
             accounts: BTreeMap::new(),
-            suspensions: 0,
             left_over: false,
             events_left: false,
         }
@@ -238,6 +238,7 @@ impl Worker {
         if !self.events_left {
             return;
         }
+        let mut came = false;
         {
             let mut events = lock(&self.inner.events);
             while events.queue.len() < most
@@ -246,6 +247,7 @@ impl Worker {
                 if let Event::Up { node } = event {
                     // A node that nobody entered may be answered once it came by itself.
                     self.inner.gate_or_new(node);
+                    came = true;
                 }
                 if event.failures() > 0
                     && let Some(account) = self.accounts.get_mut(&event.node())
@@ -258,16 +260,33 @@ impl Worker {
             events.more = self.events_left;
         }
         self.inner.event_ready.wake();
+        if came {
+            self.forget_strangers();
+        }
     }
 
-    /// Tells the gates which sessions are suspended, if that changed: before the program hears of it.
-    fn tell_suspensions(&mut self) {
+    /// Forgets gates and accounts of nodes that the engine forgot, once they are more than those that it knows: so
+    /// whoever comes pays for one who left.
+    fn forget_strangers(&mut self) {
         let engine = &self.driver.engine;
-        let suspensions = engine.counters().suspensions;
-        if core::mem::replace(&mut self.suspensions, suspensions) == suspensions {
+        if !self
+            .inner
+            .has_gates_beyond(2 * engine.peer_count() + SPARE_GATES)
+        {
             return;
         }
-        for node in engine.peers() {
+        let is_settled = |account: &Account| {
+            account.stash.is_empty() && account.taken == account.credited && account.failed == 0
+        };
+        self.accounts
+            .retain(|&node, account| engine.knows(node) || !is_settled(account));
+        self.inner.forget_gates(|node| !engine.knows(node));
+    }
+
+    /// Tells the gates whose suspension changed: before the program hears of it.
+    fn tell_suspensions(&mut self) {
+        let engine = &mut self.driver.engine;
+        while let Some(node) = engine.poll_suspension() {
             let gate = self.inner.gate_or_new(node);
             gate.set_suspended(engine.suspended_by(node));
         }
