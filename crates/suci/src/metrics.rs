@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::statistics::{
-    Field, FieldKind, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS, Snapshot, StatFile,
+    Field, FieldKind, MAX_PEERS, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS, Snapshot, StatFile,
 };
 use crate::sys::{self, Bell};
 use crate::{Link, PeerStats, WaitReason};
@@ -72,10 +72,11 @@ impl Responder {
     }
 
     /// What a forked child must close.
-    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
+    pub(crate) fn descriptors(&self) -> [RawFd; 3] {
         [
             self.shared.listener.as_raw_fd(),
             self.shared.bell.as_raw_fd(),
+            self.shared.file.as_raw_fd(),
         ]
     }
 }
@@ -230,7 +231,7 @@ pub(crate) fn render(all: &Snapshot) -> String {
         &mut text,
         "suci_node_peers",
         "gauge",
-        "Peers known; at most 128 of them are shown.",
+        &format!("Peers known; at most {MAX_PEERS} of them are shown."),
     );
     sample(
         &mut text,

@@ -228,6 +228,9 @@ impl Node {
     pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
         let mut turn = self.enter_open()?;
         let result = fill(&mut Batch::new(&mut turn));
+        if self.core.is_forked() {
+            return Err(Error::Forked);
+        }
         // It may have computed for long.
         turn.show_life();
         turn.output()?;

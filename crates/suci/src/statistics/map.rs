@@ -41,7 +41,13 @@ impl Map {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { base, words })
+        let map = Self { base, words };
+        // SAFETY: the mapping made above, of that length. The child of a fork will not have it: no handle uses it
+        // there (F24), and its numbers are the parent's.
+        if unsafe { libc::madvise(map.base.as_ptr().cast(), bytes, libc::MADV_DONTFORK) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(map)
     }
 
     fn words(&self) -> &[AtomicU64] {

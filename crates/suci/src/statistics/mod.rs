@@ -17,12 +17,13 @@ mod tests;
 pub use layout::{Field, FieldKind, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS};
 pub(crate) use publisher::{About, Publisher};
 
-use layout::{HEADER, MAX_PEERS, RECORD, Request, head, node, slot};
+pub(crate) use layout::MAX_PEERS;
+use layout::{HEADER, RECORD, Request, head, node, slot};
 use place::Process;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -106,6 +107,12 @@ pub struct StatFile {
     opened: u64,
     program: String,
     address: Option<SocketAddr>,
+}
+
+impl AsRawFd for StatFile {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
 }
 
 /// What a file said at one moment.
@@ -213,7 +220,7 @@ impl StatFile {
     /// Whether its process runs, as far as can be told: of one in another namespace nothing is known.
     #[must_use]
     pub fn may_live(&self) -> bool {
-        self.process.may_live()
+        self.process.may_live(place::namespace())
     }
 
     /// Asks the node to let its traffic to `peer` flow so. It does when it makes its next turn: at once while

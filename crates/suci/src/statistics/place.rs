@@ -3,7 +3,9 @@
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,21 +15,43 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Where a process of this user puts its files, the first that is possible. In memory rather than on a disk, whose
-/// write-back would hold the process up now and then.
+/// Where a process of this user puts its files, the first that is possible. In memory only: write-back to a disk would
+/// hold the process up now and then, and where it copies on write (btrfs) a store into blocks that were allocated
+/// before still needs new ones, so that it ends the process by SIGBUS once the disk is full.
 pub(super) fn own() -> Vec<PathBuf> {
     let name = format!("suci-{}", user());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     // Under `sudo -E` or `su` it is another user's, who would find a directory there that is not theirs.
     let is_ours = |dir: &Path| std::fs::metadata(dir).is_ok_and(|meta| meta.uid() == user());
     let runtime = runtime.filter(|dir| dir.is_absolute() && is_ours(dir));
-    let shared = ["/dev/shm", "/tmp"].map(|dir| Path::new(dir).join(&name));
+    let shared = ["/dev/shm", "/tmp"].map(Path::new);
+    let shared = shared.into_iter().filter(|dir| is_in_memory(dir));
     runtime
+        .filter(|dir| is_in_memory(dir))
         .map(|dir| dir.join("suci"))
         .into_iter()
-        .chain(shared)
+        .chain(shared.map(|dir| dir.join(&name)))
         .collect()
 }
+
+/// Whether `dir` belongs to a file system without a disk.
+pub(super) fn is_in_memory(dir: &Path) -> bool {
+    let Ok(name) = CString::new(dir.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let mut about = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the name ends with a zero byte; `about` has the type that the kernel fills, and is read only if it did.
+    let kind = unsafe {
+        if libc::statfs(name.as_ptr(), about.as_mut_ptr()) != 0 {
+            return false;
+        }
+        about.assume_init().f_type
+    };
+    kind == libc::TMPFS_MAGIC || kind == RAMFS_MAGIC
+}
+
+/// Of linux/magic.h, as `libc::TMPFS_MAGIC`.
+const RAMFS_MAGIC: libc::c_long = 0x8584_58f6;
 
 /// Where processes may have put theirs, of every user whose directories can be read: for most users, their own.
 pub(super) fn all() -> Vec<PathBuf> {
@@ -107,6 +131,7 @@ pub(super) struct Process {
     pub(super) pid: u32,
     /// In the kernel's ticks since it booted.
     pub(super) started: u64,
+    /// 0 if unknown, which no namespace has.
     pub(super) namespace: u64,
 }
 
@@ -116,18 +141,22 @@ impl Process {
         Self {
             pid,
             started: started(pid).unwrap_or(0),
-            namespace: namespace(),
+            namespace: namespace().unwrap_or(0),
         }
     }
 
-    /// Whether it runs; of another namespace nothing is known, so it may.
-    pub(super) fn may_live(self) -> bool {
-        self.namespace != namespace() || started(self.pid) == Some(self.started)
+    /// Whether it runs, as far as can be seen from the namespace `here`: of another, or where either is unknown for
+    /// want of /proc, it may.
+    pub(super) fn may_live(self, here: Option<u64>) -> bool {
+        let comparable = here.is_some_and(|here| here == self.namespace);
+        !comparable || started(self.pid) == Some(self.started)
     }
 }
 
-fn namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
+/// The namespace of this process's ID.
+pub(super) fn namespace() -> Option<u64> {
+    let meta = std::fs::metadata("/proc/self/ns/pid").ok()?;
+    Some(meta.ino())
 }
 
 fn started(pid: u32) -> Option<u64> {

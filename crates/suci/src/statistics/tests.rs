@@ -260,18 +260,33 @@ fn a_living_nodes_file_is_left_alone() {
 /// Of a process that cannot be seen from here nothing is known, least of all that it is dead.
 #[test]
 fn a_process_of_another_namespace_may_live() {
-    let own = Process::own();
-    assert!(own.may_live());
-    let (started, namespace) = (own.started + 1, own.namespace + 1);
-    assert!(!Process { started, ..own }.may_live());
+    let (own, here) = (Process::own(), place::namespace());
+    assert!(own.may_live(here));
+    let started = own.started + 1;
+    let dead = Process { started, ..own };
+    assert!(!dead.may_live(here));
+    // Of another namespace, and where /proc is missing here or was missing there.
+    for namespace in [own.namespace + 1, 0] {
+        assert!(Process { namespace, ..dead }.may_live(here));
+    }
+    assert!(dead.may_live(None));
+    let unknown = Process {
+        namespace: 0,
+        ..dead
+    };
+    assert!(unknown.may_live(None), "0 is not where we are");
+}
+
+#[test]
+fn statistics_lie_in_memory() {
+    let memory = Path::new("/dev/shm");
+    assert!(place::is_in_memory(memory));
     assert!(
-        Process {
-            started,
-            namespace,
-            ..own
-        }
-        .may_live()
+        !place::is_in_memory(Path::new("/proc")) && !place::is_in_memory(Path::new("/nowhere"))
     );
+    for place in place::own() {
+        assert!(place.parent().is_some_and(place::is_in_memory), "{place:?}");
+    }
 }
 
 #[test]
