@@ -7,7 +7,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +34,17 @@ fn carries(content: &[u8], receiver: &[&str], sender: &[&str]) {
     assert!(sent.status.success(), "{}", errors(&sent));
     assert!(received.status.success(), "{}", errors(&received));
     assert!(received.stdout == content, "what arrived differs");
+}
+
+/// Types `text` and sees it arrive. The input stays open.
+fn types(send: &mut Running, text: &[u8], receive: &mut Running) -> ChildStdin {
+    let mut input = send.0.stdin.take().unwrap();
+    input.write_all(text).unwrap();
+    let mut arrived = vec![0; text.len()];
+    let output = receive.0.stdout.as_mut().unwrap();
+    output.read_exact(&mut arrived).unwrap();
+    assert_eq!(arrived, text);
+    input
 }
 
 #[test]
@@ -72,17 +83,7 @@ fn ipv6_works_too() {
 fn what_was_typed_arrives_before_the_input_ends() {
     let at = free_address();
     let (mut receive, mut send) = ends(at, at, &[], &[]);
-    let mut input = send.0.stdin.take().unwrap();
-    input.write_all(b"now\n").unwrap();
-    let mut arrived = [0; 4];
-    receive
-        .0
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut arrived)
-        .unwrap();
-    assert_eq!(&arrived, b"now\n");
+    let input = types(&mut send, b"now\n", &mut receive);
     drop(input);
     assert!(send.finish().status.success() && receive.finish().status.success());
 }
@@ -245,16 +246,7 @@ fn a_sender_that_died_fails_the_receiver() {
     let at = free_address();
     let patience = ["--give-up-after", "1"];
     let (mut receive, mut send) = ends(at, at, &patience, &[]);
-    let mut input = send.0.stdin.take().unwrap();
-    input.write_all(b"begin").unwrap();
-    let mut arrived = [0; 5];
-    receive
-        .0
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut arrived)
-        .unwrap();
+    let _input = types(&mut send, b"begin", &mut receive);
     send.0.kill().unwrap();
     let begun = Instant::now();
     let received = receive.finish();
@@ -271,16 +263,7 @@ fn a_sender_that_died_fails_the_receiver() {
 fn a_receiver_that_died_fails_the_sender_even_while_it_waits_for_input() {
     let at = free_address();
     let (mut receive, mut send) = ends(at, at, &[], &["--give-up-after", "1"]);
-    let mut input = send.0.stdin.take().unwrap();
-    input.write_all(b"begin").unwrap();
-    let mut arrived = [0; 5];
-    receive
-        .0
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut arrived)
-        .unwrap();
+    let input = types(&mut send, b"begin", &mut receive);
     receive.0.kill().unwrap();
     let status = send.wait();
     assert_eq!(status.code(), Some(1));
@@ -293,16 +276,7 @@ fn a_receiver_that_died_fails_the_sender_even_while_it_waits_for_input() {
 fn a_second_sender_is_told_that_the_receiver_is_busy() {
     let at = free_address();
     let (mut receive, mut first) = ends(at, at, &[], &[]);
-    let mut input = first.0.stdin.take().unwrap();
-    input.write_all(b"first").unwrap();
-    let mut arrived = [0; 5];
-    receive
-        .0
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut arrived)
-        .unwrap();
+    let input = types(&mut first, b"first", &mut receive);
     let mut second = Running::start(&mut suci(&["cat", &at.to_string()]));
     second.feed(b"second".to_vec());
     let second = second.finish();
@@ -354,11 +328,7 @@ fn an_end_that_a_signal_ends_takes_leave() {
     for sender_ends in [true, false] {
         let at = free_address();
         let (mut receive, mut send) = ends(at, at, &[], &[]);
-        let mut input = send.0.stdin.take().unwrap();
-        input.write_all(b"begin").unwrap();
-        let mut arrived = [0; 5];
-        let output = receive.0.stdout.as_mut().unwrap();
-        output.read_exact(&mut arrived).unwrap();
+        let input = types(&mut send, b"begin", &mut receive);
         let (mut ended, mut left) = if sender_ends {
             (send, receive)
         } else {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use support::{PATIENCE, Running, errors, free_address, output, printed, suci};
+use support::{PATIENCE, Running, errors, free_address, output, pings, printed, suci};
 
 /// What `suci stat PID --json` says of the only node of that process, as soon as `enough`.
 fn node(pid: &str, enough: impl Fn(&Value) -> bool) -> Value {
@@ -36,14 +36,7 @@ fn stat_shows_what_a_process_did() {
     let pid = server.0.id().to_string();
     assert_eq!(node(&pid, |_| true)["address"], at);
 
-    let out = output(&mut suci(&[
-        "ping",
-        &at,
-        "--count",
-        "30",
-        "--interval",
-        "0",
-    ]));
+    let out = output(&mut pings(&at, "30"));
     assert!(out.status.success(), "{}", errors(&out));
     let node = node(&pid, |node| node["counters"]["messages_received"] == 30);
     let peer = &node["peers"][0];

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use support::{PATIENCE, Running, free_address, output, path, suci};
+use support::{PATIENCE, Running, await_node, free_address, path, pings, suci};
 
 /// As much of a terminal as ratatui uses.
 struct Screen {
@@ -189,13 +189,9 @@ fn traffic() -> ([Running; 2], String) {
     let at = free_address().to_string();
     let mut server = Running::start(&mut suci(&["ping", "--listen", &at]));
     server.first_error_line();
-    let args = ["ping", &at, "--interval", "0", "--count", "1000000000"];
-    let client = Running::start(&mut suci(&args));
+    let client = Running::start(&mut pings(&at, "1000000000"));
+    await_node(&client);
     let pid = client.0.id().to_string();
-    let end = Instant::now() + PATIENCE;
-    while !output(&mut suci(&["stat", &pid])).status.success() {
-        assert!(Instant::now() < end, "the client has no node");
-    }
     ([server, client], pid)
 }
 

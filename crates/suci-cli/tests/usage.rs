@@ -6,7 +6,9 @@ mod support;
 
 use std::time::Instant;
 
-use support::{PATIENCE, Running, errors, free_address, output, path, printed, suci};
+use support::{
+    PATIENCE, Running, await_node, errors, free_address, output, path, pings, printed, suci,
+};
 
 /// What is said of a command line that is refused with this status.
 fn refusal(args: &[&str], status: i32) -> String {
@@ -134,19 +136,14 @@ fn ping_counts_round_trips_and_survives_faults() {
     let at = free_address().to_string();
     let mut answering = Running::start(&mut suci(&["ping", "--listen", &at]));
     assert!(answering.first_error_line().contains("answering"));
-    let faults = ["--faults", "loss=0.2,dup=0.2,seed=3"];
-    let args = [
-        "ping",
-        &at,
-        "--count",
-        "30",
-        "--interval",
-        "0",
+    let more = [
         "--size",
         "5000",
         "--json",
+        "--faults",
+        "loss=0.2,dup=0.2,seed=3",
     ];
-    let output = output(&mut suci(&[&args[..], &faults].concat()));
+    let output = output(pings(&at, "30").args(more));
     assert!(output.status.success(), "{}", errors(&output));
     let said = printed(&output);
     for part in [
@@ -321,12 +318,9 @@ fn perf_serves_the_next_client_when_one_was_killed() {
     for vs in [&[][..], &["--vs", "udp"]] {
         let args = ["perf", &at, "--workload", "stream", "--seconds", "600"];
         let client = Running::start(&mut suci(&[&args[..], vs].concat()));
-        let pid = server.0.id().to_string();
         // The measurement is on its way when its node shows.
+        await_node(&server);
         let begun = Instant::now();
-        while !output(&mut suci(&["stat", &pid])).status.success() {
-            assert!(begun.elapsed() < PATIENCE, "no measurement began");
-        }
         drop(client);
         assert!(server.first_error_line().contains("the client has gone"));
         assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());

@@ -137,6 +137,19 @@ pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// So many round trips to `at`, one after the other at once.
+pub(crate) fn pings(at: &str, count: &str) -> Command {
+    suci(&["ping", at, "--interval", "0", "--count", count])
+}
+
+/// Waits until `process` has a node.
+pub(crate) fn await_node(process: &Running) {
+    let (pid, end) = (process.0.id().to_string(), Instant::now() + PATIENCE);
+    while !output(&mut suci(&["stat", &pid])).status.success() {
+        assert!(Instant::now() < end, "process {pid} has no node");
+    }
+}
+
 /// An address on loopback whose port, of UDP and TCP, was free a moment ago.
 pub(crate) fn free_address() -> SocketAddr {
     loop {

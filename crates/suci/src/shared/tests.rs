@@ -108,8 +108,10 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
         "holds a message"
     );
     a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
     a.send(NodeId(1), "comes").unwrap();
-    while !matches!(a.event_timeout(LONG).unwrap(), Some(Event::Up { .. })) {}
+    let up = a.event_timeout(LONG).unwrap();
+    assert_eq!(up, Some(Event::Up { node: NodeId(1) }));
     let left: Vec<_> = gone
         .filter(|id| a.inner.gate(NodeId(*id)).is_some())
         .collect();

@@ -253,6 +253,16 @@ fn hoard(shares: &mut Shares, now: Instant) -> Vec<Grant> {
     grants
 }
 
+/// Takes `grant` of peer `key` away, and has it wait for credit, which is there again.
+fn line_up(shares: &mut Shares, grant: &mut Grant, key: usize, now: Instant) {
+    assert!(shares.expire(grant, now + 30 * SECOND));
+    let all = hoard(shares, now);
+    shares.on_blocked(grant, key, now);
+    all.into_iter()
+        .for_each(|mut grant| shares.release(&mut grant));
+    assert_eq!(shares.next_to_serve(), Some(key));
+}
+
 /// Whoever is first in line and takes nothing when served is not asked for ever.
 #[test]
 fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
@@ -265,12 +275,7 @@ fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
     let shares = &mut engine.shared.shares;
     // In line under the peer's name, but with a grant that its connection does not use.
     let mut other = shares.admit(0, 1_472, now).unwrap();
-    assert!(shares.expire(&mut other, now + 30 * SECOND));
-    let all = hoard(shares, now);
-    shares.on_blocked(&mut other, key, now);
-    all.into_iter()
-        .for_each(|mut grant| shares.release(&mut grant));
-    assert_eq!(shares.next_to_serve(), Some(key));
+    line_up(shares, &mut other, key, now);
     engine.serve_waiting(now);
     assert!(
         engine.shared.shares.next_to_serve().is_some(),
@@ -289,12 +294,7 @@ fn f04_a_replaced_connection_waits_for_no_credit() {
     let key = engine.peer_key(id(1)).unwrap();
     let shares = &mut engine.shared.shares;
     let connection = engine.peers[key].connection.as_mut().unwrap();
-    assert!(shares.expire(&mut connection.grant, now + 30 * SECOND));
-    let all = hoard(shares, now);
-    shares.on_blocked(&mut connection.grant, key, now);
-    all.into_iter()
-        .for_each(|mut grant| shares.release(&mut grant));
-    assert_eq!(shares.next_to_serve(), Some(key));
+    line_up(shares, &mut connection.grant, key, now);
     let index = connection.local.index;
     engine.peers[key].open(now, 77);
     engine.touch(key);
