@@ -88,6 +88,8 @@ pub(crate) struct RunArgs {
 }
 
 const PING_EXAMPLES: &str = "\
+Exit status 0 means that every round trip was answered in time.
+
 Examples:
   suci ping --listen 127.0.0.1:7000          answer, until interrupted
   suci ping 127.0.0.1:7000 --count 100       from another terminal
@@ -111,19 +113,19 @@ pub(crate) struct PingArgs {
     #[arg(long, requires = "book", allow_negative_numbers = true)]
     pub(crate) id: Option<u32>,
     /// How many round trips
-    #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(crate) count: u64,
-    /// Payload in bytes
-    #[arg(short, long, default_value_t = 64, value_parser = size, allow_negative_numbers = true)]
+    /// Payload of each message
+    #[arg(short, long, default_value_t = 64, value_name = "BYTES", value_parser = size, allow_negative_numbers = true)]
     pub(crate) size: usize,
-    /// Seconds between round trips; 0: at once
-    #[arg(short, long, default_value = "0.2", value_parser = seconds, allow_negative_numbers = true)]
+    /// Pause between round trips; 0: none
+    #[arg(short, long, default_value = "0.2", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) interval: Duration,
     /// One JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Seconds to wait for an answer
-    #[arg(long, default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
+    /// How long to wait for an answer
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
@@ -148,11 +150,11 @@ pub(crate) struct CatArgs {
     /// Receive here, from the first that sends, to standard output
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Seconds until somebody must have answered at ADDR
-    #[arg(long, default_value = "30", value_parser = seconds, allow_negative_numbers = true)]
+    /// How soon somebody must have answered at ADDR
+    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
-    /// Seconds of silence after which the other side counts as gone
-    #[arg(long, default_value = "60", value_parser = seconds, allow_negative_numbers = true)]
+    /// How much silence makes the other side count as gone
+    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) give_up_after: Duration,
     /// Never show progress (it is shown on a terminal only)
     #[arg(short, long)]
@@ -187,26 +189,26 @@ pub(crate) struct PerfArgs {
     /// Servers (UDP and TCP port the same); several for broadcast
     #[arg(value_name = "ADDR", value_parser = address, conflicts_with = "listen")]
     pub(crate) servers: Vec<SocketAddr>,
-    /// Serve here until interrupted
+    /// Serve here, one client after the other, until interrupted
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// What to measure; default: everything that the number of servers allows
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
-    /// Payload in bytes; default depends on the workload
-    #[arg(long, value_delimiter = ',', value_parser = size, allow_negative_numbers = true)]
+    /// Payload of each message; default depends on the workload
+    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, allow_negative_numbers = true)]
     pub(crate) size: Vec<usize>,
     /// Whom to compare with
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "RIVAL")]
     pub(crate) vs: Vec<Rival>,
     /// How Suci's traffic should flow; several are compared with one another
     #[arg(long, value_enum, value_delimiter = ',', value_name = "MODE")]
     pub(crate) prefer: Vec<Prefer>,
     /// How often each contender has its turn
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rounds: u32,
-    /// Seconds of each turn
-    #[arg(long, default_value = "0.3", value_parser = seconds, allow_negative_numbers = true)]
+    /// How long each turn lasts
+    #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
     /// How to wait for messages: sleeping, or spinning
     #[arg(long, value_enum, default_value_t = Waiting::Block)]
@@ -215,7 +217,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "A,B", value_parser = pin)]
     pub(crate) pin: Option<(usize, usize)>,
     /// Receivers of the broadcast that are started here when no server is named
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) receivers: u32,
     /// One JSON object per line instead of a table
     #[arg(long)]
@@ -290,7 +292,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Messages from each to each
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, value_name = "N", default_value_t = 300)]
     pub(crate) messages: u64,
     /// A file that node 0 broadcasts to the others
     #[arg(long, requires = "into")]
@@ -309,7 +311,8 @@ by either side; \"mode\" is how traffic to a peer flows (adapt: adaptive, bulk: 
 response), m and B are messages and bytes. \"waited\" is how long messages to a peer waited and for
 what most of that: link (not up), suspended, congestion, pacing, socket_credit, session_memory,
 channel_memory (the receiver's program is slow), answer (to the request to send a large message),
-controller, cap, socket (this machine's).
+controller, cap, socket (this machine's). In --json, names that end in _ns are nanoseconds;
+docs/statistics.md explains each.
 
 Examples:
   suci stat                          all nodes of this user
@@ -325,7 +328,7 @@ pub(crate) struct StatArgs {
     /// One JSON object per look instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Again every so many seconds; of one process until it is gone
+    /// Again every so many seconds, at least 0.05; of one process until it is gone
     #[arg(long, value_name = "SECONDS", value_parser = pause, allow_negative_numbers = true)]
     pub(crate) watch: Option<Duration>,
 }
