@@ -37,7 +37,12 @@ pub(super) const LINES: &[Line] = &[
     Line {
         name: "meet",
         must: "64 B requests beside bulk at 1 Gbit/s: p99 at most 3 x, bulk keeps 0.8",
-        run: |_| process_tests("requests_and_bulk_meet", &[STRICT]),
+        run: |_| process_tests("requests_and_bulk_meet_on_a_gigabit", &[STRICT]),
+    },
+    Line {
+        name: "meet-fast",
+        must: "the same at full speed: reported",
+        run: |_| process_tests("requests_and_bulk_meet_at_full_speed", &[]),
     },
     Line {
         name: "lan",
