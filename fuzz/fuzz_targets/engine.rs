@@ -310,7 +310,7 @@ impl World {
         while let Some(event) = self.sides[side].engine.poll_event() {
             self.on_event(side, event);
         }
-        while let Some((_, message)) = self.sides[side].engine.recv(now) {
+        while let Some((_, message)) = self.sides[side].engine.recv() {
             self.take(side, &message);
         }
         self.flush(side);

@@ -375,7 +375,11 @@ fn gather<'a>(
 
 impl<B: Backend> Backend for Fault<B> {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        // Packets that are held back wait for their time, which a nap would miss.
+        Capabilities {
+            nap: None,
+            ..self.inner.capabilities()
+        }
     }
 
     fn local_addr(&self) -> SocketAddr {

@@ -91,6 +91,8 @@ pub struct Capabilities {
     pub recv_buffer: usize,
     /// Send buffer in bytes, read back likewise.
     pub send_buffer: usize,
+    /// The longest that [`Backend::doze`] sleeps; `None` where it does not sleep at all.
+    pub nap: Option<Duration>,
 }
 
 /// One train: equal segments except the last, which may be shorter, to one destination.
@@ -269,6 +271,17 @@ pub trait Backend: Send {
     /// Only if the backend is unusable: what the network reports is counted and swallowed.
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize>;
 
+    /// [`recv`](Self::recv) of one group that sleeps if nothing is there, for at most
+    /// [`Capabilities::nap`], or until a signal: one system call where waiting and receiving take
+    /// two, and no precise timer to set and to take back, which costs a virtual machine more than
+    /// the call itself.
+    ///
+    /// # Errors
+    /// As `recv`.
+    fn doze(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+        self.recv(1, sink)
+    }
+
     /// Waits until something may be readable, or writable if `want_write`, at most `timeout`
     /// (`None`: for ever). May return early with nothing ready, for instance after a signal.
     ///
@@ -316,6 +329,10 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
 
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
         (**self).recv(max, sink)
+    }
+
+    fn doze(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+        (**self).doze(sink)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {

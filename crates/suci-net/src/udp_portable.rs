@@ -159,6 +159,7 @@ impl Backend for UdpPortable {
             kernel_timestamps: false,
             recv_buffer: self.recv_buffer,
             send_buffer: self.send_buffer,
+            nap: None,
         }
     }
 

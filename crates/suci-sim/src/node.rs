@@ -327,7 +327,7 @@ impl Process {
             if left == 0 {
                 return Ok(taken);
             }
-            let Some((node, message)) = self.engine.recv(cx.now) else {
+            let Some((node, message)) = self.engine.recv() else {
                 return Ok(taken);
             };
             left -= 1;

@@ -159,7 +159,7 @@ impl Turn<'_> {
         let now = driver.now();
         let (_, full) = driver.interest();
         let limit = driver
-            .idle_time()
+            .idle_time(now)
             .into_iter()
             .chain(full.then_some(RETRY))
             .min();

@@ -25,6 +25,10 @@ const BULK: usize = 64;
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
+/// Timers nearer than this are kept precisely: acknowledgements and pacing. What is farther away, probes and slower
+/// things, may be late by one or two of the system's ticks.
+const PRECISE: Duration = Duration::from_millis(2);
+
 /// How old the last look at the socket may be before a call that only sends, or only takes what is there
 /// already, looks again: acknowledgements must flow both ways whatever the program calls.
 const STALE: Duration = Duration::from_micros(200);
@@ -45,6 +49,10 @@ pub(crate) struct Driver {
     socket: RawFd,
     clock: Clock,
     segments: usize,
+    /// The longest that the backend dozes, if it can.
+    nap: Option<Duration>,
+    /// The last nap brought nothing: much longer sleep may follow, which is then set precisely.
+    undisturbed: bool,
     /// Where a train is copied that has too many pieces.
     spill: Vec<u8>,
     /// The socket did not take everything.
@@ -79,6 +87,8 @@ impl Driver {
         let now = clock.now();
         Self {
             segments: backend.capabilities().max_segments,
+            nap: backend.capabilities().nap,
+            undisturbed: false,
             engine,
             backend,
             socket,
@@ -121,16 +131,17 @@ impl Driver {
         let now = self.clock.now();
         self.engine.begin_turn(now);
         // Whoever is due is looked after in any case, and input comes before time.
+        let mut now = now;
         if look || self.is_due(now) {
-            self.drain(now)?;
-            self.expire()?;
+            now = self.drain(now)?;
+            now = self.expire(now)?;
         }
-        self.output()
+        self.output_at(now)
     }
 
     /// A turn if the last one is too long ago.
-    pub(crate) fn refresh(&mut self) -> Result<(), Error> {
-        if self.clock.now().since(self.looked_at) > STALE {
+    pub(crate) fn refresh(&mut self, now: Instant) -> Result<(), Error> {
+        if now.since(self.looked_at) > STALE {
             self.turn()
         } else {
             Ok(())
@@ -138,8 +149,9 @@ impl Driver {
     }
 
     /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
-    /// whether there is another, which would cost a system call in every round trip.
-    fn drain(&mut self, now: Instant) -> Result<(), Error> {
+    /// whether there is another, which would cost a system call in every round trip. Returns the time
+    /// afterwards.
+    fn drain(&mut self, now: Instant) -> Result<Instant, Error> {
         self.check_charge(now);
         self.looked_at = now;
         let mut total = 0;
@@ -157,7 +169,8 @@ impl Driver {
         if self.drained {
             self.drained_at = now;
         }
-        Ok(())
+        self.undisturbed &= total == 0;
+        Ok(if self.bulk { self.clock.now() } else { now })
     }
 
     /// Compares now and then what the kernel charges with what peers were granted: always after a while without
@@ -180,15 +193,8 @@ impl Driver {
             drained_at,
             ..
         } = self;
-        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
-            let at = (now - meta.age).max(*drained_at).min(now);
-            let arrival = Arrival {
-                from: meta.from,
-                ecn: ecn_in(meta.ecn),
-                at,
-            };
-            engine.handle_datagram(now, &arrival, bytes);
-        };
+        let mut sink =
+            |meta: &suci_net::Meta, bytes: &[u8]| hand(engine, now, *drained_at, meta, bytes);
         backend
             .recv(max, &mut sink)
             .map_err(Error::io("receiving from the socket"))
@@ -200,41 +206,43 @@ impl Driver {
 
     /// Does what is due, after everything that arrived: an acknowledgement still in the socket must not
     /// be taken for one that never came.
-    fn expire(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
-        if !self.is_due(now) {
-            return Ok(());
+    fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
+        if self.is_due(now) {
+            if !self.drained {
+                self.bulk = true;
+                now = self.drain(now)?;
+            }
+            self.engine.handle_timeout(now);
         }
-        if !self.drained {
-            self.bulk = true;
-            self.drain(now)?;
-        }
-        self.engine.handle_timeout(self.clock.now());
-        Ok(())
+        Ok(now)
     }
 
     /// Sends whatever may go.
     pub(crate) fn output(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
+        self.output_at(self.clock.now())
+    }
+
+    fn output_at(&mut self, now: Instant) -> Result<(), Error> {
         if let Some(publisher) = &mut self.outlook.publisher
             && publisher.is_due(now)
         {
             publisher.serve(now, &mut self.engine);
             publisher.publish(now, &self.engine, &self.backend.counters());
         }
-        self.transmit()?;
+        self.transmit(now)?;
         while let Some((node, address)) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(address);
             self.engine.set_route_mtu(node, mtu);
-            self.transmit()?;
+            self.transmit(self.clock.now())?;
         }
         Ok(())
     }
 
     /// Each train has a time of its own: sending many takes milliseconds, which are not the network's.
-    fn transmit(&mut self) -> Result<(), Error> {
+    fn transmit(&mut self, mut now: Instant) -> Result<(), Error> {
         self.want_write = false;
-        while let Some(result) = self.transmit_one(self.now())? {
+        while let Some(result) = self.transmit_one(now)? {
+            now = self.clock.now();
             match result {
                 TransmitResult::Again => {
                     self.want_write = true;
@@ -267,18 +275,13 @@ impl Driver {
     // ---- sleeping
 
     /// How long the driver may sleep if nothing arrives; for ever without a value.
-    pub(crate) fn idle_time(&self) -> Option<Duration> {
-        let due = self
-            .engine
-            .next_timeout()
-            .map(|at| at.since(self.clock.now()));
+    pub(crate) fn idle_time(&self, now: Instant) -> Option<Duration> {
         let publisher = self.outlook.publisher.as_ref();
-        let publish = publisher
-            .and_then(|publisher| publisher.due_at(&self.engine))
-            .map(|at| at.since(self.clock.now()));
-        due.into_iter()
+        let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
+        let due = self.engine.next_timeout().into_iter().chain(publish).min();
+        due.map(|at| at.since(now))
+            .into_iter()
             .chain(self.backend.due_in())
-            .chain(publish)
             .min()
     }
 
@@ -289,10 +292,73 @@ impl Driver {
 
     /// Waits until something may have happened, at most until `deadline`, then makes a turn.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
-        if !spinner.pauses(self.clock.now()) {
-            self.sleep(None, deadline)?;
+        let now = self.clock.now();
+        if spinner.pauses(now) {
+            return self.step(true);
         }
+        if self.may_doze(now, deadline) {
+            return self.doze(now);
+        }
+        self.sleep(None, deadline)?;
         self.step(true)
+    }
+
+    /// Whether a nap is in order: nothing precise is due, nothing waits to be sent, and the last one did not last to
+    /// its end, which would make a long sleep a row of short ones.
+    fn may_doze(&self, now: Instant, deadline: Deadline) -> bool {
+        let Some(nap) = self.nap.filter(|_| !self.want_write && !self.undisturbed) else {
+            return false;
+        };
+        self.idle_time(now).is_none_or(|idle| idle >= PRECISE)
+            && deadline.left().is_none_or(|left| left >= nap)
+    }
+
+    /// A turn that begins with a nap.
+    fn doze(&mut self, since: Instant) -> Result<(), Error> {
+        self.check_charge(since);
+        let (got, mut now) = self.take_dozing()?;
+        self.looked_at = now;
+        self.undisturbed = got == 0;
+        self.drained = got == 0;
+        if self.drained {
+            self.drained_at = now;
+        }
+        // What was there already has more behind it, often.
+        self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
+        if self.bulk {
+            now = self.drain(now)?;
+        }
+        now = self.expire(now)?;
+        self.output_at(now)
+    }
+
+    /// Takes what comes first. Returns how many datagrams that was, and the time.
+    fn take_dozing(&mut self) -> Result<(usize, Instant), Error> {
+        let Self {
+            backend,
+            engine,
+            clock,
+            drained_at,
+            ..
+        } = self;
+        let mut woken = None;
+        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
+            let now = *woken.get_or_insert_with(|| {
+                let now = clock.now();
+                engine.begin_turn(now);
+                now
+            });
+            hand(engine, now, *drained_at, meta, bytes);
+        };
+        let got = backend
+            .doze(&mut sink)
+            .map_err(Error::io("receiving from the socket"))?;
+        let now = woken.unwrap_or_else(|| {
+            let now = clock.now();
+            engine.begin_turn(now);
+            now
+        });
+        Ok((got, now))
     }
 
     /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.
@@ -302,8 +368,9 @@ impl Driver {
         deadline: Deadline,
     ) -> Result<sys::Ready, Error> {
         let (socket, want_write) = self.interest();
-        let limit = self.idle_time().into_iter().chain(deadline.left()).min();
         let before = self.clock.now();
+        let idle = self.idle_time(before);
+        let limit = idle.into_iter().chain(deadline.left()).min();
         let ready = sys::sleep(socket, bell, want_write, limit).map_err(Error::io("waiting"))?;
         self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
         Ok(ready)
@@ -343,6 +410,20 @@ impl Driver {
         }
     }
 
+    /// As [`Driver::push`], and sends it.
+    pub(crate) fn send(&mut self, to: NodeId, message: Draft) -> Result<MessageNumber, Error> {
+        let number = self.push(to, message)?;
+        self.send_on()?;
+        Ok(number)
+    }
+
+    /// Sends what was accepted, and looks at the socket if that is too long ago.
+    pub(crate) fn send_on(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.output_at(now)?;
+        self.refresh(now)
+    }
+
     /// Sends what was accepted if some of it should not wait for others.
     pub(crate) fn flush_if_wanted(&mut self) -> Result<(), Error> {
         if self.engine.wants_flush() {
@@ -357,9 +438,8 @@ impl Driver {
         if let Some(head) = self.head.take() {
             return Some(head);
         }
-        let now = self.clock.now();
         self.engine
-            .recv(now)
+            .recv()
             .map(|(from, message)| Message::new(from, message))
     }
 
@@ -478,6 +558,23 @@ fn send(
         slices: &slices,
         len: transmit.len,
     })
+}
+
+/// Hands one datagram to the engine. It came after the socket was last seen empty, whatever its age says.
+fn hand(
+    engine: &mut Engine,
+    now: Instant,
+    drained_at: Instant,
+    meta: &suci_net::Meta,
+    bytes: &[u8],
+) {
+    let at = (now - meta.age).max(drained_at).min(now);
+    let arrival = Arrival {
+        from: meta.from,
+        ecn: ecn_in(meta.ecn),
+        at,
+    };
+    engine.handle_datagram(now, &arrival, bytes);
 }
 
 fn ecn_in(ecn: suci_net::Ecn) -> Ecn {

@@ -93,7 +93,7 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
         turn.turn()?;
         turn.settle()?;
         let (socket, want_write) = turn.interest();
-        let limit = turn.idle_time();
+        let limit = turn.idle_time(turn.now());
         drop(turn);
         // Taking and leaving moved the word by one each.
         word = word.wrapping_add(2);

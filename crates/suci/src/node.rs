@@ -176,10 +176,7 @@ impl Node {
     /// others say what is wrong with it.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let mut turn = self.enter_open()?;
-        let number = turn.push(to, message.into())?;
-        turn.output()?;
-        turn.refresh()?;
-        Ok(number)
+        turn.send(to, message.into())
     }
 
     /// Sends a copy of `bytes` on channel 0.
@@ -205,16 +202,11 @@ impl Node {
         let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
         loop {
-            match turn.push(to, message) {
+            match turn.send(to, message) {
                 Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
                     message = *back
                 }
-                Err(error) => return Err(error),
-                Ok(number) => {
-                    turn.output()?;
-                    turn.refresh()?;
-                    return Ok(number);
-                }
+                done => return done,
             }
             pause(&mut turn, deadline, &mut spinner)?;
         }
@@ -233,8 +225,7 @@ impl Node {
         }
         // It may have computed for long.
         turn.show_life();
-        turn.output()?;
-        turn.refresh()?;
+        turn.send_on()?;
         Ok(result)
     }
 
@@ -556,7 +547,12 @@ fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Resu
 
 /// Input and output go on while the program takes what was there already.
 fn refresh_unless(closed: bool, turn: &mut Turn<'_>) -> Result<(), Error> {
-    if closed { Ok(()) } else { turn.refresh() }
+    if closed {
+        Ok(())
+    } else {
+        let now = turn.now();
+        turn.refresh(now)
+    }
 }
 
 impl AsRawFd for Node {

@@ -1,4 +1,4 @@
-//! The Linux fast path: one non-blocking UDP socket, gathering `sendmsg` with segmentation
+//! The Linux fast path: one UDP socket, gathering `sendmsg` with segmentation
 //! offload, one cache-hot receive buffer with GRO.
 //!
 //! One `sendmsg` per train and one `recvmsg` per received train is what makes it fast;
@@ -20,10 +20,11 @@ use self::addr::{Family, RawAddr};
 use self::cmsg::{Control, RECV_CONTROL, SEND_CONTROL};
 use self::options::Granted;
 pub use self::options::UdpOptions;
+use self::sys::Empty;
 use crate::train::unmapped;
 use crate::{
-    Backend, Capabilities, Counters, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready, SendOutcome,
-    Train,
+    Backend, Capabilities, Counters, Ecn, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready,
+    SendOutcome, Train,
 };
 
 /// Errors that one `recv` swallows before it gives the caller a turn. Each stands for one ICMP
@@ -61,6 +62,15 @@ pub struct Udp {
     counters: Counters,
 }
 
+/// What one receive found.
+enum Got {
+    /// So many were handed on; 0 if they were damaged.
+    Datagrams(usize),
+    Nothing,
+    /// What became of a datagram sent before.
+    Report,
+}
+
 impl Udp {
     /// Opens and binds a socket. Port 0 lets the system choose.
     ///
@@ -72,7 +82,7 @@ impl Udp {
     }
 
     /// Takes over a bound socket, for instance one that a launcher reserved. It is made
-    /// non-blocking and close-on-exec. An `OwnedFd` converts into a [`UdpSocket`].
+    /// blocking, with a receive timeout of one tick, and close-on-exec. An `OwnedFd` converts into a [`UdpSocket`].
     ///
     /// # Errors
     /// As [`Udp::bind`], and whatever the system says to a descriptor that is no bound UDP socket.
@@ -110,7 +120,8 @@ impl Udp {
         {
             control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes());
         }
-        if train.ecn.bits() != 0 && self.granted.ecn {
+        // Datagrams say that the path may mark them, unless told otherwise.
+        if train.ecn != Ecn::Ect0 && self.granted.ecn {
             let class = libc::c_int::from(train.ecn.bits()).to_ne_bytes();
             if unmapped(train.dest).is_ipv4() {
                 control.push(libc::SOL_IP, libc::IP_TOS, &class);
@@ -163,6 +174,22 @@ impl Udp {
             SendOutcome::TooBig => counters.too_big += 1,
             SendOutcome::Unreachable(_) => counters.unreachable += 1,
             SendOutcome::NoGso => {}
+        }
+    }
+
+    fn recv_once(&mut self, empty: Empty, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Got> {
+        let mut from = RawAddr::empty();
+        self.counters.recv_calls += 1;
+        let fd = self.socket.as_fd();
+        match sys::recv(fd, &mut self.slot, &mut from, &mut self.control, empty) {
+            Ok(arrival) => Ok(Got::Datagrams(self.deliver(arrival, &from, sink))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Got::Nothing),
+            Err(error) if is_unusable(&error) => Err(error),
+            Err(_) => {
+                // An ICMP report about some earlier datagram: a hint, not this socket's death.
+                self.counters.recv_errors += 1;
+                Ok(Got::Report)
+            }
         }
     }
 
@@ -230,6 +257,7 @@ impl Backend for Udp {
             kernel_timestamps: self.granted.timestamps,
             recv_buffer: self.granted.recv_buffer,
             send_buffer: self.granted.send_buffer,
+            nap: self.granted.nap,
         }
     }
 
@@ -269,21 +297,20 @@ impl Backend for Udp {
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
         let (mut count, mut errors) = (0, 0);
         while count < max && errors < MAX_RECV_ERRORS {
-            let mut from = RawAddr::empty();
-            self.counters.recv_calls += 1;
-            let fd = self.socket.as_fd();
-            match sys::recv(fd, &mut self.slot, &mut from, &mut self.control) {
-                Ok(arrival) => count += self.deliver(arrival, &from, sink),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if is_unusable(&error) => return Err(error),
-                Err(_) => {
-                    // An ICMP report about some earlier datagram: a hint, not this socket's death.
-                    self.counters.recv_errors += 1;
-                    errors += 1;
-                }
+            match self.recv_once(Empty::Return, sink)? {
+                Got::Datagrams(some) => count += some,
+                Got::Nothing => break,
+                Got::Report => errors += 1,
             }
         }
         Ok(count)
+    }
+
+    fn doze(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+        Ok(match self.recv_once(Empty::Sleep, sink)? {
+            Got::Datagrams(some) => some,
+            Got::Nothing | Got::Report => 0,
+        })
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {

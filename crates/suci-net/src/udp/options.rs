@@ -3,11 +3,13 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::addr::Family;
 use super::sys;
+use crate::Ecn;
 
 /// How to open a [`Udp`](super::Udp).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +61,12 @@ pub(super) struct Granted {
     pub(super) timestamps: bool,
     pub(super) recv_buffer: usize,
     pub(super) send_buffer: usize,
+    pub(super) nap: Option<Duration>,
 }
 
 /// A bound socket, close-on-exec from its first moment so that no child inherits it.
 pub(super) fn open(addr: SocketAddr, options: &UdpOptions) -> io::Result<UdpSocket> {
-    let kind = Type::DGRAM.cloexec().nonblocking();
+    let kind = Type::DGRAM.cloexec();
     let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
     if addr.is_ipv6() {
         socket.set_only_v6(options.only_v6)?;
@@ -82,7 +85,8 @@ pub(super) fn set_up(
     family: Family,
     options: &UdpOptions,
 ) -> io::Result<Granted> {
-    socket.set_nonblocking(true)?;
+    // Every call but one says by itself that it does not block.
+    socket.set_nonblocking(false)?;
     let reference = socket2::SockRef::from(socket);
     reference.set_cloexec(true)?;
     if options.reuse_port {
@@ -93,7 +97,7 @@ pub(super) fn set_up(
     reference.set_send_buffer_size(options.send_buffer.min(i32::MAX as usize / 2))?;
     let fd = socket.as_fd();
     never_fragment(fd, family)?;
-    let ecn = receive_class(fd, family);
+    let ecn = receive_class(fd, family) && send_class(fd, family);
     if local.ip().is_unspecified() {
         receive_destination(fd, family);
     }
@@ -112,7 +116,18 @@ pub(super) fn set_up(
         timestamps: on(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
         recv_buffer: sys::get_size(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?,
         send_buffer: sys::get_size(fd, libc::SOL_SOCKET, libc::SO_SNDBUF)?,
+        nap: doze_off_for(socket),
     })
+}
+
+/// Sets the time limit of receives that block, the shortest there is: the kernel rounds it up to its tick, tells that,
+/// and keeps it to within one more.
+fn doze_off_for(socket: &UdpSocket) -> Option<Duration> {
+    socket
+        .set_read_timeout(Some(Duration::from_micros(1)))
+        .ok()?;
+    let tick = socket.read_timeout().ok().flatten()?;
+    Some(2 * tick)
 }
 
 /// Sets DF and ignores what the kernel believes about the path, so that `EMSGSIZE` speaks of the
@@ -140,6 +155,16 @@ fn receive_class(fd: BorrowedFd<'_>, family: Family) -> bool {
     match family {
         Family::V4 => v4,
         Family::V6 => sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1).is_ok(),
+    }
+}
+
+/// Lets every datagram say that the path may mark it instead of dropping it, which saves saying so with each.
+fn send_class(fd: BorrowedFd<'_>, family: Family) -> bool {
+    let class = libc::c_int::from(Ecn::Ect0.bits());
+    let v4 = sys::set_int(fd, libc::SOL_IP, libc::IP_TOS, class).is_ok();
+    match family {
+        Family::V4 => v4,
+        Family::V6 => sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_TCLASS, class).is_ok(),
     }
 }
 

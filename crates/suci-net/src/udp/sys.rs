@@ -128,12 +128,22 @@ pub(super) struct Arrival {
     pub(super) control_cut: bool,
 }
 
-/// Receives one datagram or GRO train, without blocking; retries when a signal interrupts.
+/// How a receive meets an empty buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Empty {
+    /// It returns.
+    Return,
+    /// It sleeps, until the socket's time limit or a signal.
+    Sleep,
+}
+
+/// Receives one datagram or GRO train; retries when a signal interrupts, unless it slept.
 pub(super) fn recv(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
     from: &mut RawAddr,
     control: &mut Control<RECV_CONTROL>,
+    empty: Empty,
 ) -> io::Result<Arrival> {
     let mut vector = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast::<c_void>(),
@@ -147,13 +157,20 @@ pub(super) fn recv(
     header.msg_control = control.bytes.as_mut_ptr().cast();
     header.msg_controllen = RECV_CONTROL as _;
     // MSG_TRUNC as a flag makes the kernel return the true length.
-    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    let flags = match empty {
+        Empty::Return => libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+        Empty::Sleep => libc::MSG_TRUNC,
+    };
     loop {
         // SAFETY: every pointer in the header comes from a mutable reference of this function's
         // arguments or from `vector`, which outlive the call, with that reference's length; the
         // kernel writes plain bytes.
         let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, flags) };
-        if let Some(done) = finished(result) {
+        let done = match empty {
+            Empty::Return => finished(result),
+            Empty::Sleep => Some(finished(result).unwrap_or(Err(io::ErrorKind::WouldBlock.into()))),
+        };
+        if let Some(done) = done {
             from.len = header.msg_namelen as usize;
             // A usize or, with musl, a u32.
             let written: usize = header.msg_controllen as _;

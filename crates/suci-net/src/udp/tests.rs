@@ -179,6 +179,42 @@ fn what_waits_to_be_read_is_charged_by_true_size() {
 }
 
 #[test]
+fn a_doze_takes_what_is_there_or_comes_and_ends_without_anything() {
+    let mut a = open(&UdpOptions::default());
+    let mut b = open(&UdpOptions::default());
+    let nap = b.capabilities().nap.unwrap();
+    assert!(
+        nap >= Duration::from_millis(1) && nap <= Duration::from_millis(40),
+        "{nap:?}"
+    );
+    let calls = b.counters().recv_calls;
+    assert_eq!(b.doze(&mut |_, _| panic!("nothing was sent")).unwrap(), 0);
+    let text = [IoSlice::new(b"there")];
+    let sent = a.send(&train(b.local_addr(), 5, &text)).unwrap();
+    assert_eq!(sent, SendOutcome::Sent(1));
+    let mut got = 0;
+    got += b.doze(&mut |_, bytes| assert_eq!(bytes, b"there")).unwrap();
+    assert_eq!(
+        (
+            got,
+            b.counters().recv_calls - calls,
+            b.counters().wait_calls
+        ),
+        (1, 2, 0)
+    );
+    // While somebody else sends later, naps follow one another.
+    let to = b.local_addr();
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(3 * nap);
+        a.send(&train(to, 5, &[IoSlice::new(b"later")]))
+    });
+    while got < 2 {
+        got += b.doze(&mut |_, bytes| assert_eq!(bytes, b"later")).unwrap();
+    }
+    assert_eq!(sender.join().unwrap().unwrap(), SendOutcome::Sent(1));
+}
+
+#[test]
 fn buffers_are_read_back_as_the_kernel_charges_them() {
     let small = open(&UdpOptions {
         recv_buffer: 50_000,

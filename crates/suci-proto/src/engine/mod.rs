@@ -494,7 +494,7 @@ impl Engine {
 
     /// The next message for the program: those of peers of higher classes first, within a class peers in
     /// turn; likewise the channels of a peer. Taking it gives its sender memory credit back.
-    pub fn recv(&mut self, _now: Instant) -> Option<(NodeId, Message)> {
+    pub fn recv(&mut self) -> Option<(NodeId, Message)> {
         while let Some(key) = self.readable.front() {
             self.readable.drop_front();
             let Some(peer) = self.peers.get_mut(key) else {

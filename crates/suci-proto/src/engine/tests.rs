@@ -176,8 +176,8 @@ impl World {
     }
 
     fn received(&mut self, host: usize) -> usize {
-        let (now, engine) = (self.now, &mut self.engines[host]);
-        core::iter::from_fn(|| engine.recv(now)).count()
+        let engine = &mut self.engines[host];
+        core::iter::from_fn(|| engine.recv()).count()
     }
 
     fn events(&mut self, host: usize) -> Vec<Event> {

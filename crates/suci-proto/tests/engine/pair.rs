@@ -242,7 +242,7 @@ impl Pair {
         }
         self.hosts[host].engine.handle_timeout(now);
         while self.hosts[host].reads
-            && let Some((_, message)) = self.hosts[host].engine.recv(now)
+            && let Some((_, message)) = self.hosts[host].engine.recv()
         {
             self.hosts[host].received.push(message);
         }

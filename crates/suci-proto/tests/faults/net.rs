@@ -221,7 +221,7 @@ impl Net {
             engine.handle_timeout(now);
             let before = received.len();
             if self.reading {
-                received.extend(std::iter::from_fn(|| engine.recv(now)));
+                received.extend(std::iter::from_fn(|| engine.recv()));
             }
             self.delivered += (received.len() - before) as u64;
             self.flush(host);

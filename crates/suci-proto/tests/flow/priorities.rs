@@ -106,9 +106,8 @@ fn messages_of_a_higher_class_are_received_first() {
     net.run(SECOND);
     net.engine(0).set_priority(id(3), class(4)).unwrap();
     net.engine(0).set_priority(id(1), class(0)).unwrap();
-    let now = net.now;
     let engine = net.engine(0);
-    let from: Vec<_> = std::iter::from_fn(|| engine.recv(now))
+    let from: Vec<_> = std::iter::from_fn(|| engine.recv())
         .map(|(node, _)| node)
         .collect();
     let expected = [3, 3, 3, 2, 2, 2, 1, 1, 1].map(id);

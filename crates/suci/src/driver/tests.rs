@@ -15,7 +15,12 @@ struct Script {
     answers: VecDeque<SendOutcome>,
     attempts: Vec<(usize, usize)>,
     segments: usize,
+    /// Naps that were asked for.
+    dozes: usize,
 }
+
+/// How long naps could last.
+const NAP: Duration = Duration::from_millis(8);
 
 /// An in-memory backend that answers as it is told.
 struct Moody {
@@ -28,6 +33,7 @@ impl Backend for Moody {
         let max_segments = self.script.lock().unwrap().segments;
         Capabilities {
             max_segments,
+            nap: Some(NAP),
             ..self.inner.capabilities()
         }
     }
@@ -59,6 +65,11 @@ impl Backend for Moody {
         sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
     ) -> io::Result<usize> {
         self.inner.recv(max, sink)
+    }
+
+    fn doze(&mut self, sink: &mut dyn FnMut(&suci_net::Meta, &[u8])) -> io::Result<usize> {
+        self.script.lock().unwrap().dozes += 1;
+        self.inner.recv(1, sink)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
@@ -205,4 +216,67 @@ fn f27_a_smaller_route_gets_smaller_packets() {
     });
     assert_eq!(a.engine.counters().too_big, 1);
     assert!(a.engine.peer_stats(NodeId(1)).unwrap().mtu < 1_472);
+}
+
+/// Naps that waiting once took, for at most `limit`.
+fn naps_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Duration) -> usize {
+    let before = script.lock().unwrap().dozes;
+    let mut spinner = Spinner::new(Wait::Block);
+    driver.wait(Deadline::after(limit), &mut spinner).unwrap();
+    script.lock().unwrap().dozes - before
+}
+
+#[test]
+fn waiting_begins_with_a_nap_and_goes_on_with_one_long_sleep() {
+    let (mut a, script, mut b) = connected();
+    // Acknowledgements are settled, so that nothing precise is due.
+    until(&mut a, &mut b, |a, _| {
+        a.engine
+            .next_timeout()
+            .is_none_or(|at| at > a.now() + PRECISE)
+    });
+    assert_eq!(naps_of_a_wait(&mut a, &script, 3 * NAP), 1);
+    assert_eq!(
+        naps_of_a_wait(&mut a, &script, NAP),
+        0,
+        "the nap was in vain"
+    );
+    b.push(NodeId(0), "good morning".into()).unwrap();
+    b.output().unwrap();
+    a.turn().unwrap();
+    assert!(a.take_message().is_some());
+    until(&mut a, &mut b, |a, b| {
+        b.is_flushed()
+            && a.engine
+                .next_timeout()
+                .is_none_or(|at| at > a.now() + PRECISE)
+    });
+    assert_eq!(
+        naps_of_a_wait(&mut a, &script, 3 * NAP),
+        1,
+        "something came: it may go on"
+    );
+}
+
+#[test]
+fn what_is_due_soon_is_not_slept_through() {
+    let (mut a, script, mut b) = connected();
+    until(&mut a, &mut b, |a, _| {
+        a.engine
+            .next_timeout()
+            .is_none_or(|at| at > a.now() + PRECISE)
+    });
+    assert_eq!(
+        naps_of_a_wait(&mut a, &script, NAP / 2),
+        0,
+        "the program's own limit is nearer than a nap's end"
+    );
+    script.lock().unwrap().answers.push_back(SendOutcome::Again);
+    a.push(NodeId(1), "full".into()).unwrap();
+    a.output().unwrap();
+    assert_eq!(
+        naps_of_a_wait(&mut a, &script, 3 * NAP),
+        0,
+        "the socket can perhaps be written first"
+    );
 }

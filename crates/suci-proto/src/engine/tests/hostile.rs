@@ -196,8 +196,7 @@ fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
     assert!(world.peer(0, 2).has_message());
     world.engines[0].resume(id(1)).unwrap();
     for left in [2, 1, 0] {
-        let now = world.now;
-        assert!(world.engines[0].recv(now).is_some(), "{left} to come");
+        assert!(world.engines[0].recv().is_some(), "{left} to come");
         world.run(SECOND);
     }
 }
@@ -235,8 +234,7 @@ fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
     world.run(SECOND);
     let mut order = Vec::new();
     while order.len() < 7 {
-        let now = world.now;
-        let (from, message) = world.engines[0].recv(now).unwrap();
+        let (from, message) = world.engines[0].recv().unwrap();
         order.push((from, message.payload.len()));
         world.run(SECOND);
     }
