@@ -60,6 +60,9 @@ pub struct Config {
     pub watch: bool,
     /// Mark datagrams as ECN capable; default true.
     pub ecn: bool,
+    /// Bytes per second of messages to each peer at most, in UDP payload; default `None`, no cap.
+    /// [`crate::Engine::set_rate_cap`] changes it for one peer.
+    pub rate_cap: Option<u64>,
     /// Which congestion controller connections begin with; default [`ControllerChoice::Auto`].
     /// [`crate::Engine::set_controller`] changes it for one peer.
     pub controller: ControllerChoice,
@@ -86,6 +89,7 @@ impl Default for Config {
             unattended: false,
             watch: false,
             ecn: true,
+            rate_cap: None,
             controller: ControllerChoice::Auto,
             first_packet_number: 0,
         }

@@ -32,6 +32,7 @@ mod peer;
 pub mod plant;
 pub mod pmtu;
 pub mod ranges;
+mod rate_cap;
 pub mod recovery;
 mod steer;
 pub mod time;

@@ -28,7 +28,7 @@ pub enum WaitReason {
     Answer,
     /// The program's own controller holds it back.
     Controller,
-    /// A cap that was set here.
+    /// The cap that the program set ([`crate::Engine::set_rate_cap`]).
     Cap,
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,

@@ -97,6 +97,7 @@ impl World {
                 Will::Steer(rein) => engine.steer(now, node, Some(rein.make())),
                 Will::Manual(manual) => engine.set_manual(node, manual),
                 Will::Retransmit => engine.retransmit(node),
+                Will::Cap(rate) => engine.set_rate_cap(now, node, rate),
             };
         });
     }

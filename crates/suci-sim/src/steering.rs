@@ -16,6 +16,8 @@ pub enum Will {
     Manual(bool),
     /// Everything unacknowledged is sent again.
     Retransmit,
+    /// At most so many bytes per second, or as many as there may be.
+    Cap(Option<u64>),
 }
 
 /// Kinds of controllers that programs write.
@@ -89,5 +91,15 @@ pub fn draw(run: &mut Options, rng: &mut Rng) {
             run.mended_for = run.mended_for.max(Duration::from_secs(600));
         }
         run.script.push((at, Step::Decide(place, other, will)));
+    }
+    // Drawn apart, so that what was drawn before does not depend on it.
+    let mut rng = Rng::new(run.seed, 7);
+    for _ in 0..rng.range(0, 4) {
+        let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
+        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        let rate = rng.scale(1_000_000, 100_000_000);
+        let cap = rng.chance(700_000).then_some(rate);
+        run.script
+            .push((at, Step::Decide(place, other, Will::Cap(cap))));
     }
 }

@@ -198,6 +198,14 @@ impl NodeBuilder {
         self
     }
 
+    /// Bytes per second of messages to each peer at most, in UDP payload. Default: no cap. For one peer it is changed
+    /// at run time by [`Node::set_rate_cap`].
+    #[must_use]
+    pub fn rate_cap(mut self, bytes_per_second: u64) -> Self {
+        self.config.rate_cap = Some(bytes_per_second);
+        self
+    }
+
     /// Every packet goes through a layer that loses, repeats, delays or damages some: for tests.
     #[must_use]
     pub fn faults(mut self, spec: FaultSpec) -> Self {

@@ -1,5 +1,6 @@
 //! Verbs by which the program decides how messages flow to a peer.
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::node::Node;
 use crate::shared::SharedNode;
@@ -42,6 +43,23 @@ impl Node {
     /// [`Error::UnknownPeer`].
     pub fn unsteer(&mut self, node: NodeId) -> Result<(), Error> {
         self.set_steer(node, None)
+    }
+
+    /// Messages to a peer take at most `bytes_per_second` of UDP payload from now on, what is sent again included, but
+    /// at least a packet each second; `None`: whatever network and receiver take. Acknowledgements and signs of
+    /// life go on in any case. What waits for it is counted as `cap` ([`Node::peer_stats`]).
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_rate_cap(
+        &mut self,
+        node: NodeId,
+        bytes_per_second: Option<u64>,
+    ) -> Result<(), Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        known(node, turn.engine.set_rate_cap(now, node, bytes_per_second))?;
+        turn.output()
     }
 
     /// With `manual`, messages to a peer that were lost are sent again only by [`Node::retransmit`]; neither timers
@@ -108,6 +126,18 @@ impl SharedNode {
     /// [`Error::UnknownPeer`].
     pub fn unsteer(&self, node: NodeId) -> Result<(), Error> {
         self.set_steer(node, None)
+    }
+
+    /// As [`Node::set_rate_cap`]; blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_rate_cap(&self, node: NodeId, bytes_per_second: Option<u64>) -> Result<(), Error> {
+        let set = move |driver: &mut Driver| {
+            let now = driver.now();
+            driver.engine.set_rate_cap(now, node, bytes_per_second)
+        };
+        known(node, self.ask(set)?)
     }
 
     /// As [`Node::set_manual`]; blocks for a turn of the thread.

@@ -38,6 +38,32 @@ fn a_paused_peer_gets_its_messages_when_it_is_paused_no_more() {
 }
 
 #[test]
+fn a_cap_slows_one_peer_down_and_is_lifted() {
+    let (a, b) = shared_pair();
+    let to = b.id();
+    a.set_rate_cap(to, Some(100_000)).unwrap();
+    for _ in 0..50 {
+        a.send(to, vec![7; 1_000]).unwrap();
+    }
+    let taken = |most: Duration| {
+        let begun = std::time::Instant::now();
+        let mut count = 0;
+        while let Some(left) = most.checked_sub(begun.elapsed()) {
+            count += usize::from(b.recv_timeout(left).unwrap().is_some());
+        }
+        count
+    };
+    // A burst of ten packets, then a hundred in a second.
+    let first = taken(Duration::from_millis(100));
+    assert!((5..40).contains(&first), "{first}");
+    let stats = a.peer_stats(to).unwrap().unwrap();
+    assert_eq!(stats.waiting, Some(suci::WaitReason::Cap));
+    a.set_rate_cap(to, None).unwrap();
+    a.flush(LONG).unwrap();
+    assert_eq!(first + taken(Duration::from_millis(100)), 50);
+}
+
+#[test]
 fn every_verb_knows_its_peers() {
     let (mut a, _b) = pair();
     let nobody = NodeId(77);
@@ -47,6 +73,7 @@ fn every_verb_knows_its_peers() {
     unknown(a.set_controller(nobody, ControllerChoice::Cubic));
     unknown(a.steer(nobody, |_: &Observation| PAUSED));
     unknown(a.unsteer(nobody));
+    unknown(a.set_rate_cap(nobody, Some(1)));
     unknown(a.set_manual(nobody, true));
     unknown(a.retransmit(nobody));
     assert_eq!(a.controller(nobody).unwrap(), None);

@@ -43,6 +43,21 @@ impl Engine {
         true
     }
 
+    /// Messages to `node` take at most `rate` bytes per second of UDP payload from now on, what is sent again
+    /// included, but at least a packet each second; `None`: whatever network and receiver take. Acknowledgements,
+    /// probes and whatever else keeps the connection alive go on in any case, and so does what rides on a
+    /// handshake. False if there is no such node.
+    pub fn set_rate_cap(&mut self, now: Instant, node: NodeId, rate: Option<u64>) -> bool {
+        let Some(key) = self.peer_key(node) else {
+            return false;
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.cap.set(now, rate);
+        }
+        self.touch(key);
+        true
+    }
+
     /// With `manual`, lost messages to `node` are sent again only when [`Engine::retransmit`] says so: the classic
     /// of user-level protocols. That holds for what was in flight on a path or connection that was replaced, too.
     /// Probes for signs of life go on. False if there is no such node.

@@ -1,8 +1,8 @@
 //! Building packets: what goes out next, and whether it may.
 //!
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
-//! Whether data may go is the minimum of congestion window, pacing and socket credit; memory
-//! credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
+//! Whether data may go is the minimum of congestion window, pacing, socket credit and the program's cap;
+//! memory credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
 
 mod control;
 mod special;
@@ -116,6 +116,7 @@ impl Peer {
             return false;
         };
         connection.paced_until = None;
+        connection.capped_until = None;
         connection.control_at = None;
         train.begin(connection.path.address(), mark(shared));
         let mut segment = None;
@@ -210,7 +211,11 @@ impl Peer {
             0
         };
         let allowed = connection.credit.may_send_data(number, now);
-        let data = wants_data && allowed && connection.may_fly(now, size as u64);
+        let mut data = wants_data && allowed && connection.may_fly(now, size as u64);
+        if data {
+            connection.capped_until = self.cap.until(now, size as u64);
+            data = connection.capped_until.is_none();
+        }
         if data {
             return Some(Permit {
                 number,
@@ -385,6 +390,7 @@ impl Peer {
             connection.pending.probes = connection.pending.probes.saturating_sub(1);
         }
         if contents.data {
+            self.cap.consume(len as u64);
             connection.pacer.consume(len as u64);
             connection.unasked = connection.unasked.saturating_add(len as u64);
         }
@@ -408,6 +414,9 @@ impl Peer {
         let number = connection.numbers.peek()?;
         if !connection.credit.may_send_data(number, now) {
             return Some(WaitReason::SocketCredit);
+        }
+        if connection.capped_until.is_some() {
+            return Some(WaitReason::Cap);
         }
         let size = connection.mtu.current() as u64;
         if connection.may_fly(now, size) {
@@ -438,7 +447,8 @@ impl Peer {
             return;
         };
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
-        let held = connection.is_held(connection.mtu.current() as u64);
+        let held = connection.capped_until.is_some()
+            || connection.is_held(connection.mtu.current() as u64);
         connection.app_limited = !sendable || socket_short || held;
         if connection.app_limited {
             connection.recovery.on_app_limited();

@@ -141,6 +141,8 @@ pub(crate) struct Connection {
     pub(crate) unasked: u64,
     /// Until when sending waits for the pacer.
     pub(crate) paced_until: Option<Instant>,
+    /// Until when sending waits for the program's cap, and for nothing else.
+    pub(crate) capped_until: Option<Instant>,
     /// Until when control packets wait because even their reserve is used up.
     pub(crate) control_at: Option<Instant>,
     /// When an unanswered RECLAIM is looked at again.
@@ -247,6 +249,7 @@ impl Connection {
             memory_told,
             unasked: 0,
             paced_until: None,
+            capped_until: None,
             control_at: None,
             reclaim_at: None,
             blame: Blame::default(),

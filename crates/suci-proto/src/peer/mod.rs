@@ -29,6 +29,7 @@ use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
 use crate::limits;
 use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits, Outcome};
+use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Epoch, NodeId};
 use crate::waits::WaitClock;
@@ -68,6 +69,8 @@ pub(crate) struct Peer {
     pub(crate) session: Session,
     /// The program's controller.
     steering: Option<steering::Steering>,
+    /// What the program lets flow to it at most.
+    pub(crate) cap: RateCap,
     /// Which congestion controller its connections use.
     pub(crate) controller: ControllerChoice,
     pub(crate) connection: Option<Connection>,
@@ -121,6 +124,7 @@ impl Peer {
             heard_before: None,
             session: new_session(shared),
             steering: None,
+            cap: RateCap::new(now, shared.config.rate_cap, limits::ETHERNET_MTU),
             controller: shared.config.controller,
             connection: None,
             lingering: None,

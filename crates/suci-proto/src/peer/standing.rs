@@ -32,6 +32,7 @@ impl Peer {
             || self.session.manual
             || self.session.outbox.has_priorities()
             || self.wish != config.mode
+            || self.cap.rate() != config.rate_cap
             || self.controller != config.controller
             || self.watched != config.watch
             || self.silence_timeout != config.silence_timeout

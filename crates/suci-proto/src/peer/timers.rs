@@ -27,11 +27,11 @@ impl Peer {
             self.steering_deadline(),
         ];
         let able = connection.filter(|c| c.numbers.peek().is_some());
-        let theirs = able.map_or([None; 9], Self::connection_deadlines);
+        let theirs = able.map_or([None; 10], Self::connection_deadlines);
         ours.into_iter().chain(theirs).flatten().min()
     }
 
-    fn connection_deadlines(connection: &Connection) -> [Option<Instant>; 9] {
+    fn connection_deadlines(connection: &Connection) -> [Option<Instant>; 10] {
         let acks = connection
             .received
             .deadline()
@@ -46,6 +46,7 @@ impl Peer {
             not_before(acks),
             connection.path.deadline(),
             connection.paced_until,
+            connection.capped_until,
             connection.control_at,
             not_before(connection.credit.blocked_timer()),
             connection.grant.lapse_at(),

@@ -2,6 +2,7 @@
 
 use crate::pair::{Pair, message};
 use suci_proto::time::Duration;
+use suci_proto::types::NodeId;
 use suci_proto::{Link, WaitReason};
 
 const MOMENT: Duration = Duration::from_millis(5);
@@ -99,6 +100,45 @@ fn a_large_message_waits_for_its_answer() {
     let wait = pair.stats(0).waits.get(WaitReason::Answer);
     assert!((100_000..300_000).contains(&wait.nanos), "{wait:?}");
     assert_eq!(wait.times, 1);
+}
+
+/// A cap of 1 MB/s: a second's worth takes a second, says why, and keeps neither acknowledgements nor the other
+/// direction back. Without it the rest goes at once.
+#[test]
+fn a_cap_holds_messages_back_and_says_so() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    let cap = |pair: &mut Pair, rate| {
+        assert!(pair.ask(0, |engine, now, to| engine.set_rate_cap(now, to, rate)));
+    };
+    cap(&mut pair, Some(1_000_000));
+    let moved = |pair: &mut Pair| {
+        pair.received(1)
+            .iter()
+            .map(|m| m.payload.len())
+            .sum::<usize>()
+    };
+    moved(&mut pair);
+    for _ in 0..2_000 {
+        pair.queue(0, message(&[7; 1_000]));
+    }
+    pair.send(0, message(b"last"));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.stats(0).waiting, Some(WaitReason::Cap));
+    let first = moved(&mut pair);
+    assert!((900_000..1_030_000).contains(&first), "{first} B");
+    pair.send(1, message(b"back"));
+    pair.run(MOMENT);
+    assert_idle(&pair, 1);
+    let wait = pair.stats(0).waits.get(WaitReason::Cap);
+    assert!(wait.nanos > 900_000_000, "{wait:?}");
+    cap(&mut pair, None);
+    pair.run(Duration::from_millis(200));
+    assert_idle(&pair, 0);
+    assert_eq!(first + moved(&mut pair), 2_000_004);
+    let nobody = NodeId(77);
+    assert!(!pair.ask(0, |engine, now, _| engine.set_rate_cap(now, nobody, None)));
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn f02_a_stranger_of_whom_the_program_said_something_is_not_forgotten() {
         }
     }
     type Wish = fn(&mut Engine, NodeId, Instant);
-    let wishes: [Wish; 10] = [
+    let wishes: [Wish; 11] = [
         |e, node, _| e.set_patience(node, SECOND, 300 * SECOND).unwrap(),
         |e, node, _| e.set_patience(node, 10 * SECOND, 400 * SECOND).unwrap(),
         |e, node, _| e.watch(node, true).unwrap(),
@@ -186,6 +186,7 @@ fn f02_a_stranger_of_whom_the_program_said_something_is_not_forgotten() {
         },
         |e, node, now| assert!(e.steer(now, node, Some(Box::new(Never)))),
         |e, node, _| assert!(e.set_manual(node, true)),
+        |e, node, now| assert!(e.set_rate_cap(now, node, Some(1))),
         |e, node, _| assert!(e.set_controller(node, ControllerChoice::Cubic)),
         |_, _, _| {},
     ];

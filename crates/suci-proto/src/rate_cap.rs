@@ -1,0 +1,113 @@
+//! The program's cap on one peer's traffic: bytes per second, whatever network and receiver would take.
+
+use crate::pacer::Pacer;
+use crate::time::Instant;
+
+/// A rate and what of it is left. It outlives connections, so that a new one brings no new burst.
+#[derive(Debug)]
+pub(crate) struct RateCap {
+    rate: Option<u64>,
+    packet: usize,
+    pacer: Pacer,
+}
+
+impl RateCap {
+    /// `rate` in bytes per second, `packet` the usual bytes of one.
+    pub(crate) fn new(now: Instant, rate: Option<u64>, packet: usize) -> Self {
+        Self {
+            rate,
+            packet,
+            pacer: Pacer::new(now, packet),
+        }
+    }
+
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.rate
+    }
+
+    /// From `now` on the rate is another. What was sent before counts.
+    pub(crate) fn set(&mut self, now: Instant, rate: Option<u64>) {
+        if let Some(before) = self.rate {
+            self.pacer.budget(now, before);
+        } else {
+            // Nothing was counted while there was no cap.
+            self.pacer = Pacer::new(now, self.packet);
+        }
+        self.rate = rate;
+    }
+
+    /// Until when a packet of `size` bytes has to wait, if it has to. At least one goes each second.
+    pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
+        let rate = self.rate?.max(size);
+        (self.pacer.budget(now, rate) < size).then(|| self.pacer.next_time(now, rate, size))
+    }
+
+    /// A packet of messages went.
+    pub(crate) fn consume(&mut self, bytes: u64) {
+        if self.rate.is_some() {
+            self.pacer.consume(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    const PACKET: u64 = 1_000;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// Packets that go from `from` to `to`, as soon as each may.
+    fn sent(cap: &mut RateCap, from: Instant, to: Instant) -> u64 {
+        let (mut now, mut count) = (from, 0);
+        while now < to {
+            match cap.until(now, PACKET) {
+                Some(at) => {
+                    assert!(at > now, "no turns without end");
+                    now = at;
+                }
+                None => {
+                    cap.consume(PACKET);
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn as_much_goes_as_the_rate_says() {
+        let mut cap = RateCap::new(at(0), Some(100_000), PACKET as usize);
+        assert!((100..=111).contains(&sent(&mut cap, at(0), at(1_000))));
+        assert!((99..=101).contains(&sent(&mut cap, at(1_000), at(2_000))));
+        cap.set(at(2_000), Some(200_000));
+        let more = sent(&mut cap, at(2_000), at(3_000));
+        assert!((199..=201).contains(&more), "{more}");
+        assert_eq!(cap.rate(), Some(200_000));
+    }
+
+    #[test]
+    fn however_low_the_rate_a_packet_goes_each_second() {
+        let mut cap = RateCap::new(at(0), Some(0), PACKET as usize);
+        sent(&mut cap, at(0), at(10_000));
+        assert!((9..=11).contains(&sent(&mut cap, at(10_000), at(20_000))));
+    }
+
+    #[test]
+    fn without_a_cap_nothing_waits_nor_counts() {
+        let mut cap = RateCap::new(at(0), None, PACKET as usize);
+        for _ in 0..10_000 {
+            assert_eq!(cap.until(at(1), PACKET), None);
+            cap.consume(PACKET);
+        }
+        cap.set(at(1), Some(100_000));
+        assert_eq!(cap.until(at(1), PACKET), None, "what went before is free");
+        sent(&mut cap, at(1), at(10));
+        cap.set(at(10), Some(100_000));
+        assert!(cap.until(at(10), PACKET).is_some(), "no new burst");
+    }
+}
