@@ -14,13 +14,11 @@ use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, MessageNumber, NodeId};
-use suci_proto::{Arrival, Engine, Event, Outgoing, Side, Transmit, TransmitResult};
+use suci_proto::{Engine, Event, Outgoing, Side, Transmit, TransmitResult};
 
-/// Datagrams taken in one turn before output has its turn too.
-const PER_TURN: usize = 1_024;
+mod input;
 
-/// Datagrams asked of the socket at once while many arrive.
-const BULK: usize = 64;
+use input::hand;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
@@ -35,12 +33,6 @@ const STALE: Duration = Duration::from_micros(200);
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);
-
-/// The charge of the receive buffer is checked once in so many looks...
-const CHECK_EVERY: u32 = 64;
-
-/// ... and whenever the last look is so long ago.
-const CHECK_AFTER: Duration = Duration::from_millis(20);
 
 /// An engine, its socket and its clock.
 pub(crate) struct Driver {
@@ -64,6 +56,8 @@ pub(crate) struct Driver {
     /// When the socket was last seen empty: what comes later arrived later.
     drained_at: Instant,
     looked_at: Instant,
+    /// What was taken last arrived after the look at the socket began.
+    late: bool,
     /// Looks since the kernel was last asked what it charges.
     unchecked: u32,
     head: Option<Message>,
@@ -99,6 +93,7 @@ impl Driver {
             drained: false,
             drained_at: now,
             looked_at: now,
+            late: false,
             unchecked: 0,
             head: None,
             outlook: Outlook::default(),
@@ -133,7 +128,7 @@ impl Driver {
         // Whoever is due is looked after in any case, and input comes before time.
         let mut now = now;
         if look || self.is_due(now) {
-            now = self.drain(now)?;
+            now = self.drain(now, true)?;
             now = self.expire(now)?;
         }
         self.output_at(now)
@@ -148,58 +143,6 @@ impl Driver {
         }
     }
 
-    /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
-    /// whether there is another, which would cost a system call in every round trip. Returns the time
-    /// afterwards.
-    fn drain(&mut self, now: Instant) -> Result<Instant, Error> {
-        self.check_charge(now);
-        self.looked_at = now;
-        let mut total = 0;
-        let mut ask = if self.bulk { BULK } else { 1 };
-        loop {
-            let got = self.take(now, ask)?;
-            total += got;
-            self.drained = got < ask;
-            if self.drained || total >= PER_TURN || (got == 1 && ask == 1) {
-                break;
-            }
-            ask = BULK;
-        }
-        self.bulk = total > 1;
-        if self.drained {
-            self.drained_at = now;
-        }
-        self.undisturbed &= total == 0;
-        Ok(if self.bulk { self.clock.now() } else { now })
-    }
-
-    /// Compares now and then what the kernel charges with what peers were granted: always after a while without
-    /// looking, when most lies there, and once in many turns otherwise, since it costs a system call.
-    fn check_charge(&mut self, now: Instant) {
-        self.unchecked += 1;
-        if self.unchecked < CHECK_EVERY && now.since(self.looked_at) < CHECK_AFTER {
-            return;
-        }
-        self.unchecked = 0;
-        if let Some(charged) = self.backend.charged() {
-            self.engine.on_charged(charged);
-        }
-    }
-
-    fn take(&mut self, now: Instant, max: usize) -> Result<usize, Error> {
-        let Self {
-            backend,
-            engine,
-            drained_at,
-            ..
-        } = self;
-        let mut sink =
-            |meta: &suci_net::Meta, bytes: &[u8]| hand(engine, now, *drained_at, meta, bytes);
-        backend
-            .recv(max, &mut sink)
-            .map_err(Error::io("receiving from the socket"))
-    }
-
     fn is_due(&self, now: Instant) -> bool {
         self.engine.next_timeout().is_some_and(|at| at <= now)
     }
@@ -210,7 +153,7 @@ impl Driver {
         if self.is_due(now) {
             if !self.drained {
                 self.bulk = true;
-                now = self.drain(now)?;
+                now = self.drain(now, false)?;
             }
             self.engine.handle_timeout(now);
         }
@@ -326,7 +269,7 @@ impl Driver {
         // What was there already has more behind it, often.
         self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
         if self.bulk {
-            now = self.drain(now)?;
+            now = self.drain(now, true)?;
         }
         now = self.expire(now)?;
         self.output_at(now)
@@ -558,32 +501,6 @@ fn send(
         slices: &slices,
         len: transmit.len,
     })
-}
-
-/// Hands one datagram to the engine. It came after the socket was last seen empty, whatever its age says.
-fn hand(
-    engine: &mut Engine,
-    now: Instant,
-    drained_at: Instant,
-    meta: &suci_net::Meta,
-    bytes: &[u8],
-) {
-    let at = (now - meta.age).max(drained_at).min(now);
-    let arrival = Arrival {
-        from: meta.from,
-        ecn: ecn_in(meta.ecn),
-        at,
-    };
-    engine.handle_datagram(now, &arrival, bytes);
-}
-
-fn ecn_in(ecn: suci_net::Ecn) -> Ecn {
-    match ecn {
-        suci_net::Ecn::NotEct => Ecn::NotEct,
-        suci_net::Ecn::Ect0 => Ecn::Ect0,
-        suci_net::Ecn::Ect1 => Ecn::Ect1,
-        suci_net::Ecn::Ce => Ecn::Ce,
-    }
 }
 
 fn ecn_out(ecn: Ecn) -> suci_net::Ecn {

@@ -266,6 +266,12 @@ impl Engine {
         self.flush
     }
 
+    /// Whether [`Engine::recv`] is worth calling.
+    #[must_use]
+    pub fn has_message(&self) -> bool {
+        self.readable.front_class().is_some()
+    }
+
     /// How urgent `node` is beside other destinations, and in which order [`Engine::recv`] hands its messages
     /// over beside those of others. Holds for all its sessions.
     ///

@@ -17,6 +17,8 @@ struct Script {
     segments: usize,
     /// Naps that were asked for.
     dozes: usize,
+    /// How long each look for datagrams takes.
+    slowness: Duration,
 }
 
 /// How long naps could last.
@@ -64,6 +66,7 @@ impl Backend for Moody {
         max: usize,
         sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
     ) -> io::Result<usize> {
+        std::thread::sleep(self.script.lock().unwrap().slowness);
         self.inner.recv(max, sink)
     }
 
@@ -279,4 +282,50 @@ fn what_is_due_soon_is_not_slept_through() {
         0,
         "the socket can perhaps be written first"
     );
+}
+
+/// Hands over so many messages, a packet each, and takes them.
+fn exchange(
+    a: &mut Driver,
+    b: &mut Driver,
+    count: usize,
+    look: impl FnOnce(&mut Driver, &mut Driver),
+) {
+    for _ in 0..count {
+        b.push(NodeId(0), vec![7; 1_300].into()).unwrap();
+    }
+    look(a, b);
+    let mut received = 0;
+    until(a, b, |a, b| {
+        received += std::iter::from_fn(|| a.take_message()).count();
+        received == count && b.is_flushed()
+    });
+}
+
+/// Whoever waits for a message gets it although others keep coming; what is due waits for all that was there.
+#[test]
+fn a_look_ends_when_the_program_has_something_to_do() {
+    let (mut a, script, mut b) = connected();
+    // The window grows.
+    exchange(&mut a, &mut b, 200, |_, _| {});
+    for prompt in [true, false] {
+        let count = input::BULK + 2;
+        let sent = b.engine.counters().packets_out + count as u64;
+        exchange(&mut a, &mut b, count, |a, b| {
+            // The pacer may want a moment.
+            let end = Deadline::after(Duration::from_secs(30));
+            while b.engine.counters().packets_out < sent {
+                assert!(!end.is_over(), "the window holds them all");
+                b.turn().unwrap();
+            }
+            let (now, before) = (a.now(), a.engine.counters().datagrams_in);
+            a.engine.begin_turn(now);
+            a.bulk = true;
+            script.lock().unwrap().slowness = input::PROMPT;
+            a.drain(now, prompt).unwrap();
+            script.lock().unwrap().slowness = Duration::ZERO;
+            let taken = usize::try_from(a.engine.counters().datagrams_in - before).unwrap();
+            assert_eq!(taken, if prompt { input::BULK } else { count });
+        });
+    }
 }

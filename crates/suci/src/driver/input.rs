@@ -1,0 +1,123 @@
+//! Taking what arrived out of the socket.
+
+use super::Driver;
+use crate::error::Error;
+use std::time::Duration;
+use suci_proto::time::Instant;
+use suci_proto::types::Ecn;
+use suci_proto::{Arrival, Engine};
+
+/// Datagrams taken in one turn before output has its turn too.
+const PER_TURN: usize = 1_024;
+
+/// Datagrams asked of the socket at once while many arrive.
+pub(super) const BULK: usize = 8;
+
+/// How long a look at the socket may go on although the program has a message to take, or everything is taken that was
+/// there when it began. While packets arrive about as fast as they are taken the socket is never empty, and whoever
+/// asked among them would wait for the answer until the others pause.
+pub(super) const PROMPT: Duration = Duration::from_micros(50);
+
+/// The charge of the receive buffer is checked once in so many looks...
+const CHECK_EVERY: u32 = 64;
+
+/// ... and whenever the last look is so long ago.
+const CHECK_AFTER: Duration = Duration::from_millis(20);
+
+impl Driver {
+    /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
+    /// whether there is another, which would cost a system call in every round trip. Returns the time
+    /// afterwards.
+    pub(super) fn drain(&mut self, now: Instant, prompt: bool) -> Result<Instant, Error> {
+        self.check_charge(now);
+        self.looked_at = now;
+        let mut total = 0;
+        let mut ask = if self.bulk { BULK } else { 1 };
+        loop {
+            let got = self.take(now, ask, prompt)?;
+            total += got;
+            self.drained = got < ask;
+            if self.drained || total >= PER_TURN || (got == 1 && ask == 1) {
+                break;
+            }
+            if self.is_long(now, prompt) {
+                break;
+            }
+            ask = BULK;
+        }
+        self.bulk = total > 1;
+        if self.drained {
+            self.drained_at = now;
+        }
+        self.undisturbed &= total == 0;
+        Ok(if self.bulk { self.clock.now() } else { now })
+    }
+
+    /// Whether the look that began at `began` has lasted long enough: if `prompt`, when the program has a message to
+    /// take; else when everything is taken that was there as it began.
+    fn is_long(&self, began: Instant, prompt: bool) -> bool {
+        let enough = match prompt {
+            true => self.engine.has_message(),
+            false => self.late,
+        };
+        enough && self.clock.now().since(began) >= PROMPT
+    }
+
+    /// Compares now and then what the kernel charges with what peers were granted: always after a while without
+    /// looking, when most lies there, and once in many turns otherwise, since it costs a system call.
+    pub(super) fn check_charge(&mut self, now: Instant) {
+        self.unchecked += 1;
+        if self.unchecked < CHECK_EVERY && now.since(self.looked_at) < CHECK_AFTER {
+            return;
+        }
+        self.unchecked = 0;
+        if let Some(charged) = self.backend.charged() {
+            self.engine.on_charged(charged);
+        }
+    }
+
+    fn take(&mut self, now: Instant, max: usize, prompt: bool) -> Result<usize, Error> {
+        let Self {
+            backend,
+            engine,
+            clock,
+            drained_at,
+            late,
+            ..
+        } = self;
+        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
+            // An age of zero may mean that it is not known.
+            *late = !prompt && !meta.age.is_zero() && clock.now().since(now) > meta.age;
+            hand(engine, now, *drained_at, meta, bytes);
+        };
+        backend
+            .recv(max, &mut sink)
+            .map_err(Error::io("receiving from the socket"))
+    }
+}
+
+/// Hands one datagram to the engine. It came after the socket was last seen empty, whatever its age says.
+pub(super) fn hand(
+    engine: &mut Engine,
+    now: Instant,
+    drained_at: Instant,
+    meta: &suci_net::Meta,
+    bytes: &[u8],
+) {
+    let at = (now - meta.age).max(drained_at).min(now);
+    let arrival = Arrival {
+        from: meta.from,
+        ecn: ecn_in(meta.ecn),
+        at,
+    };
+    engine.handle_datagram(now, &arrival, bytes);
+}
+
+fn ecn_in(ecn: suci_net::Ecn) -> Ecn {
+    match ecn {
+        suci_net::Ecn::NotEct => Ecn::NotEct,
+        suci_net::Ecn::Ect0 => Ecn::Ect0,
+        suci_net::Ecn::Ect1 => Ecn::Ect1,
+        suci_net::Ecn::Ce => Ecn::Ce,
+    }
+}
