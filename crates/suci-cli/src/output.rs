@@ -32,7 +32,6 @@ pub(crate) fn wait(fd: impl AsFd, readiness: PollFlags) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A test may panic.
 
     use super::*;
     use std::io::Read;

@@ -235,7 +235,7 @@ pub(crate) fn brief(number: f64) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    #![allow(clippy::unwrap_used, clippy::float_cmp)] // A test may panic; these quotients are exact.
+    #![allow(clippy::float_cmp)] // These quotients are exact.
 
     use super::*;
     use std::time::SystemTime;

@@ -447,5 +447,4 @@ impl<B: Backend> Backend for Fault<B> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;

@@ -302,5 +302,4 @@ impl Backend for Memory {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;

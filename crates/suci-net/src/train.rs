@@ -144,5 +144,4 @@ pub(crate) fn unmapped(addr: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;

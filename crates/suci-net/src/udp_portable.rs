@@ -303,7 +303,6 @@ fn enlarge(size: usize, set: impl Fn(usize) -> io::Result<()>) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -194,7 +194,6 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
 
     use super::*;
 

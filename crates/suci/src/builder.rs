@@ -481,7 +481,6 @@ pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Erro
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A test may panic.
 
     use super::*;
 

@@ -268,7 +268,7 @@ fn line(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::float_cmp)] // A test may panic; these quotients are exact.
+    #![allow(clippy::float_cmp)] // These quotients are exact.
 
     use super::*;
 

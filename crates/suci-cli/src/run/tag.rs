@@ -135,7 +135,6 @@ fn copy_lines<W: AsFd>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A test may panic.
 
     use super::*;
     use std::os::unix::net::UnixStream;

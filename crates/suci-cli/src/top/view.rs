@@ -138,7 +138,6 @@ fn details(row: Option<&Row>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A test may panic.
 
     use super::*;
     use crate::sight::tests::snapshot;

@@ -386,5 +386,4 @@ fn is_pending_error(result: &io::Result<usize>) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;

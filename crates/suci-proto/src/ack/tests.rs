@@ -1,9 +1,4 @@
 //! Duplicates, ranges, urgency; near both ends of the numbers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that fails may panic"
-)]
 
 use super::{AckNeed, Received};
 use crate::limits::{DEDUP_WINDOW, MAX_ACK_RANGES, MAX_TRACKED_RANGES};

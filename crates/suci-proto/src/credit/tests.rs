@@ -1,9 +1,4 @@
 //! Socket credit: each rule alone, then all of them against a hostile network.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a failed unwrap is a failed test"
-)]
 
 use super::*;
 use crate::limits::{CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU};

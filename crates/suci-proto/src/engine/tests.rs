@@ -1,11 +1,4 @@
 //! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 
 mod hostile;
 mod news;

@@ -1,10 +1,4 @@
 //! Both halves against each other, through the bytes of the wire.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may panic"
-)]
 
 mod credit;
 mod footprint;

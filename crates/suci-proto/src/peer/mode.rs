@@ -187,7 +187,6 @@ impl Modes {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
     use super::*;
 

@@ -1,5 +1,4 @@
 //! F27: what EMSGSIZE, black holes and probes do to the packet size.
-#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use super::{MAX_PROBES, MIN_GAIN, PROBE_LAPSE, PathMtu, RAISE_AFTER};
 use crate::limits::{ETHERNET_MTU, MAX_DATAGRAM, MIN_MTU};

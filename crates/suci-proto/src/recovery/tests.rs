@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 mod model;
 
 use super::loss::{LossRun, Reordering};

@@ -1,5 +1,4 @@
 //! The wheel against a sorted map, and where digits of the clock roll over.
-#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use super::{SLOTS, TICK_BITS, TimerWheel};
 use crate::time::{Duration, Instant};

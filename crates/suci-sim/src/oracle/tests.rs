@@ -1,7 +1,5 @@
 //! One fabricated breach for each promise: an oracle that stays silent is worth nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
-
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};

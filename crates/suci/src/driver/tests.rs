@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
-
 use super::*;
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
-
 use super::layout::{MAX_PEERS, RECORD, head, node, peer};
 use super::map::Map;
 use super::place::{self, Process};

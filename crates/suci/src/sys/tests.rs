@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
-
 use super::*;
 
 fn ready(fd: RawFd) -> bool {

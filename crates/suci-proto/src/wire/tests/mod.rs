@@ -1,6 +1,5 @@
 //! What holds for every byte sequence and every value. PROTOCOL.md's vectors are checked in
 //! `tests/vectors.rs`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod acks;
 mod frames;
