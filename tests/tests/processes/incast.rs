@@ -102,10 +102,14 @@ fn f18_f31_64_senders_to_one_that_polls_every_50_ms() {
     std::thread::sleep(MEASURED);
     let after = incast.received();
     let turns = incast.receiver.number("/turns") - turns;
+    let jain = incast.receiver.stat()["jain"].as_f64().unwrap();
     let each = (after - before) as f64 * 8_000.0 / turns as f64;
     let share = each / incast.buffer();
     let lost = incast.finish();
-    println!("figure: {share:.2} of the buffer per poll, {lost} packets taken for lost, 0 dropped");
+    println!(
+        "figure: {share:.2} of the buffer per poll, shared evenly to {jain:.2} (Jain), {lost} packets taken for lost, \
+         0 dropped"
+    );
     if strict() {
         assert!(share >= 0.25, "{share:.3} of the buffer per poll");
         assert_eq!(lost, 0, "the network loses nothing");
