@@ -20,6 +20,7 @@ pub const NAMES: &[&str] = &[
     "lost-blocked",
     "reclaimed-credit-used",
     "idle-never-regains",
+    "places-never-freed",
     "resume-forgets-channel",
     "outcome-wrong-after-restart",
 ];

@@ -53,10 +53,12 @@ pub enum Profile {
     Flow,
     /// Programs suspend sessions and resume them.
     Suspend,
+    /// More peers than a receive buffer has places for.
+    Crowd,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 17] = [
+pub const PROFILES: [(&str, Profile); 18] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -74,10 +76,14 @@ pub const PROFILES: [(&str, Profile); 17] = [
     ("hostile", Profile::Hostile),
     ("flow", Profile::Flow),
     ("suspend", Profile::Suspend),
+    ("crowd", Profile::Crowd),
 ];
 
 /// One seed in so many has 100 nodes when the seed chooses.
 pub const BIG_EVERY: u64 = 500;
+
+/// One in so many has more nodes than places.
+pub const CROWD_EVERY: u64 = 50;
 
 impl Profile {
     /// Its name on the command line.
@@ -96,11 +102,17 @@ impl Profile {
         if seed % BIG_EVERY == BIG_EVERY / 2 {
             return Self::Big;
         }
+        if seed % CROWD_EVERY == CROWD_EVERY / 2 {
+            return Self::Crowd;
+        }
         // A third of all are mixtures; incast is dear, so one in a hundred.
         let others: Vec<Self> = PROFILES
             .iter()
             .map(|(_, profile)| *profile)
-            .filter(|profile| !matches!(profile, Self::Default | Self::Big | Self::Incast))
+            .filter(|profile| {
+                use Profile::{Big, Crowd, Default, Incast};
+                !matches!(profile, Default | Big | Incast | Crowd)
+            })
             .collect();
         match rng.range(0, 100) {
             0..30 => Self::Swarm,
@@ -135,6 +147,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
     let profile = profile.chosen(seed, &mut rng);
     let nodes = nodes.unwrap_or_else(|| match profile {
         Profile::Big => 100,
+        Profile::Crowd => rng.index(12, 30),
         Profile::Incast if rng.chance(50_000) => 1_000,
         Profile::Incast => rng.index(64, 200),
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
@@ -149,6 +162,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Counters => counters(&mut run, &mut rng),
         Profile::Huge => huge(&mut run, &mut rng),
         Profile::Flow => flow(&mut run, &mut rng),
+        Profile::Crowd => crowd(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
     let attacked = |(_, step): &(Duration, Step)| matches!(step, Step::Attack(_));
@@ -448,6 +462,30 @@ fn incast(run: &mut Options, rng: &mut Rng) {
             Duration::from_millis(rng.range(1, 1_000)),
             Step::Pause(0, time),
         ));
+    }
+}
+
+fn crowd(run: &mut Options, rng: &mut Rng) {
+    // Each place takes two control packets of the quarter of the buffer that is for them.
+    run.recv_buffer = rng.range(8, 16) * 6_656;
+    for config in &mut run.configs {
+        // Whoever watches keeps its place in use, and who used its few control packets up is silent for L.
+        config.watch = false;
+        config.silence_timeout = Duration::from_secs(30);
+        config.give_up_after = Duration::from_secs(300);
+    }
+    run.traffic.to_first = rng.chance(500_000);
+    run.traffic.fan_out = rng.index(1, run.nodes);
+    run.traffic.messages = u32::try_from(rng.range(2, 40)).unwrap_or(2);
+    run.traffic.sizes = vec![(90, 0, 200), (9, 200, 4_000), (1, 4_000, 40_000)];
+    run.traffic.gap = run.faults_for / 10;
+    run.mended_for = Duration::from_secs(600);
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(50_000);
+    }
+    if rng.chance(300_000) {
+        steps(run, Profile::Restart, rng);
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Grant {
     last_drained: Instant,
     /// When the share was given.
     given_at: Instant,
+    /// When the connection was made.
+    begun_at: Instant,
     reclaimed_at: Option<Instant>,
     /// How often this generation was reclaimed without an answer.
     reclaims: u32,
@@ -43,6 +45,8 @@ pub struct Grant {
     /// Its turn among those who wait for credit.
     pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
+    /// Others need its place: it gets nothing more, and its connection goes once nothing of it can come.
+    pub(super) dismissed: bool,
     pub(super) booked: Booked,
 }
 
@@ -97,6 +101,7 @@ impl Grant {
             charge,
             last_drained: now,
             given_at: now,
+            begun_at: now,
             reclaimed_at: None,
             reclaims: 0,
             forced: false,
@@ -104,6 +109,7 @@ impl Grant {
             need: Need::new(now),
             waiting: None,
             retired: false,
+            dismissed: false,
             booked: Booked::default(),
         };
         grant.raise();
@@ -175,6 +181,18 @@ impl Grant {
     /// Whether the generation has not ended: its end alone can be asked for.
     pub(super) const fn is_live(&self) -> bool {
         self.live
+    }
+
+    /// Whether it was [dismissed](crate::credit::Shares::dismiss): its peer is sent no messages any more.
+    #[must_use]
+    pub const fn is_dismissed(&self) -> bool {
+        self.dismissed
+    }
+
+    /// Whether it was dismissed, and its peer gave back what it had or was silent for too long.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.dismissed && !self.live
     }
 
     /// Whether RECLAIM was sent and RETURN has not come back.
@@ -287,6 +305,10 @@ impl Grant {
 
     pub(super) fn given_at(&self) -> Instant {
         self.given_at
+    }
+
+    pub(super) fn begun_at(&self) -> Instant {
+        self.begun_at
     }
 
     /// When it was last reclaimed, if no answer came, and how often so far.

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 mod division;
 
+use division::Wish;
+
 /// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
@@ -264,8 +266,37 @@ impl Shares {
         if seated {
             return packets;
         }
+        packets.min(self.places())
+    }
+
+    /// How many more peers there is a place for.
+    #[must_use]
+    pub fn places(&self) -> u64 {
         let places = self.peer_limit().saturating_sub(self.peers);
-        packets.min(places).min(self.control_free() / CONTROL_MIN)
+        places.min(self.control_free() / CONTROL_MIN)
+    }
+
+    /// Whether this peer's place may be given to another that waits for one: those that were idle come first, then
+    /// those that had theirs for a whole turn; among each, the one that compares least.
+    #[must_use]
+    pub fn may_dismiss(&self, grant: &Grant, now: Instant) -> Option<(bool, Instant)> {
+        if grant.retired || grant.dismissed {
+            return None;
+        }
+        let idle_since = grant.idle_since();
+        if now >= idle_since + IDLE {
+            return Some((false, idle_since));
+        }
+        let begun = grant.begun_at();
+        (now >= begun + TURN).then_some((true, begun))
+    }
+
+    /// Takes a peer's place away for another: it gets no more credit, and what it has is to be
+    /// [reclaimed](Self::reclaim_due). Once that [is over](Grant::is_over), release it.
+    pub fn dismiss(&mut self, grant: &mut Grant) {
+        self.stop_waiting(grant);
+        self.sate(grant);
+        grant.dismissed = true;
     }
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
@@ -349,8 +380,13 @@ impl Shares {
         if eliciting {
             self.watch(grant, number, now);
         }
+        // Beyond its limit it used nothing that it was given.
+        let wish = match eliciting && number <= grant.limit() {
+            true => Wish::Sends,
+            false => Wish::Rests,
+        };
         grant.drained(number, eliciting, self.target(grant), now);
-        self.allot(grant, false, now);
+        self.allot(grant, wish, now);
     }
 
     /// How large a share this peer should have beside others that need more too.
@@ -367,14 +403,22 @@ impl Shares {
     /// `peer` is what [`next_to_serve`](Self::next_to_serve) will call it.
     pub fn on_blocked(&mut self, grant: &mut Grant, peer: usize, now: Instant) {
         grant.blocked();
-        self.allot(grant, true, now);
-        if grant.is_dormant() && grant.waiting.is_none() && !grant.retired {
+        self.allot(grant, Wish::Asks, now);
+        if grant.is_dormant() && grant.waiting.is_none() && !grant.retired && !grant.dismissed {
             let turn = self.next_turn;
             self.next_turn = turn.saturating_add(1);
             grant.waiting = Some(turn);
             self.waiting.insert(turn, (peer, grant.charge()));
             self.waiting_bytes = self.waiting_bytes.saturating_add(grant.charge());
         }
+    }
+
+    /// Answers a BLOCKED of a peer that has no messages to send, but needs numbers for control: those it gets,
+    /// and credit for messages only as far as idle peers have some. Else the two would go on for ever in a
+    /// small buffer, granting and reclaiming.
+    pub fn on_reserve_low(&mut self, grant: &mut Grant, now: Instant) {
+        grant.blocked();
+        self.allot(grant, Wish::Rests, now);
     }
 
     /// Applies a RETURN; one of another generation is ignored.
@@ -388,13 +432,13 @@ impl Shares {
         if grant.returned(generation, highest) {
             self.sate(grant);
             self.settle(grant);
-            self.allot(grant, false, now);
+            self.allot(grant, Wish::Rests, now);
         }
     }
 
     /// Gives a peer that waited credit, if there is some.
     pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
-        self.allot(grant, true, now);
+        self.allot(grant, Wish::Asks, now);
     }
 
     /// Ends a grant whose sender was silent for 2L; true if it did. Only after everything that
@@ -424,8 +468,8 @@ impl Shares {
             let doubled = times.saturating_sub(1).min(RECLAIM_DOUBLINGS);
             return now >= at + RECLAIM_REPEAT.saturating_mul(1 << doubled);
         }
-        if grant.retired || !grant.is_live() {
-            return false;
+        if grant.retired || !grant.is_live() || grant.dismissed {
+            return grant.dismissed && grant.is_live();
         }
         let idle = now >= grant.idle_since() + IDLE;
         let control_short = self.is_reserve_excessive(grant);
@@ -435,7 +479,7 @@ impl Shares {
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let quiet = now >= grant.idle_since() + QUIET;
-        let scarce = self.free() < self.reserve().saturating_mul(2);
+        let scarce = self.free() < self.scarce();
         let unused = scarce
             && self.is_wanted_beside(grant)
             && grant.outstanding() > self.idle_packets(grant);
@@ -447,7 +491,7 @@ impl Shares {
     pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
         if grant.retired
             || !grant.is_live()
-            || (grant.is_dormant() && !self.is_reserve_excessive(grant))
+            || (grant.is_dormant() && !grant.dismissed && !self.is_reserve_excessive(grant))
         {
             return None;
         }
@@ -466,7 +510,11 @@ impl Shares {
         if now >= grant.idle_since() + QUIET {
             self.sate(grant);
         }
-        if !grant.retired && !grant.is_live() && self.is_reserve_excessive(grant) {
+        if !grant.retired
+            && !grant.dismissed
+            && !grant.is_live()
+            && self.is_reserve_excessive(grant)
+        {
             grant.set_share(0, self.control_for(grant), now);
             self.settle(grant);
         }

@@ -115,6 +115,15 @@ impl Engine {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
         let known = peer.is_some_and(Peer::is_known);
         let seated = peer.is_some_and(|peer| peer.connection.is_some());
+        let key = self.peer_key(node).filter(|_| known);
+        if self.closing.is_none() && !seated && !self.shared.has_place(now, key) {
+            self.shared.counters.hello_unanswered += 1;
+            if known {
+                // It hears that we live, and comes again.
+                self.turn_away(arrival, header, hello.target, RefusedCode::Full);
+            }
+            return;
+        }
         let caller = self.jar.caller(&claim, known);
         let max_datagram = self.shared.config.max_datagram;
         let room = self.shared.shares.room_for_inits(max_datagram, seated);
@@ -220,11 +229,14 @@ impl Engine {
             self.turn_away(arrival, header, init.target, code);
             return;
         }
+        let known = self.peer_key(node).and_then(|key| self.peers.get(key));
+        let stranger = !known.is_some_and(Peer::is_known);
         let key = match self.peer_key(node) {
             Some(key) => key,
             None => self.insert_stranger(now, node, arrival.from.ip()),
         };
         match self.admit(now, key, arrival, header, &init, baked) {
+            Ok(()) if stranger => self.shared.line.leave(None),
             Ok(()) => {}
             Err(None) => self.shared.counters.handshake_rejected += 1,
             Err(Some(code)) => self.turn_away(arrival, header, init.target, code),
@@ -387,6 +399,9 @@ impl Engine {
             RefusedCode::Version => RefusedReason::Version,
             RefusedCode::Other(code) => RefusedReason::Other(code),
         };
+        if reason == RefusedReason::Full {
+            peer.put_off(now);
+        }
         let node = peer.node;
         if peer.last_refusal.replace(reason) != Some(reason) {
             peer.tell(Event::Refused { node, reason }, &mut self.shared);

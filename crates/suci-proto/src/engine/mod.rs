@@ -8,11 +8,13 @@
 
 mod audit;
 mod handshake;
+mod line;
 mod links;
 mod memory;
 mod shared;
 mod steering;
 mod strangers;
+mod sweep;
 mod verbs;
 
 pub use links::PatienceError;
@@ -38,6 +40,7 @@ use crate::turns::{CLASSES, Turns};
 use crate::types::{Ecn, NodeId};
 use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
+use line::Line;
 use memory::MemoryShares;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -48,9 +51,6 @@ use std::net::{IpAddr, SocketAddr};
 /// A driver that comes later than its deadline by more than this was held up: by its program's
 /// computing, a stopped process, a paused machine.
 const GAP: Duration = Duration::from_millis(100);
-
-/// While peers wait for socket credit, how often the others are asked to return what they do not use.
-const SWEEP: Duration = Duration::from_millis(100);
 
 /// Bytes of unused receive buffers kept for the next large messages.
 const POOL: usize = 64 << 20;
@@ -129,6 +129,7 @@ impl Engine {
                 rng,
                 counters: Counters::default(),
                 shares,
+                line: Line::default(),
                 memory,
                 pool: Pool::new(POOL),
                 newsworthy: VecDeque::new(),
@@ -303,41 +304,6 @@ impl Engine {
         }
         self.due = due;
         self.sweep(now);
-    }
-
-    /// While credit is short: asks idle peers to return theirs, serves those that wait.
-    fn sweep(&mut self, now: Instant) {
-        if !self.shared.is_credit_short() {
-            self.sweep_at = None;
-            return;
-        }
-        if self.sweep_at.is_some_and(|at| at > now) {
-            return;
-        }
-        self.sweep_at = Some(now + SWEEP);
-        let mut touched = Vec::new();
-        for (key, peer) in &mut self.peers {
-            if peer.balance_credit(now, &mut self.shared) {
-                touched.push(key);
-            }
-        }
-        touched.into_iter().for_each(|key| self.touch(key));
-        self.serve_waiting(now);
-    }
-
-    /// Gives credit to those who wait for some, in their order, as far as it reaches.
-    fn serve_waiting(&mut self, now: Instant) {
-        while let Some(key) = self.shared.shares.next_to_serve() {
-            let served = self
-                .peers
-                .get_mut(key)
-                .is_some_and(|p| p.serve(now, &mut self.shared));
-            self.touch(key);
-            // Who is still first took nothing: asking again would not end.
-            if !served || self.shared.shares.next_to_serve() == Some(key) {
-                break;
-            }
-        }
     }
 
     // ---- polls

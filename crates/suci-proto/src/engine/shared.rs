@@ -1,11 +1,13 @@
 //! What all peers of an engine share: settings, randomness, counters, budgets and the way to the program.
 
+use super::line::{Asker, Line};
 use super::memory::MemoryShares;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::message::Pool;
 use crate::recovery::SentFrame;
+use crate::time::Instant;
 use crate::types::{Incarnation, NodeId};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -33,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) rng: ChaCha8Rng,
     pub(crate) counters: Counters,
     pub(crate) shares: Shares,
+    /// Who waits for a place among those who have shares.
+    pub(crate) line: Line,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
     /// Peers with events for the program, each once.
@@ -64,6 +68,15 @@ impl Shared {
     pub(crate) fn on_suspension(&mut self, node: NodeId) {
         self.counters.suspensions += 1;
         self.resuspended.insert(node);
+    }
+
+    /// Whether another connection, with `who`, finds a place now. If not, it waits for its turn.
+    pub(crate) fn has_place(&mut self, now: Instant, who: Asker) -> bool {
+        let places = self.shares.places();
+        if places > 0 && self.line.len(now) == 0 {
+            return true;
+        }
+        self.line.ask(now, who, places)
     }
 
     /// Whether a handshake packet would be queued; one to somebody unknown only into the first half of the queue.

@@ -86,6 +86,10 @@ impl Peer {
         shared: &mut Shared,
     ) -> bool {
         let built = self.build_train(now, max_segments, outranked, train, shared);
+        let over = |connection: &Connection| connection.grant.is_over();
+        if !built && self.connection.as_ref().is_some_and(over) && self.lingering.is_none() {
+            self.give_place(now, shared);
+        }
         // What was built may stay: a socket that takes nothing ends the turn. What is acknowledged waits no more.
         if !built || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now);
@@ -203,6 +207,7 @@ impl Peer {
             return None;
         }
         let connection = self.connection.as_mut()?;
+        let wants_data = wants_data && !connection.grant.is_dismissed();
         let number = connection.numbers.peek()?;
         let size = connection.mtu.current();
         connection.reserve = if wants_data && self.session.outbox.is_outranked() {
@@ -401,7 +406,7 @@ impl Peer {
         if self.session.outbox.is_empty() {
             return None;
         }
-        if !self.is_up() {
+        if !self.is_up() || self.connection.is_none() {
             return Some(WaitReason::Link);
         }
         if !self.carries_data() {

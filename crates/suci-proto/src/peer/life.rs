@@ -119,6 +119,11 @@ impl Life {
         Some(since + wait)
     }
 
+    /// The peer said that it lives, or we could not have heard it: no silence, nor does it bring the link up.
+    pub(crate) fn put_off(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
     /// When something authentic was last heard.
     pub(crate) fn heard_at(&self) -> Instant {
         self.heard

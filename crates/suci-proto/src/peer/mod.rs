@@ -41,6 +41,9 @@ use news::{Farewell, News};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+/// Who is put off hears of it every second or so. It is not lost before several such words were.
+const PUT_OFF: Duration = Duration::from_secs(6);
+
 /// How far this side has come in closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
@@ -105,6 +108,10 @@ pub(crate) struct Peer {
     pub(crate) give_up_after: Duration,
     /// Its silence is noticed when nothing waits for it, too.
     pub(crate) watched: bool,
+    /// It said that nobody serves it while its program computes.
+    unattended: bool,
+    /// One side has no place for the other now: the connection that is wanted takes a while.
+    put_off: bool,
 }
 
 impl Peer {
@@ -146,6 +153,8 @@ impl Peer {
             silence_timeout: shared.config.silence_timeout,
             give_up_after: shared.config.give_up_after,
             watched: shared.config.watch,
+            unattended: false,
+            put_off: false,
         }
     }
 
@@ -196,13 +205,15 @@ impl Peer {
     }
 
     pub(crate) fn patience(&self) -> Patience {
+        let least = if self.put_off {
+            PUT_OFF
+        } else {
+            Duration::ZERO
+        };
         Patience {
-            silence_timeout: self.silence_timeout,
-            give_up_after: self.give_up_after,
-            unattended: self
-                .connection
-                .as_ref()
-                .is_some_and(|c| c.params.unattended),
+            silence_timeout: self.silence_timeout.max(least),
+            give_up_after: self.give_up_after.max(least),
+            unattended: self.unattended && self.session.is_established(),
         }
     }
 

@@ -265,10 +265,15 @@ impl Peer {
     /// incarnation. If credit or memory for it is missing, that is tried again later with the same cookie:
     /// another HELLO would only keep more of the responder's budget waiting.
     fn make_init(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) -> bool {
-        let Some((mut beginning, promise)) = self.offer_what_is_free(now, cookie, shared) else {
+        let offer = shared
+            .has_place(now, Some(self.key))
+            .then(|| self.offer_what_is_free(now, cookie, shared))
+            .flatten();
+        let Some((mut beginning, promise)) = offer else {
             if let Some(attempt) = &mut self.attempt {
                 attempt.opening.postpone(now);
             }
+            self.put_off(now);
             return false;
         };
         let local = self.new_end(shared);
@@ -425,6 +430,7 @@ impl Peer {
         let first = agreement.first;
         let memory = agreement.grant.memory;
         let channel_memory = agreement.params.channel_memory;
+        self.unattended = agreement.params.unattended;
         let max_message = agreement.params.max_message;
         beginning.grant.start_at(first);
         let acks = AckSettings {
@@ -459,6 +465,8 @@ impl Peer {
         self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
         self.connection = Some(connection);
+        shared.line.leave(Some(self.key));
+        self.put_off = false;
         self.apply_decision();
         if !known_path {
             shared.wanted_routes.push_back((self.node, address));

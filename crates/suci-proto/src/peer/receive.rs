@@ -133,11 +133,15 @@ impl Peer {
                 shared
                     .shares
                     .on_return(&mut connection.grant, generation, highest, now);
+                // Who gives its place up hears that we know, and then nothing more.
+                effects.ask |= connection.grant.is_over();
             }
-            Frame::Blocked(_) => {
-                shared
-                    .shares
-                    .on_blocked(&mut connection.grant, self.key, now);
+            Frame::Blocked(blocked) => {
+                let (shares, grant) = (&mut shared.shares, &mut connection.grant);
+                match blocked.waiting {
+                    0 => shares.on_reserve_low(grant, now),
+                    _ => shares.on_blocked(grant, self.key, now),
+                }
                 connection.pending.credit = true;
             }
             Frame::MaxChannel { channel, limit } => {

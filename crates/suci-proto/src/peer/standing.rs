@@ -1,8 +1,9 @@
-//! What a peer is to us beyond its node ID: known or anybody, to be kept or forgotten.
+//! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept or forgotten.
 
 use super::Peer;
 use crate::config::Config;
 use crate::counters::Link;
+use crate::engine::Shared;
 use crate::time::{Duration, Instant};
 
 impl Peer {
@@ -37,5 +38,25 @@ impl Peer {
             || self.watched != config.watch
             || self.silence_timeout != config.silence_timeout
             || self.give_up_after != config.give_up_after
+    }
+
+    /// One side has no room for the other: neither silence, nor the end of it.
+    pub(crate) fn put_off(&mut self, now: Instant) {
+        self.put_off = true;
+        self.life.put_off(now);
+    }
+
+    /// The place of its connection is for others: the session goes on without, until there is something to say.
+    pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
+        self.drop_connection(shared);
+        self.put_off = true;
+        // A repeated INIT is history: its connection is.
+        self.accepted = None;
+        if self.watched || !self.session.outbox.is_empty() {
+            let token = shared.random();
+            self.open(now, token);
+        }
+        let waiting = self.is_waiting();
+        self.life.set_waiting(now, waiting);
     }
 }

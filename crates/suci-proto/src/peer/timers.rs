@@ -64,8 +64,12 @@ impl Peer {
 
     /// The peer does not know our connection any more. If it was about to end, it has; else another is made.
     pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
+        // Either side gave the other's place to others.
+        let over = |c: &Connection| c.grant.is_dismissed() || c.credit.lapsed(now);
         if matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
+        } else if self.connection.as_ref().is_some_and(over) {
+            self.give_place(now, shared);
         } else {
             self.open(now, token);
         }
@@ -199,7 +203,7 @@ impl Peer {
         }
     }
 
-    /// When draining is done, CLOSE goes out; a session that nobody knows of just ends.
+    /// When draining is done, CLOSE goes out, once there is a connection; a session that nobody knows of just ends.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
         let Closing::Draining { deadline } = self.closing else {
             return;
@@ -211,6 +215,11 @@ impl Peer {
             Some(connection) if self.lingering.is_none() => {
                 connection.pending.close = true;
                 self.closing = Closing::Sent { deadline };
+            }
+            // It gave its place to others, and its peer is to hear of the end.
+            None if self.session.is_established() => {
+                let token = shared.random();
+                self.open(now, token);
             }
             _ => self.end(now, EndReason::ClosedHere, shared),
         }

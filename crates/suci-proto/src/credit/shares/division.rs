@@ -24,6 +24,17 @@ const IDLE_PART: u64 = 4;
 /// A share that is more than its peer uses is halved down to this many packets while others need more.
 const FEWEST_CONTENT: u64 = 8;
 
+/// What a peer without credit does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// It has messages and asked for credit.
+    Asks,
+    /// It used what it had.
+    Sends,
+    /// It gave back what it did not use, or needs numbers for control only.
+    Rests,
+}
+
 impl Shares {
     /// Whether somebody but this peer lacks credit.
     pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
@@ -56,7 +67,7 @@ impl Shares {
 
     /// The peer counts as hungry from now on.
     pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
-        if !grant.need.hungry && !grant.retired {
+        if !grant.need.hungry && !grant.retired && !grant.dismissed {
             grant.need.hungry = true;
             let appetite = grant.need.appetite;
             let hungry = &mut self.hungry;
@@ -150,6 +161,11 @@ impl Shares {
         whole.saturating_add(u64::from(more))
     }
 
+    /// With less than this free, those who are idle are asked for what they have.
+    pub(super) fn scarce(&self) -> u64 {
+        self.reserve().saturating_mul(2)
+    }
+
     /// What each peer would have if all had the same, one to come included.
     fn even(&self) -> u64 {
         self.data_budget / self.peers.saturating_add(1)
@@ -178,11 +194,11 @@ impl Shares {
             .min(self.control_target())
     }
 
-    /// Brings a share to what the policy allows now, and the books with it. `asks`: the peer needs some.
-    pub(super) fn allot(&mut self, grant: &mut Grant, asks: bool, now: Instant) {
-        if !grant.retired && !grant.is_reclaiming() {
+    /// Brings a share to what the policy allows now, and the books with it.
+    pub(super) fn allot(&mut self, grant: &mut Grant, wish: Wish, now: Instant) {
+        if !grant.retired && !grant.dismissed && !grant.is_reclaiming() {
             let share = if grant.share() == 0 {
-                self.share_for_dormant(grant, asks)
+                self.share_for_dormant(grant, wish)
             } else {
                 self.share_for_active(grant)
             };
@@ -196,7 +212,7 @@ impl Shares {
 
     /// Those who wait come in their order, and before everybody else. Who did not ask keeps to what idle
     /// peers may have while others need more.
-    pub(super) fn share_for_dormant(&self, grant: &Grant, asks: bool) -> u64 {
+    pub(super) fn share_for_dormant(&self, grant: &Grant, wish: Wish) -> u64 {
         let before = match grant.waiting {
             Some(turn) => self
                 .waiting
@@ -213,7 +229,17 @@ impl Shares {
             return 0;
         }
         let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
-        if !asks && self.is_wanted_beside(grant) {
+        let given = newcomer.saturating_mul(grant.charge());
+        let less = match wish {
+            Wish::Asks => false,
+            Wish::Sends => self.is_wanted_beside(grant),
+            // What leaves too little free would be reclaimed from the idle again, and so on for ever.
+            Wish::Rests => {
+                let left = self.free().saturating_sub(given);
+                self.is_wanted_beside(grant) || left < self.scarce()
+            }
+        };
+        if less {
             newcomer.min(self.idle_packets(grant))
         } else {
             newcomer

@@ -623,3 +623,122 @@ fn what_the_kernel_may_charge_is_what_was_granted_and_a_quarter_kept() {
     shares.release(&mut grant);
     assert_eq!(shares.allowed(), 2 * MIB);
 }
+
+/// The idlest loses its place first, then who had it for longest; nobody before it was idle or had a turn.
+#[test]
+fn places_are_taken_from_the_idle_and_then_in_turn() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    shares.on_drained(&mut grant, 0, true, at(50));
+    assert_eq!(shares.may_dismiss(&grant, at(149)), None);
+    assert_eq!(shares.may_dismiss(&grant, at(150)), Some((false, at(50))));
+    for round in 1..=10 {
+        shares.on_drained(&mut grant, round, true, at(100 * round));
+    }
+    assert_eq!(shares.may_dismiss(&grant, at(999)), None, "busy");
+    assert_eq!(shares.may_dismiss(&grant, at(1_000)), Some((true, at(0))));
+    shares.dismiss(&mut grant);
+    assert_eq!(shares.may_dismiss(&grant, at(1_000)), None, "only once");
+    let mut other = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    shares.replace(&mut other, 0, ETHERNET_MTU, at(1)).unwrap();
+    assert_eq!(shares.may_dismiss(&other, at(5_000)), None, "replaced");
+}
+
+/// It is reclaimed at once and until it answers, gets nothing whatever it does, and then it is over.
+#[test]
+fn who_was_dismissed_gives_everything_back() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    grant.credit();
+    shares.starve(&mut grant);
+    shares.dismiss(&mut grant);
+    shares.starve(&mut grant);
+    assert!(!shares.is_short(), "nor is it hungry any more");
+    assert!(grant.is_dismissed() && !grant.is_over());
+    assert!(shares.reclaim_due(&grant, at(1)), "not idle, and yet");
+    let generation = shares.reclaim(&mut grant, at(1)).unwrap();
+    assert!(!shares.reclaim_due(&grant, at(250)));
+    assert!(shares.reclaim_due(&grant, at(251)), "again");
+    // It uses all that it had before it hears of that, and asks for more.
+    let limit = grant.limit();
+    shares.on_drained(&mut grant, limit, true, at(252));
+    assert!(!grant.is_reclaiming() && !grant.is_over());
+    assert!(
+        shares.reclaim_due(&grant, at(253)),
+        "its end is still to come"
+    );
+    shares.on_blocked(&mut grant, 3, at(253));
+    shares.on_reserve_low(&mut grant, at(253));
+    shares.wake(&mut grant, at(253));
+    shares.tend(&mut grant, at(600));
+    assert_eq!((grant.share(), grant.limit()), (0, limit));
+    assert_eq!(shares.waiting(), 0);
+    assert_eq!(shares.reclaim(&mut grant, at(253)), Some(generation));
+    shares.on_return(&mut grant, generation, limit, at(254));
+    assert!(grant.is_over() && grant.share() == 0);
+    assert!(!shares.reclaim_due(&grant, at(900)));
+    assert_eq!(shares.reclaim(&mut grant, at(900)), None);
+    shares.release(&mut grant);
+    assert!(is_unused(&shares, 8 * MIB));
+}
+
+#[test]
+fn who_was_dismissed_and_never_answers_is_over_when_its_grant_lapses() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut waits = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    assert!(shares.expire(&mut waits, at(30_000)));
+    let mut all: Vec<Grant> =
+        core::iter::from_fn(|| shares.admit(0, ETHERNET_MTU, at(0))).collect();
+    shares.on_blocked(&mut waits, 3, at(30_000));
+    assert_eq!(shares.waiting(), 1);
+    shares.dismiss(&mut waits);
+    assert_eq!(shares.waiting(), 0, "it stands in line no more");
+    assert!(
+        shares.reclaim_due(&waits, at(30_000)),
+        "it has a generation"
+    );
+    shares.dismiss(&mut all[0]);
+    assert!(!all[0].is_over());
+    assert!(shares.expire(&mut all[0], at(30_000)));
+    assert!(all[0].is_over());
+}
+
+/// Who needs numbers for control only gets those, and no credit that would be reclaimed at once.
+#[test]
+fn in_a_full_buffer_control_is_renewed_without_credit() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    let generation = grant.generation();
+    assert!(shares.expire(&mut grant, at(30_000)));
+    let mut others: Vec<Grant> =
+        core::iter::from_fn(|| shares.admit(0, ETHERNET_MTU, at(30_000))).collect();
+    shares.on_drained(&mut grant, 2, true, at(30_003));
+    shares.on_reserve_low(&mut grant, at(30_003));
+    assert!(grant.update_due(), "it is answered");
+    let credit = grant.credit();
+    assert_eq!((credit.generation, credit.limit), (generation + 1, 2));
+    assert_eq!(shares.waiting(), 0);
+    // Where much is free it has some all the same.
+    others.iter_mut().for_each(|other| shares.release(other));
+    shares.on_reserve_low(&mut grant, at(30_004));
+    assert!(grant.share() > 0);
+}
+
+/// What was given back is not given out again while that would make others give back.
+#[test]
+fn who_gave_back_gets_nothing_that_would_be_reclaimed() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grants: Vec<Grant> = Vec::new();
+    while shares.free() > 2 * shares.reserve() {
+        grants.extend(shares.admit(0, ETHERNET_MTU, at(0)));
+    }
+    let mut grant = grants.pop().unwrap();
+    grant.credit();
+    let generation = shares.reclaim(&mut grant, at(200)).unwrap();
+    shares.on_return(&mut grant, generation, 0, at(201));
+    assert_eq!(grant.share(), 4, "what idle peers have");
+    let generation = shares.reclaim(&mut grant, at(203)).unwrap();
+    let free = shares.free();
+    shares.on_return(&mut grant, generation, 0, at(204));
+    assert_eq!(grant.share(), 4, "{free} B free");
+}

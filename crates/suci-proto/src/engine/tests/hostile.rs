@@ -471,3 +471,48 @@ fn an_init_that_cannot_be_made_yet_asks_for_no_other_cookie() {
     world.run(2 * SECOND);
     assert_eq!(world.received(1), 1);
 }
+
+/// More peers than places, and all have something to say again and again: each is served in turn within seconds,
+/// sessions go on, and nobody is lost.
+#[test]
+fn f31_more_peers_than_places_are_served_in_turn() {
+    let peers = 12;
+    let mut world = World::new(peers + 1);
+    let places = 5;
+    let engine = world.start(0, peers + 1, places * 6_656);
+    world.engines[0] = engine;
+    assert_eq!(world.engines[0].peer_limit(), places);
+    for round in 0..4 {
+        for peer in 1..=peers {
+            world.send(peer, 0).unwrap();
+        }
+        for second in 0.. {
+            assert!(second < 30, "round {round}");
+            world.run(SECOND);
+            world.engines[0].shared.shares.check().unwrap();
+            let waits = (1..=peers).any(|peer| !world.peer(peer, 0).session.outbox.is_empty());
+            if !waits {
+                break;
+            }
+        }
+        assert_eq!(world.received(0), peers, "round {round}");
+    }
+    // The other way round: it is this node that asks for places.
+    for peer in 1..=peers {
+        world.send(0, peer).unwrap();
+    }
+    world.run(20 * SECOND);
+    for peer in 1..=peers {
+        assert_eq!(world.received(peer), 1, "to {peer}");
+    }
+    for host in 0..=peers {
+        let bad = |event: &Event| matches!(event, Event::Lost { .. } | Event::Ended { .. });
+        assert!(!world.events(host).iter().any(bad), "host {host}");
+    }
+    // When all was said, nobody goes on.
+    world.run(5 * SECOND);
+    let before = world.seen.len();
+    world.run(10 * SECOND);
+    let after = world.seen.len() - before;
+    assert!(after < 40, "{after} packets");
+}

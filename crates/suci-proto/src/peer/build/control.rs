@@ -102,7 +102,9 @@ impl Peer {
         frames: &mut Vec<SentFrame>,
         contents: &mut Contents,
     ) {
-        let waiting = self.session.outbox.queued_bytes();
+        // Answers need credit as messages do.
+        let answers = u64::from(self.has_answers());
+        let waiting = self.session.outbox.queued_bytes().max(answers);
         let (_, memory) = self.session.outbox.session_credit();
         let close = self.close_frame();
         let suspension = self.suspension_due().filter(|_| permit.free);

@@ -1,0 +1,112 @@
+//! Who waits for a place in the socket's receive buffer, when there are more peers than places.
+//!
+//! The first in line gets the next place. A node in line is one that asked and was told that there is none, by
+//! HELLO or by our own attempt to open a connection to it; who stops asking loses its turn. All nodes that we do
+//! not know stand in it as one, since they could be any number.
+
+use crate::time::{Duration, Instant};
+use std::collections::{BTreeMap, HashMap};
+
+/// Who did not ask for so long has gone. HELLO comes at least every second.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A peer of the engine, or a stranger.
+pub(crate) type Asker = Option<usize>;
+
+/// The line.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    turns: BTreeMap<u64, (Asker, Instant)>,
+    by_asker: HashMap<Asker, u64>,
+    next: u64,
+}
+
+impl Line {
+    /// Whether `who` may have one of `room` places now. If not, it waits in line until it [leaves](Self::leave) or
+    /// asks no more.
+    pub(crate) fn ask(&mut self, now: Instant, who: Asker, room: u64) -> bool {
+        self.forget(now);
+        let turn = self.by_asker.get(&who).copied().unwrap_or(self.next);
+        let enough = usize::try_from(room).unwrap_or(usize::MAX);
+        let before = self.turns.range(..turn).take(enough).count();
+        if before < enough && turn == self.next {
+            return true;
+        }
+        if turn == self.next {
+            self.next = turn.saturating_add(1);
+            self.by_asker.insert(who, turn);
+        }
+        self.turns.insert(turn, (who, now));
+        before < enough
+    }
+
+    /// It has its place, or wants none any more.
+    pub(crate) fn leave(&mut self, who: Asker) {
+        if let Some(turn) = self.by_asker.remove(&who) {
+            self.turns.remove(&turn);
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&mut self, now: Instant) -> usize {
+        self.forget(now);
+        self.turns.len()
+    }
+
+    /// Whoever is first and went away holds nobody up.
+    fn forget(&mut self, now: Instant) {
+        while let Some((turn, (who, asked))) = self.turns.first_key_value() {
+            if now < *asked + PATIENCE {
+                return;
+            }
+            let (turn, who) = (*turn, *who);
+            self.turns.remove(&turn);
+            self.by_asker.remove(&who);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn places_go_to_who_waited_longest() {
+        let mut line = Line::default();
+        assert!(line.ask(at(0), Some(9), 1), "nobody waits");
+        assert_eq!(line.len(at(0)), 0);
+        for who in [Some(1), Some(2), None, Some(3)] {
+            assert!(!line.ask(at(0), who, 0));
+        }
+        assert_eq!(line.len(at(0)), 4);
+        assert!(!line.ask(at(1), Some(2), 1), "another is first");
+        assert!(!line.ask(at(1), Some(4), 4), "four came before");
+        assert!(line.ask(at(1), Some(4), 5));
+        assert!(line.ask(at(1), Some(1), 1));
+        assert!(line.ask(at(1), Some(1), 1), "until it has it");
+        line.leave(Some(1));
+        assert!(line.ask(at(1), Some(2), 1));
+        line.leave(Some(2));
+        assert!(line.ask(at(1), None, 1), "strangers have a turn, too");
+        line.leave(None);
+        line.leave(None);
+        assert!(line.ask(at(1), Some(3), 1));
+    }
+
+    #[test]
+    fn who_asks_no_more_holds_nobody_up() {
+        let mut line = Line::default();
+        assert!(!line.ask(at(0), Some(1), 0));
+        assert!(!line.ask(at(1), Some(2), 0));
+        assert!(!line.ask(at(3), Some(2), 1));
+        assert!(line.ask(at(4), Some(2), 1), "the first did not ask for 4 s");
+        assert_eq!(line.len(at(6)), 1);
+        assert_eq!(line.len(at(8)), 0);
+        assert!(!line.ask(at(8), Some(1), 0), "at the end again");
+        assert_eq!(line.len(at(8)), 1);
+    }
+}

@@ -1,0 +1,72 @@
+//! While credit or places are short: who has some gives back, who waits is served.
+
+use super::Engine;
+use crate::time::{Duration, Instant};
+
+/// While peers wait for socket credit, how often the others are asked to return what they do not use.
+const SWEEP: Duration = Duration::from_millis(100);
+
+impl Engine {
+    /// While credit is short: asks idle peers to return theirs, serves those that wait.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let crowd = self.shared.line.len(now);
+        if crowd == 0 && !self.shared.is_credit_short() {
+            self.sweep_at = None;
+            return;
+        }
+        if self.sweep_at.is_some_and(|at| at > now) {
+            return;
+        }
+        self.sweep_at = Some(now + SWEEP);
+        self.make_places(now, crowd);
+        let mut touched = Vec::new();
+        for (key, peer) in &mut self.peers {
+            if peer.balance_credit(now, &mut self.shared) {
+                touched.push(key);
+            }
+        }
+        touched.into_iter().for_each(|key| self.touch(key));
+        self.serve_waiting(now);
+    }
+
+    /// While `crowd` nodes wait for a place, as many others lose theirs, as soon as they were idle or had a turn.
+    fn make_places(&mut self, now: Instant, crowd: usize) {
+        #[cfg(suci_plant)]
+        if crate::plant::active("places-never-freed") {
+            return;
+        }
+        let shares = &self.shared.shares;
+        let free = usize::try_from(shares.places()).unwrap_or(usize::MAX);
+        let mut going = 0;
+        let mut others = Vec::new();
+        for (key, peer) in self.peers.iter().filter(|_| crowd > free) {
+            if let Some(connection) = &peer.connection {
+                let grant = &connection.grant;
+                going += usize::from(grant.is_dismissed());
+                others.extend(shares.may_dismiss(grant, now).map(|rank| (rank, key)));
+            }
+        }
+        others.sort_unstable();
+        for (_, key) in others.into_iter().take(crowd.saturating_sub(free + going)) {
+            if let Some(connection) = self.peers.get_mut(key).and_then(|p| p.connection.as_mut()) {
+                self.shared.shares.dismiss(&mut connection.grant);
+                self.touch(key);
+            }
+        }
+    }
+
+    /// Gives credit to those who wait for some, in their order, as far as it reaches.
+    pub(super) fn serve_waiting(&mut self, now: Instant) {
+        while let Some(key) = self.shared.shares.next_to_serve() {
+            let served = self
+                .peers
+                .get_mut(key)
+                .is_some_and(|p| p.serve(now, &mut self.shared));
+            self.touch(key);
+            // Who is still first took nothing: asking again would not end.
+            if !served || self.shared.shares.next_to_serve() == Some(key) {
+                break;
+            }
+        }
+    }
+}
