@@ -44,6 +44,21 @@ pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What `amount` in `time` comes to in a second, at most `u64::MAX`; `time` below a nanosecond counts as one.
+#[must_use]
+pub fn per_second(amount: u64, time: Duration) -> u64 {
+    const SECOND: u64 = 1_000_000_000;
+    let time = nanos(time).max(1);
+    // A division of 128 bits costs ten times one of 64, and nearly no amount needs it.
+    match amount.checked_mul(SECOND) {
+        Some(scaled) => scaled / time,
+        None => {
+            let rate = u128::from(amount) * u128::from(SECOND) / u128::from(time);
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        }
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, rhs: Duration) -> Self {
@@ -61,5 +76,24 @@ impl Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, rhs: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(rhs)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_exact_however_large() {
+        let nano = Duration::from_nanos(1);
+        assert_eq!(
+            per_second(1_250_000, Duration::from_millis(10)),
+            125_000_000
+        );
+        assert_eq!(per_second(7, Duration::from_secs(2)), 3);
+        assert_eq!(per_second(5, Duration::ZERO), per_second(5, nano));
+        assert_eq!(per_second(1 << 40, Duration::from_secs(1 << 10)), 1 << 30);
+        assert_eq!(per_second(u64::MAX, Duration::from_secs(1)), u64::MAX);
+        assert_eq!(per_second(u64::MAX, nano), u64::MAX);
     }
 }

@@ -234,7 +234,7 @@ impl Controller for Cubic {
     }
 
     fn window(&self) -> u64 {
-        self.state.window.round() as u64
+        (self.state.window + 0.5) as u64
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {

@@ -483,7 +483,7 @@ impl Controller for Lan {
     }
 
     fn window(&self) -> u64 {
-        self.window.round() as u64
+        (self.window + 0.5) as u64
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {

@@ -17,7 +17,7 @@ pub use fixed::Fixed;
 pub use lan::Lan;
 
 use crate::recovery::{RateSample, Rtt};
-use crate::time::{Duration, Instant, nanos};
+use crate::time::{Duration, Instant, per_second};
 use core::fmt::Debug;
 
 /// What one ACK frame newly acknowledged.
@@ -106,9 +106,11 @@ fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     if !rtt.has_sample() {
         return None;
     }
-    let per_second = u128::from(window) * u128::from(percent) * 10_000_000;
-    let rate = per_second / u128::from(nanos(rtt.smoothed()).max(1));
-    Some(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
+    let (hundreds, rest) = (window / 100, window % 100);
+    let window = hundreds
+        .saturating_mul(percent)
+        .saturating_add(rest * percent / 100);
+    Some(per_second(window, rtt.smoothed()).max(1))
 }
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ const TRAIN: Duration = Duration::from_micros(250);
 /// The same when something urgent may come: the peer prefers response, or a higher class is in use.
 const SHORT_TRAIN: Duration = Duration::from_micros(50);
 
+/// Packets that a train may have however slow the wire is.
+const SHORTEST_TRAIN: usize = 2;
+
 /// Packets of the window, an eighth of it at most, and of the pacer's budget, that a class leaves to higher ones
 /// on the same connection.
 const RESERVE: u64 = 2;
@@ -115,7 +118,6 @@ impl Peer {
         }
         self.replace_if_used_up(now, shared);
         self.settle_mode(now);
-        let max_segments = max_segments.min(self.train_packets(outranked));
         let Some(connection) = &mut self.connection else {
             return false;
         };
@@ -124,7 +126,15 @@ impl Peer {
         connection.control_at = None;
         train.begin(connection.path.address(), mark(shared));
         let mut segment = None;
-        while train.segments() < max_segments {
+        let mut most = max_segments;
+        while train.segments() < most {
+            // Most trains are shorter than any may be, and need not know how long they might become.
+            if train.segments() == SHORTEST_TRAIN {
+                most = most.min(self.train_packets(outranked));
+                if most == SHORTEST_TRAIN {
+                    break;
+                }
+            }
             let Some(mut permit) = self.permit(now) else {
                 break;
             };
@@ -195,7 +205,9 @@ impl Peer {
         let time = if urgent { SHORT_TRAIN } else { TRAIN };
         let bytes = rate.saturating_mul(nanos(time)) / 1_000_000_000;
         let packets = bytes / connection.mtu.current() as u64;
-        usize::try_from(packets).unwrap_or(usize::MAX).max(2)
+        usize::try_from(packets)
+            .unwrap_or(usize::MAX)
+            .max(SHORTEST_TRAIN)
     }
 
     /// What the next packet may be, if one is wanted and allowed.

@@ -15,7 +15,7 @@ pub use pto::MAX_BACKOFF;
 pub use rtt::{GRANULARITY, Rtt};
 pub use sent::{MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
-use crate::time::{Duration, Instant, nanos};
+use crate::time::{Duration, Instant, per_second};
 use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
 use loss::{LossRun, Reordering};
@@ -50,9 +50,7 @@ impl RateSample {
     /// Bytes per second.
     #[must_use]
     pub fn per_second(&self) -> u64 {
-        let rate =
-            u128::from(self.delivered) * 1_000_000_000 / u128::from(nanos(self.interval).max(1));
-        u64::try_from(rate).unwrap_or(u64::MAX)
+        per_second(self.delivered, self.interval)
     }
 }
 
@@ -483,12 +481,15 @@ impl Recovery {
         max_ack_delay: Duration,
         sink: &mut impl Sink,
     ) -> LossSummary {
+        self.loss_time = None;
+        if self.ledger.flying() == 0 {
+            return LossSummary::default();
+        }
         let held = now < self.held_until(max_ack_delay);
         let delay = self.reordering.delay(&self.rtt);
         let forget_at = now + self.rtt.pto(max_ack_delay).saturating_mul(2);
         let mut lost = LossSummary::default();
         let mut run = LossRun::default();
-        self.loss_time = None;
         while let Some(oldest) = self.ledger.oldest_flying() {
             let Oldest {
                 position,
