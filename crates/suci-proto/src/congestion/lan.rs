@@ -457,6 +457,9 @@ impl Controller for Lan {
             self.round.settling = true;
         }
         if event.persistent {
+            if let Phase::Draining { window, .. } = &mut self.phase {
+                *window = 0.0;
+            }
             self.set_window(0.0);
         }
     }

@@ -1,6 +1,9 @@
 //! The delay-based controller.
 
 use super::*;
+use crate::congestion::{AckSample, Cause, CongestionEvent};
+use crate::recovery::Rtt;
+use crate::time::Instant;
 
 /// 100 Mbit/s with 50 ms of queue, as behind a token bucket filter.
 fn deep() -> Link {
@@ -164,4 +167,56 @@ fn marks_keep_the_queue_shorter_still() {
     assert!(utilisation(marking, &counts, time) >= 0.9);
     let without = queue(&after(deep(), &[lan], time, time));
     assert!(queue(&counts) < without * 3 / 4, "{:?}", queue(&counts));
+}
+
+/// One round: a packet sent when the last one was acknowledged, which met no queue.
+fn round(lan: &mut Lan, now: &mut Instant) {
+    let sent_at = *now;
+    *now += millis(1);
+    let mut rtt = Rtt::new(millis(100));
+    rtt.update(millis(1), Duration::ZERO, Duration::ZERO);
+    let sample = AckSample {
+        bytes: MTU,
+        in_flight_before: lan.window(),
+        in_flight: lan.window() - MTU,
+        delivered: MTU,
+        largest_sent_at: sent_at,
+        rtt: &rtt,
+        path: Some(millis(1)),
+        rate: None,
+        app_limited: false,
+    };
+    lan.on_ack(*now, &sample);
+}
+
+#[test]
+fn persistent_congestion_while_draining_is_not_forgotten() {
+    let mut lan = Lan::new(MTU as usize);
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let lose = |lan: &mut Lan, now, persistent| {
+        let event = CongestionEvent {
+            cause: Cause::Loss,
+            bytes_lost: MTU,
+            largest_lost_sent_at: now,
+            persistent,
+            in_flight: MTU,
+        };
+        lan.on_congestion(now, &event);
+    };
+    round(&mut lan, &mut now);
+    lose(&mut lan, now, false);
+    let mut before = lan.window();
+    for _ in 0..2_000 {
+        round(&mut lan, &mut now);
+        if lan.window() < before / 2 {
+            break;
+        }
+        before = lan.window();
+    }
+    assert!(lan.window() < before / 2, "it drains");
+    lose(&mut lan, now, true);
+    for _ in 0..3 {
+        round(&mut lan, &mut now);
+        assert!(lan.window() <= 4 * MTU, "{}", lan.window());
+    }
 }
