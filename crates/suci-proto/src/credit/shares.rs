@@ -266,14 +266,15 @@ impl Shares {
         if seated {
             return packets;
         }
-        packets.min(self.places())
+        packets
+            .min(self.places())
+            .min(self.control_free() / CONTROL_MIN)
     }
 
     /// How many more peers there is a place for.
     #[must_use]
-    pub fn places(&self) -> u64 {
-        let places = self.peer_limit().saturating_sub(self.peers);
-        places.min(self.control_free() / CONTROL_MIN)
+    pub const fn places(&self) -> u64 {
+        self.peer_limit().saturating_sub(self.peers)
     }
 
     /// Whether this peer's place may be given to another that waits for one: those that were idle come first, then
