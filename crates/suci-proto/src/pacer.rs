@@ -5,7 +5,6 @@
 //! On paths whose round trip is itself about that short the pacer therefore never holds anything
 //! back, and whole segmentation trains pass at high rates.
 
-use crate::limits::MAX_DATAGRAM;
 use crate::time::{Duration, Instant, nanos};
 
 /// Shortest wait worth asking for; shorter ones are granted in advance.
@@ -14,20 +13,18 @@ pub const SLACK: Duration = Duration::from_micros(100);
 /// Packets that may always go back to back: the initial window of RFC 6928.
 const BURST_PACKETS: u64 = 10;
 
-/// How much may gather while the sender had nothing to send, up to one train.
-const TRAIN_TIME: Duration = Duration::from_millis(1);
-
-/// How much may always gather, so that a sleep that took too long costs no throughput.
+/// How much may gather while the sender had nothing to send, or slept too long. All of it may leave at once, and
+/// whatever others send waits behind it.
 const OVERSLEEP: Duration = Duration::from_micros(250);
 
-/// The bucket counts in billionths of a byte: one byte per second for one nanosecond.
-const SCALE: i128 = 1_000_000_000;
+/// The bucket counts in billionths of a byte: one byte per second for one nanosecond. 64 bits hold 9 GB of them.
+const SCALE: i64 = 1_000_000_000;
 
 /// A token bucket. Blocks nothing itself: it says how much may go now and when more may.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     /// Billionths of bytes; negative when sent in advance.
-    tokens: i128,
+    tokens: i64,
     updated: Instant,
     mtu: u64,
 }
@@ -54,7 +51,7 @@ impl Pacer {
     pub fn budget(&mut self, now: Instant, rate: u64) -> u64 {
         self.tokens = self.filled(now, rate);
         self.updated = self.updated.max(now);
-        let allowed = (self.tokens + paid(rate, SLACK)) / SCALE;
+        let allowed = self.tokens.saturating_add(paid(rate, SLACK)) / SCALE;
         u64::try_from(allowed).unwrap_or(0)
     }
 
@@ -69,18 +66,18 @@ impl Pacer {
     #[must_use]
     pub fn next_time(&self, now: Instant, rate: u64, bytes: u64) -> Instant {
         let wanted = scaled(bytes).min(self.capacity(rate));
-        let missing = wanted - self.filled(now, rate);
+        let missing = wanted.saturating_sub(self.filled(now, rate));
         if missing <= paid(rate, SLACK) {
             return now;
         }
         // Positive: `paid` is never negative. Rounded up, for a moment too early would repeat.
-        let wait = (missing + i128::from(rate.max(1)) - 1) / i128::from(rate.max(1));
-        now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)).max(SLACK)
+        let wait = missing.unsigned_abs().div_ceil(rate.max(1));
+        now + Duration::from_nanos(wait).max(SLACK)
     }
 
     /// The bucket at `now`. Debt is bounded as credit is, lest a burst at a rate of the past be
     /// paid back at the rate of the present.
-    fn filled(&self, now: Instant, rate: u64) -> i128 {
+    fn filled(&self, now: Instant, rate: u64) -> i64 {
         let capacity = self.capacity(rate);
         self.tokens
             .saturating_add(paid(rate, now.since(self.updated)))
@@ -88,20 +85,20 @@ impl Pacer {
     }
 
     /// Largest burst after a pause.
-    fn capacity(&self, rate: u64) -> i128 {
-        scaled(BURST_PACKETS.saturating_mul(self.mtu))
-            .max(paid(rate, TRAIN_TIME).min(scaled(MAX_DATAGRAM as u64)))
-            .max(paid(rate, OVERSLEEP))
+    fn capacity(&self, rate: u64) -> i64 {
+        scaled(BURST_PACKETS.saturating_mul(self.mtu)).max(paid(rate, OVERSLEEP))
     }
 }
 
 /// What `rate` bytes per second earn in `time`.
-fn paid(rate: u64, time: Duration) -> i128 {
-    i128::from(rate).saturating_mul(i128::from(nanos(time)))
+fn paid(rate: u64, time: Duration) -> i64 {
+    i64::try_from(rate.saturating_mul(nanos(time))).unwrap_or(i64::MAX)
 }
 
-fn scaled(bytes: u64) -> i128 {
-    i128::from(bytes) * SCALE
+fn scaled(bytes: u64) -> i64 {
+    i64::try_from(bytes)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(SCALE)
 }
 
 #[cfg(test)]

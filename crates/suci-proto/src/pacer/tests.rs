@@ -80,11 +80,16 @@ fn is_not_what_limits_loopback() {
 }
 
 #[test]
-fn one_train_passes_after_a_pause_at_a_gigabit() {
+fn a_quarter_of_a_millisecond_passes_after_a_pause_at_a_gigabit() {
     let mut pacer = Pacer::new(START, MTU);
     pacer.consume(10 * MTU as u64);
     let now = START + Duration::from_millis(1);
-    assert!(pacer.budget(now, 125_000_000) >= MAX_DATAGRAM as u64);
+    let burst = pacer.budget(now, 125_000_000) - 125_000_000 / 10_000;
+    assert_eq!(
+        burst,
+        125_000_000 / 4_000,
+        "and what the shortest wait pays for"
+    );
 }
 
 #[test]
@@ -145,6 +150,5 @@ proptest! {
 
 /// The largest burst that needs not more than waiting.
 fn largest(rate: u64) -> u64 {
-    let train = (rate / 1_000).min(MAX_DATAGRAM as u64);
-    (10 * MTU as u64).max(train).max(rate / 4_000)
+    (10 * MTU as u64).max(rate / 4_000)
 }

@@ -15,7 +15,7 @@ use crate::engine::Shared;
 use crate::limits;
 use crate::message::{Piece, merge};
 use crate::recovery::{SentFrame, SentKind};
-use crate::time::{Duration, Instant, nanos};
+use crate::time::{Duration, Instant, nanos, per_second};
 use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::waits::WaitReason;
@@ -38,10 +38,13 @@ pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
 
 /// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a train that
 /// the socket has. Faster wires carry the longest there are.
-const TRAIN: Duration = Duration::from_micros(250);
+const TRAIN: Duration = Duration::from_micros(100);
 
 /// The same when something urgent may come: the peer prefers response, or a higher class is in use.
 const SHORT_TRAIN: Duration = Duration::from_micros(50);
+
+/// Round trips for which what credit let fly bounds the pace after it was short.
+const CREDIT_ROUNDS: u32 = 4;
 
 /// Packets that a train may have however slow the wire is.
 const SHORTEST_TRAIN: usize = 2;
@@ -440,7 +443,7 @@ impl Peer {
             return None;
         }
         let steered = connection.steered.pace_for(size);
-        let network = connection.congestion.pacing_rate(connection.recovery.rtt());
+        let network = connection.network_rate();
         let slowed = steered.is_some_and(|pace| network.is_none_or(|rate| pace < rate));
         Some(match connection.paced_until {
             _ if connection.is_held(size) => WaitReason::Controller,
@@ -466,6 +469,7 @@ impl Peer {
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
         let held = connection.capped_until.is_some()
             || connection.is_held(connection.mtu.current() as u64);
+        connection.note_credit(now, socket_short);
         connection.app_limited = !sendable || socket_short || held;
         if connection.app_limited {
             connection.recovery.on_app_limited();
@@ -523,9 +527,31 @@ impl Connection {
         self.usable_window().min(self.steered.window_for(size))
     }
 
+    /// Remembers what credit lets fly while it is what limits, and forgets it when it limits no more.
+    fn note_credit(&mut self, now: Instant, short: bool) {
+        if short {
+            let rounds = self.recovery.rtt().smoothed() * CREDIT_ROUNDS;
+            self.credit_bound = Some((self.recovery.in_flight(), now + rounds));
+        } else if self.credit_bound.is_some_and(|(_, until)| until <= now) {
+            self.credit_bound = None;
+        }
+    }
+
+    /// Bytes per second that the network takes. Where credit lets less fly than the congestion window, the window
+    /// says nothing about the path: sent at its pace, all that was granted would leave in one burst.
+    fn network_rate(&self) -> Option<u64> {
+        let rtt = self.recovery.rtt();
+        let rate = self.congestion.pacing_rate(rtt)?;
+        let bound = self.credit_bound.map(|(in_flight, _)| {
+            let full = per_second(in_flight, rtt.smoothed());
+            full.saturating_add(full / 4).max(1)
+        });
+        Some(bound.map_or(rate, |bound| rate.min(bound)))
+    }
+
     /// Bytes per second at which to send, if pacing is on.
     fn rate(&self, size: u64) -> Option<u64> {
-        let network = self.congestion.pacing_rate(self.recovery.rtt());
+        let network = self.network_rate();
         match self.steered.pace_for(size) {
             Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
             None => network,

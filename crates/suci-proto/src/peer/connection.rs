@@ -152,6 +152,9 @@ pub(crate) struct Connection {
     pub(crate) steered: Decision,
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
+    /// What was in flight when messages last had to wait for socket credit, and how long that says what a round trip
+    /// can carry.
+    pub(crate) credit_bound: Option<(u64, Instant)>,
     /// Whether sending last stopped for want of messages or credit, not of window.
     pub(crate) app_limited: bool,
     /// The peer's, handed on from connection to connection.
@@ -255,6 +258,7 @@ impl Connection {
             blame: Blame::default(),
             steered: Decision::default(),
             delivery_rate: 0,
+            credit_bound: None,
             app_limited: true,
             traffic: Traffic::default(),
         };
