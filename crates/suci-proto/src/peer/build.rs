@@ -15,7 +15,7 @@ use crate::engine::Shared;
 use crate::limits;
 use crate::message::{Piece, merge};
 use crate::recovery::{SentFrame, SentKind};
-use crate::time::{Duration, Instant, nanos, per_second};
+use crate::time::{Duration, Instant, nanos};
 use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::waits::WaitReason;
@@ -42,9 +42,6 @@ const TRAIN: Duration = Duration::from_micros(100);
 
 /// The same when something urgent may come: the peer prefers response, or a higher class is in use.
 const SHORT_TRAIN: Duration = Duration::from_micros(50);
-
-/// Round trips for which what credit let fly bounds the pace after it was short.
-const CREDIT_ROUNDS: u32 = 4;
 
 /// Packets that a train may have however slow the wire is.
 const SHORTEST_TRAIN: usize = 2;
@@ -469,8 +466,11 @@ impl Peer {
         let socket_short = sendable && !connection.credit.may_send_data(number, now);
         let held = connection.capped_until.is_some()
             || connection.is_held(connection.mtu.current() as u64);
-        connection.note_credit(now, socket_short);
         connection.app_limited = !sendable || socket_short || held;
+        let rtt = connection.recovery.rtt().smoothed();
+        connection
+            .slack
+            .on_stopped(now, rtt, !sendable || socket_short);
         if connection.app_limited {
             connection.recovery.on_app_limited();
         }
@@ -527,26 +527,10 @@ impl Connection {
         self.usable_window().min(self.steered.window_for(size))
     }
 
-    /// Remembers what credit lets fly while it is what limits, and forgets it when it limits no more.
-    fn note_credit(&mut self, now: Instant, short: bool) {
-        if short {
-            let rounds = self.recovery.rtt().smoothed() * CREDIT_ROUNDS;
-            self.credit_bound = Some((self.recovery.in_flight(), now + rounds));
-        } else if self.credit_bound.is_some_and(|(_, until)| until <= now) {
-            self.credit_bound = None;
-        }
-    }
-
-    /// Bytes per second that the network takes. Where credit lets less fly than the congestion window, the window
-    /// says nothing about the path: sent at its pace, all that was granted would leave in one burst.
+    /// Bytes per second that the network takes.
     fn network_rate(&self) -> Option<u64> {
-        let rtt = self.recovery.rtt();
-        let rate = self.congestion.pacing_rate(rtt)?;
-        let bound = self.credit_bound.map(|(in_flight, _)| {
-            let full = per_second(in_flight, rtt.smoothed());
-            full.saturating_add(full / 4).max(1)
-        });
-        Some(bound.map_or(rate, |bound| rate.min(bound)))
+        let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
+        Some(self.slack.bound().map_or(rate, |bound| rate.min(bound)))
     }
 
     /// Bytes per second at which to send, if pacing is on.

@@ -3,6 +3,7 @@
 use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
+use super::slack::Slack;
 use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
@@ -152,9 +153,8 @@ pub(crate) struct Connection {
     pub(crate) steered: Decision,
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
-    /// What was in flight when messages last had to wait for socket credit, and how long that says what a round trip
-    /// can carry.
-    pub(crate) credit_bound: Option<(u64, Instant)>,
+    /// How fast to send while messages or credit limit, and not the window.
+    pub(crate) slack: Slack,
     /// Whether sending last stopped for want of messages or credit, not of window.
     pub(crate) app_limited: bool,
     /// The peer's, handed on from connection to connection.
@@ -258,7 +258,7 @@ impl Connection {
             blame: Blame::default(),
             steered: Decision::default(),
             delivery_rate: 0,
-            credit_bound: None,
+            slack: Slack::default(),
             app_limited: true,
             traffic: Traffic::default(),
         };

@@ -14,6 +14,7 @@ mod path;
 mod pending;
 mod receive;
 mod session;
+mod slack;
 mod standing;
 mod steering;
 mod suspension;

@@ -203,6 +203,7 @@ impl Peer {
             .congestion
             .on_path_changed(connection.mtu.current());
         connection.blame = Blame::default();
+        connection.slack.on_path_changed();
         let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_all(&mut fate);
         recovery.on_path_changed(round_trip);
@@ -348,6 +349,8 @@ impl Connection {
             self.credit.on_acked(sent_at, now);
             if let Some(rate) = summary.rate {
                 self.delivery_rate = rate.per_second();
+                let rtt = self.recovery.rtt().smoothed();
+                self.slack.on_sample(now, rtt, &rate);
             }
             if summary.newly_acked_bytes > 0 {
                 let sample = AckSample {
