@@ -467,10 +467,11 @@ impl Peer {
         let held = connection.capped_until.is_some()
             || connection.is_held(connection.mtu.current() as u64);
         connection.app_limited = !sendable || socket_short || held;
-        let rtt = connection.recovery.rtt().smoothed();
-        connection
-            .slack
-            .on_stopped(now, rtt, !sendable || socket_short);
+        if !sendable || socket_short {
+            connection.slack.on_short();
+        } else if connection.is_full(connection.mtu.current() as u64) {
+            connection.slack.on_full_window();
+        }
         if connection.app_limited {
             connection.recovery.on_app_limited();
         }
@@ -530,7 +531,8 @@ impl Connection {
     /// Bytes per second that the network takes.
     fn network_rate(&self) -> Option<u64> {
         let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
-        Some(self.slack.bound().map_or(rate, |bound| rate.min(bound)))
+        let bound = self.slack.bound(self.recovery.rtt());
+        Some(bound.map_or(rate, |bound| rate.min(bound)))
     }
 
     /// Bytes per second at which to send, if pacing is on.
@@ -556,7 +558,7 @@ impl Connection {
         if self.pending.probes > 0 {
             return true;
         }
-        if self.recovery.in_flight().saturating_add(size) > self.usable_window() {
+        if self.is_full(size) {
             return false;
         }
         let Some(rate) = self.rate(size) else {
@@ -568,6 +570,10 @@ impl Connection {
         }
         self.paced_until = Some(self.pacer.next_time(now, rate, wanted));
         false
+    }
+
+    fn is_full(&self, size: u64) -> bool {
+        self.recovery.in_flight().saturating_add(size) > self.usable_window()
     }
 
     /// The congestion window without what is reserved for higher classes.

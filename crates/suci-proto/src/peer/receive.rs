@@ -349,8 +349,7 @@ impl Connection {
             self.credit.on_acked(sent_at, now);
             if let Some(rate) = summary.rate {
                 self.delivery_rate = rate.per_second();
-                let rtt = self.recovery.rtt().smoothed();
-                self.slack.on_sample(now, rtt, &rate);
+                self.slack.on_sample(now, self.recovery.rtt(), &rate);
             }
             if summary.newly_acked_bytes > 0 {
                 let sample = AckSample {
