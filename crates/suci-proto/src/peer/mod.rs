@@ -314,38 +314,6 @@ impl Peer {
         self.end(now, EndReason::Protocol(error), shared);
     }
 
-    /// Tells the program of something in this session, once it heard of the end of those before.
-    pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
-        self.news.tell(event);
-        self.list_news(shared);
-    }
-
-    /// Enters the engine's queue of peers with events, if there is one to take.
-    fn list_news(&mut self, shared: &mut Shared) {
-        if !self.newsworthy && self.news.has_next() {
-            self.newsworthy = true;
-            shared.newsworthy.push_back(self.key);
-        }
-    }
-
-    /// Whether [`Peer::next_event`] has one.
-    pub(crate) fn has_event(&self) -> bool {
-        self.news.has_next()
-    }
-
-    /// The next event for the program; the peer left the engine's queue for it.
-    pub(crate) fn next_event(&mut self, shared: &mut Shared) -> Option<Event> {
-        self.newsworthy = false;
-        let event = self.news.next(self.node);
-        self.list_news(shared);
-        event
-    }
-
-    /// Whether the session goes on, or one may begin: not while the program is to hear of too many ends (F04).
-    pub(crate) fn has_room_for_session(&self) -> bool {
-        self.session.has_begun() || self.news.ends() < MAX_ENDS
-    }
-
     /// The next message for the program, sessions in order.
     pub(crate) fn next_message(&mut self, shared: &mut Shared) -> Option<Message> {
         let Some((message, freed)) = self.news.next_message() else {

@@ -12,7 +12,8 @@
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
 //! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
 
-use crate::engine::Promise;
+use super::Peer;
+use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, undelivered};
 use crate::message::Message;
 use crate::types::{ChannelId, MessageNumber, NodeId};
@@ -191,6 +192,40 @@ fn is_about_link(event: &Event) -> bool {
         event,
         Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. }
     )
+}
+
+impl Peer {
+    /// Tells the program of something in this session, once it heard of the end of those before.
+    pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
+        self.news.tell(event);
+        self.list_news(shared);
+    }
+
+    /// Enters the engine's queue of peers with events, if there is one to take.
+    pub(super) fn list_news(&mut self, shared: &mut Shared) {
+        if !self.newsworthy && self.news.has_next() {
+            self.newsworthy = true;
+            shared.newsworthy.push_back(self.key);
+        }
+    }
+
+    /// Whether [`Peer::next_event`] has one.
+    pub(crate) fn has_event(&self) -> bool {
+        self.news.has_next()
+    }
+
+    /// The next event for the program; the peer left the engine's queue for it.
+    pub(crate) fn next_event(&mut self, shared: &mut Shared) -> Option<Event> {
+        self.newsworthy = false;
+        let event = self.news.next(self.node);
+        self.list_news(shared);
+        event
+    }
+
+    /// Whether the session goes on, or one may begin: not while the program is to hear of too many ends (F04).
+    pub(crate) fn has_room_for_session(&self) -> bool {
+        self.session.has_begun() || self.news.ends() < MAX_ENDS
+    }
 }
 
 #[cfg(test)]
