@@ -236,10 +236,15 @@ impl World {
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
     }
 
-    /// What an idle cluster still has to find out: how often sessions came up, were lost or ended, and probes that were
-    /// too large for the path, whose size is searched with keep-alives (seed 373).
-    fn turns(&self) -> (u64, u64) {
-        (self.oracle.turns_of_links(), self.tally.oversized)
+    /// What an idle cluster still has to do: sessions come up, are lost or end; probes are too large for the path, whose
+    /// size is searched with keep-alives (seed 373); messages come that nobody waits for any more, since a process that
+    /// claimed their receiver's ID died (seed 2159).
+    fn turns(&self) -> [u64; 3] {
+        [
+            self.oracle.turns_of_links(),
+            self.tally.oversized,
+            self.oracle.delivered(),
+        ]
     }
 
     /// After a while for last acknowledgements, idle peers must be idle. A node that died may still be noticed then, one
