@@ -132,7 +132,8 @@ fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
         .unwrap();
     transfer(&mut a, &mut b, 20, 100_000);
     let mtu = a.number("/mtu/1");
-    assert!((1_200..=1_272).contains(&mtu), "{mtu}");
+    // The kernel lets four bytes more in than the device's MTU, for a VLAN tag (`is_skb_forwardable`).
+    assert!((1_200..=1_276).contains(&mtu), "{mtu}");
     assert_eq!(a.events("ended"), []);
     a.finish();
     b.finish();
