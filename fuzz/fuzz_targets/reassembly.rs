@@ -71,11 +71,17 @@ impl Pieces {
         let header = self.start.as_ref().map_or(0, |(_, _, header)| header.len());
         let reach = self.bytes.last_key_value().map_or(0, |(at, _)| at + 1);
         let length = match self.way {
-            Way::Unasked | Way::Ours => self.total.unwrap_or(reach),
+            Way::Unasked => self.total.unwrap_or(reach),
+            Way::Ours => budgeted(self.total.unwrap_or(reach)),
             Way::Asked | Way::Supplied => 0,
         };
         MESSAGE + header as u64 + length
     }
+}
+
+/// What a message of `total` bytes that asked first counts at least.
+fn budgeted(total: u64) -> u64 {
+    total.max(256)
 }
 
 impl Model {
@@ -165,7 +171,10 @@ impl Model {
             .counted()
             .flatten()
             .filter(|pieces| pieces.way == Way::Ours);
-        granted.filter_map(|pieces| pieces.total).sum()
+        granted
+            .filter_map(|pieces| pieces.total)
+            .map(budgeted)
+            .sum()
     }
 
     /// All memory.
