@@ -159,10 +159,9 @@ fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books()
     assert_eq!(shares.free(), Shares::new(BUFFER).free());
 }
 
-/// Memory for large messages is not kept for who cannot send, nor does it hold up those behind it in line.
-#[test]
-fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
-    let mut world = World::new(3);
+/// A node with little memory: large messages ask for it, and three of them do not fit.
+fn frugal_world(nodes: usize) -> World {
+    let mut world = World::new(nodes);
     let identity = Identity {
         node: id(0),
         incarnation: Incarnation(100),
@@ -174,21 +173,27 @@ fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
         ..Config::default()
     };
     world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
-    let large = |world: &mut World, from: usize, length: usize| {
-        let payload = Bytes::from(vec![from as u8; length]);
-        let message = Outgoing {
-            payload,
-            ..message(b"")
-        };
-        let now = world.now;
-        world.engines[from].send(now, id(0), message).unwrap();
+    world
+}
+
+fn send_large(world: &mut World, from: usize, length: usize) {
+    let large = Outgoing {
+        payload: Bytes::from(vec![from as u8; length]),
+        ..message(b"")
     };
+    world.engines[from].send(world.now, id(0), large).unwrap();
+}
+
+/// Memory for large messages is not kept for who cannot send, nor does it hold up those behind it in line.
+#[test]
+fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
+    let mut world = frugal_world(3);
     // One holds most of it; the next wants more than is left, the last would fit.
-    large(&mut world, 1, 300_000);
+    send_large(&mut world, 1, 300_000);
     world.run(SECOND);
-    large(&mut world, 1, 400_000);
+    send_large(&mut world, 1, 400_000);
     world.run(SECOND);
-    large(&mut world, 2, 200_000);
+    send_large(&mut world, 2, 200_000);
     world.run(SECOND);
     assert!(!world.peer(0, 2).has_message(), "others came before");
     world.engines[0].suspend(id(1)).unwrap();
@@ -205,32 +210,12 @@ fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
 /// another peer's, which asked earlier and is larger, comes first.
 #[test]
 fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
-    let mut world = World::new(3);
-    let identity = Identity {
-        node: id(0),
-        incarnation: Incarnation(100),
-    };
-    let config = Config {
-        accept: Accept::Anyone,
-        memory: 1 << 20,
-        max_message: 1 << 19,
-        ..Config::default()
-    };
-    world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
-    let large = |world: &mut World, from: usize, length: usize| {
-        let payload = Bytes::from(vec![from as u8; length]);
-        let message = Outgoing {
-            payload,
-            ..message(b"")
-        };
-        let now = world.now;
-        world.engines[from].send(now, id(0), message).unwrap();
-    };
+    let mut world = frugal_world(3);
     for _ in 0..6 {
-        large(&mut world, 1, 300_000);
+        send_large(&mut world, 1, 300_000);
     }
     world.run(SECOND);
-    large(&mut world, 2, 400_000);
+    send_large(&mut world, 2, 400_000);
     world.run(SECOND);
     let mut order = Vec::new();
     while order.len() < 7 {
@@ -515,4 +500,20 @@ fn f31_more_peers_than_places_are_served_in_turn() {
     world.run(10 * SECOND);
     let after = world.seen.len() - before;
     assert!(after < 40, "{after} packets");
+}
+
+/// It has no bytes that could be told as waiting, but needs a packet like any other.
+#[test]
+fn f19_an_empty_message_asks_for_the_credit_it_lacks() {
+    let peers = 12;
+    let mut world = World::new(peers + 1);
+    world.engines[0] = world.start(0, peers + 1, 12 * 6_656);
+    for round in 0..20 {
+        for peer in 1..=peers {
+            let now = world.now;
+            world.engines[peer].send(now, id(0), message(b"")).unwrap();
+        }
+        world.run(5 * SECOND);
+        assert_eq!(world.received(0), peers, "round {round}");
+    }
 }
