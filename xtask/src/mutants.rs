@@ -25,7 +25,7 @@ const PATIENCE: &str = "20";
 
 /// What judges a mutant: unit tests, without those of congestion control, which simulate long transfers and look at
 /// none of [`FILES`]; random ones with fewer cases. What they miss, others may still find: the score is a lower bound.
-const JUDGES: &[&str] = &["--", "--lib", "--", "--skip", "congestion::"];
+const JUDGES: &[&str] = &["--cargo-arg=--lib", "--", "--", "--skip", "congestion::"];
 const CASES: &str = "12";
 
 /// Share of viable mutants, in percent, that tests must catch.
