@@ -1,6 +1,6 @@
 //! Namespaces behave as the tests that use them assume. Needs root.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, UdpSocket};

@@ -32,7 +32,6 @@ pub(crate) fn wait(fd: impl AsFd, readiness: PollFlags) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use std::io::Read;
     use std::os::unix::net::UnixStream;

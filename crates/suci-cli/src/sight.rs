@@ -235,8 +235,6 @@ pub(crate) fn brief(number: f64) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    #![allow(clippy::float_cmp)] // These quotients are exact.
-
     use super::*;
     use std::time::SystemTime;
     use suci::{Counters, SocketCounters, Traffic, Waited};

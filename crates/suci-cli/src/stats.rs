@@ -43,8 +43,6 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::float_cmp)] // Samples are given back unchanged.
-
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! `suci cat`: bytes, ends, faults and a relay.
 
-#![allow(clippy::unwrap_used)] // A test may panic.
+#![expect(clippy::unwrap_used)] // A test may panic.
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! `suci run`: environment, output, exit statuses, signals.
 
-#![allow(clippy::unwrap_used)] // A test may panic.
+#![expect(clippy::unwrap_used)] // A test may panic.
 
 mod support;
 

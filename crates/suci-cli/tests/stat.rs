@@ -1,5 +1,5 @@
 //! `suci stat` and `--metrics`, of a process that runs beside.
-#![allow(clippy::unwrap_used)] // A test may panic.
+#![expect(clippy::unwrap_used)] // A test may panic.
 
 mod support;
 

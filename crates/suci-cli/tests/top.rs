@@ -1,5 +1,5 @@
 //! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
+#![expect(clippy::unwrap_used)] // A test may panic.
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Bad arguments, and what `ping` and `perf` print.
 
-#![allow(clippy::unwrap_used)] // A test may panic.
+#![expect(clippy::unwrap_used)] // A test may panic.
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! F32: a day of virtual time, with every kind of trouble each hour, and the bytes on the heap at its end.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "faults/net.rs"]
 mod net;

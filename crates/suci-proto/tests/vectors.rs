@@ -1,6 +1,6 @@
 //! PROTOCOL.md's test vectors and its table of constants against this implementation: what
 //! the page says must be what the code does, in both directions.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fmt::Write;
 use suci_proto::limits;

@@ -1,6 +1,6 @@
 //! Many send to one that polls every 50 ms: nothing is dropped, and much is moved at each poll.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod scenario;
 

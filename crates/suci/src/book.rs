@@ -194,7 +194,6 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn refusal(text: &str) -> String {

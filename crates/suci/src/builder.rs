@@ -481,7 +481,6 @@ pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Erro
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     #[test]

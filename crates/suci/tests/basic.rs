@@ -1,5 +1,5 @@
 //! Each verb of a [`Node`], between two of them over loopback.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

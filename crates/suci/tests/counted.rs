@@ -1,5 +1,5 @@
 //! What things cost in packets and copies: exact counts, not times.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! One descriptor for the program's own epoll.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

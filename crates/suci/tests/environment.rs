@@ -1,5 +1,5 @@
 //! What `suci run` gives its processes: an ID, a book and a socket reserved before they started.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Bad input gets a typed error or a counter that says what and why.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! Many senders and a receiver that looks every 50 ms: the kernel drops nothing, and charges no more than was granted.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Modes, priorities and the remote window, between nodes over loopback.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! F24: the child of a fork gets an error, the parent is unharmed, descriptors are close-on-exec.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Messages too long to be taken unasked.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

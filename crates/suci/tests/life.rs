@@ -1,5 +1,4 @@
 //! Peers that are not there, not yet, silent, or merely busy.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,6 +1,5 @@
 //! Every interleaving of the lock-free parts, by loom. Run with `RUSTFLAGS="--cfg loom"`.
 #![cfg(loom)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "every part is included whole")]
 
 #[path = "../src/cell.rs"]

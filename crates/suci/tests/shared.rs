@@ -1,6 +1,6 @@
 //! Nodes served by a thread: blocking, timed, trying and async calls, back-pressure, ends.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

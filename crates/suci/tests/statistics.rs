@@ -1,5 +1,5 @@
 //! A node's numbers as others see them: the statistics file, and Prometheus.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
+#![expect(clippy::unwrap_used, clippy::expect_used)] // A test may panic.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,4 @@
 //! The program decides how messages flow to a peer, over real sockets.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Real processes, in namespaces that each test makes for itself.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod hostile;
 mod incast;

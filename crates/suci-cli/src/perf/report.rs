@@ -268,8 +268,6 @@ fn line(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::float_cmp)] // These quotients are exact.
-
     use super::*;
 
     fn account(messages: u64, bytes: u64, seconds: f64, packets: u64) -> Account {

@@ -138,7 +138,6 @@ fn details(row: Option<&Row>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::sight::tests::snapshot;
     use crate::top::Next;

@@ -1,5 +1,5 @@
 //! Engines talking over a network that is a vector: virtual time, no faults but those a test makes.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod pair;
 mod steering;

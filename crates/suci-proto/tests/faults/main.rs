@@ -1,5 +1,5 @@
 //! Floods of newcomers, seen by whole engines in virtual time.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod net;
 

@@ -1,5 +1,5 @@
 //! What the program decides of its traffic: modes, priorities, and what it can ask, suspension, silence.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod modes;
 #[path = "../faults/net.rs"]

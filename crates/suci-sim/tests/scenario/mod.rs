@@ -4,7 +4,6 @@
     unreachable_pub,
     reason = "each test file uses its own part of this"
 )]
-#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! What the tests share.
 #![allow(dead_code, reason = "every test binary uses a part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 use std::net::UdpSocket;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What a packet says beside messages: acknowledgements, credit, probes, answers, the end.
 
-use super::{Contents, Permit};
+use super::{Contents, Permit, UNASKED};
 use crate::ack::AckNeed;
 use crate::peer::{Closing, Connection, Peer, Session};
 use crate::recovery::SentFrame;
@@ -204,6 +204,9 @@ impl Connection {
 
     /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
     /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came.
+    ///
+    /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small one is so little
+    /// that every few packets would be answered.
     pub(super) fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
         if self.pending.ping {
             return true;
@@ -216,10 +219,11 @@ impl Connection {
         let last = self.recovery.in_flight().saturating_add(2 * size) > window
             || self.credit.data_allowance(number, now) <= 1;
         let part = match self.modes.ours() {
-            Mode::Adaptive | Mode::Throughput => 4,
-            Mode::Response => 8,
+            Mode::Adaptive => window / 4,
+            Mode::Throughput => (window / 4).max((UNASKED * size).min(window / 2)),
+            Mode::Response => window / 8,
         };
-        last || self.unasked.saturating_add(size) > window / part
+        last || self.unasked.saturating_add(size) > part
     }
 
     /// What there is to say about socket credit, as far as `put` takes it.
