@@ -130,7 +130,7 @@ impl Peer {
         while train.segments() < most {
             // Most trains are shorter than any may be, and need not know how long they might become.
             if train.segments() == SHORTEST_TRAIN {
-                most = most.min(self.train_packets(outranked));
+                most = most.min(self.train_packets(now, outranked));
                 if most == SHORTEST_TRAIN {
                     break;
                 }
@@ -192,13 +192,13 @@ impl Peer {
     }
 
     /// How many packets a train may have.
-    fn train_packets(&mut self, outranked: bool) -> usize {
+    fn train_packets(&mut self, now: Instant, outranked: bool) -> usize {
         let sendable = self.session.outbox.has_sendable();
         let outranked = outranked || (sendable && self.session.outbox.is_outranked());
         let Some(connection) = &self.connection else {
             return limits::MAX_SEGMENTS;
         };
-        let Some(rate) = connection.rate(connection.mtu.current() as u64) else {
+        let Some(rate) = connection.rate(now, connection.mtu.current() as u64) else {
             return limits::MAX_SEGMENTS;
         };
         let urgent = outranked || connection.modes.ours() == Mode::Response;
@@ -440,7 +440,7 @@ impl Peer {
             return None;
         }
         let steered = connection.steered.pace_for(size);
-        let network = connection.network_rate();
+        let network = connection.network_rate(now);
         let slowed = steered.is_some_and(|pace| network.is_none_or(|rate| pace < rate));
         Some(match connection.paced_until {
             _ if connection.is_held(size) => WaitReason::Controller,
@@ -529,15 +529,15 @@ impl Connection {
     }
 
     /// Bytes per second that the network takes.
-    fn network_rate(&self) -> Option<u64> {
+    fn network_rate(&self, now: Instant) -> Option<u64> {
         let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
-        let bound = self.slack.bound(self.recovery.rtt());
+        let bound = self.slack.bound(now, self.recovery.rtt());
         Some(bound.map_or(rate, |bound| rate.min(bound)))
     }
 
     /// Bytes per second at which to send, if pacing is on.
-    fn rate(&self, size: u64) -> Option<u64> {
-        let network = self.network_rate();
+    fn rate(&self, now: Instant, size: u64) -> Option<u64> {
+        let network = self.network_rate(now);
         match self.steered.pace_for(size) {
             Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
             None => network,
@@ -561,7 +561,7 @@ impl Connection {
         if self.is_full(size) {
             return false;
         }
-        let Some(rate) = self.rate(size) else {
+        let Some(rate) = self.rate(now, size) else {
             return true;
         };
         let wanted = size.saturating_add(self.reserve);

@@ -6,18 +6,22 @@
 //! delivered of late says more.
 
 use crate::recovery::{RateSample, Rtt};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// Samples of fewer bytes say how often the program sends, not what the path carries: requests and replies.
 const BULK: u64 = 32 << 10;
 
-/// Round trips, and time at least, after which half of what was measured is forgotten.
+/// Round trips, and time at least, after which half of what was measured is forgotten, or what was measured before
+/// is trusted less.
 const SPAN_ROUNDS: u32 = 16;
 const SPAN: Duration = Duration::from_millis(2);
 
 /// Paths of a longer round trip are left alone: a window spread over it is no burst, and growing by a quarter in each
 /// round takes long there.
 const LONG: Duration = Duration::from_millis(5);
+
+/// Spans without a sample after which nothing is left of what was measured: it would have grown a thousandfold.
+const OLD: u64 = 32;
 
 /// What the path delivered of late, and whether that bounds the pace.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +41,7 @@ impl Slack {
         }
         if now >= self.span_ends {
             self.rates = [0, self.rates[0]];
-            self.span_ends = now + (rtt.smoothed() * SPAN_ROUNDS).max(SPAN);
+            self.span_ends = now + span(rtt);
         }
         self.rates[0] = self.rates[0].max(sample.per_second());
     }
@@ -53,16 +57,30 @@ impl Slack {
     }
 
     /// The highest pace, in bytes per second: a quarter more than the path delivered, so that one that became faster
-    /// is found out. `None` while the window is what limits, or nothing is known.
-    pub(crate) fn bound(&self, rtt: &Rtt) -> Option<u64> {
+    /// is found out, and so much more again for each span without a sample. A receiver that answered late made the
+    /// path look slow, and at the pace that follows too little is in flight for another sample. `None` while the
+    /// window is what limits, or nothing is known.
+    pub(crate) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
         let rate = self.rates[0].max(self.rates[1]);
-        (self.unvalidated && rate > 0 && rtt.min() < LONG).then(|| rate.saturating_add(rate / 4))
+        if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
+            return None;
+        }
+        let unheard = match now.since(self.span_ends) {
+            Duration::ZERO => 0,
+            late => nanos(late) / nanos(span(rtt)),
+        };
+        (unheard < OLD).then(|| (0..=unheard).fold(rate, |rate, _| rate.saturating_add(rate / 4)))
     }
 
     /// What was measured speaks of another path.
     pub(crate) fn on_path_changed(&mut self) {
         *self = Self::default();
     }
+}
+
+/// At least [`SPAN`], which is not zero.
+fn span(rtt: &Rtt) -> Duration {
+    (rtt.smoothed() * SPAN_ROUNDS).max(SPAN)
 }
 
 #[cfg(test)]
@@ -95,12 +113,12 @@ mod tests {
     fn bulk_that_the_window_does_not_limit_goes_a_quarter_faster_than_it_was_delivered() {
         let (mut slack, rtt) = (Slack::default(), rtt(500));
         slack.on_short();
-        assert_eq!(slack.bound(&rtt), None, "nothing is known");
+        assert_eq!(slack.bound(at(0), &rtt), None, "nothing is known");
         slack.on_sample(at(0), &rtt, &sample(125_000, 1_000));
         slack.on_sample(at(10), &rtt, &sample(100_000, 1_000));
-        assert_eq!(slack.bound(&rtt), Some(156_250_000));
+        assert_eq!(slack.bound(at(20), &rtt), Some(156_250_000));
         slack.on_full_window();
-        assert_eq!(slack.bound(&rtt), None, "the window limits");
+        assert_eq!(slack.bound(at(20), &rtt), None, "the window limits");
     }
 
     #[test]
@@ -108,12 +126,12 @@ mod tests {
         let (mut slack, rtt) = (Slack::default(), rtt(500));
         slack.on_short();
         slack.on_sample(at(0), &rtt, &sample(BULK - 1, 1_000));
-        assert_eq!(slack.bound(&rtt), None);
+        assert_eq!(slack.bound(at(0), &rtt), None);
         slack.on_sample(at(0), &rtt, &sample(BULK, 1_000));
-        assert_eq!(slack.bound(&rtt), Some(BULK * 1_250));
+        assert_eq!(slack.bound(at(0), &rtt), Some(BULK * 1_250));
         slack.on_path_changed();
         slack.on_short();
-        assert_eq!(slack.bound(&rtt), None);
+        assert_eq!(slack.bound(at(0), &rtt), None);
     }
 
     #[test]
@@ -121,8 +139,8 @@ mod tests {
         let mut slack = Slack::default();
         slack.on_short();
         slack.on_sample(at(0), &rtt(5_000), &sample(BULK, 1_000));
-        assert_eq!(slack.bound(&rtt(5_000)), None);
-        assert!(slack.bound(&rtt(4_999)).is_some());
+        assert_eq!(slack.bound(at(0), &rtt(5_000)), None);
+        assert!(slack.bound(at(0), &rtt(4_999)).is_some());
     }
 
     #[test]
@@ -133,7 +151,23 @@ mod tests {
         for (micros, fast) in [(7_999, true), (8_000, true), (16_000, false)] {
             slack.on_sample(at(micros), &rtt, &sample(100_000, 1_000));
             let expected = if fast { 1_250_000_000 } else { 125_000_000 };
-            assert_eq!(slack.bound(&rtt), Some(expected));
+            assert_eq!(slack.bound(at(micros), &rtt), Some(expected));
         }
+    }
+
+    #[test]
+    fn what_was_measured_long_ago_bounds_less_and_less() {
+        let (mut slack, rtt) = (Slack::default(), rtt(500));
+        slack.on_short();
+        slack.on_sample(at(0), &rtt, &sample(BULK, 8_000));
+        let bound = |spans: u64| slack.bound(at(8_000 * spans), &rtt);
+        assert_eq!(bound(1), Some(BULK * 125 * 5 / 4), "a span has passed");
+        assert_eq!(
+            bound(2),
+            Some(BULK * 125 * 25 / 16),
+            "and one without a sample"
+        );
+        assert!(bound(32).unwrap() > 1_000 * BULK * 125);
+        assert_eq!(bound(33), None);
     }
 }
