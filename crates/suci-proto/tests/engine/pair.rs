@@ -21,6 +21,8 @@ pub(crate) struct Host {
     reads: bool,
     /// Its socket takes no packets.
     full: bool,
+    /// Its program computes, and nobody serves it.
+    away: bool,
 }
 
 pub(crate) struct Pair {
@@ -98,6 +100,7 @@ impl Pair {
             received: Vec::new(),
             reads: true,
             full: false,
+            away: false,
         }
     }
 
@@ -121,6 +124,11 @@ impl Pair {
     /// Whether `host`'s socket takes no packets.
     pub(crate) fn set_full(&mut self, host: usize, full: bool) {
         self.hosts[host].full = full;
+    }
+
+    /// Whether `host`'s program computes, and nobody serves it meanwhile.
+    pub(crate) fn set_away(&mut self, host: usize, away: bool) {
+        self.hosts[host].away = away;
     }
 
     /// What `host` knows of the other one.
@@ -249,8 +257,13 @@ impl Pair {
     }
 
     fn next_time(&self) -> Option<Instant> {
-        let timers = self.hosts.iter().filter_map(|h| h.engine.next_timeout());
-        let arrival = self.wire.keys().next().map(|key| key.0);
+        let there = self.hosts.iter().filter(|h| !h.away);
+        let timers = there.filter_map(|h| h.engine.next_timeout());
+        let mut wire = self
+            .wire
+            .iter()
+            .filter(|(_, (to, _))| !self.hosts[*to].away);
+        let arrival = wire.next().map(|(key, _)| key.0);
         timers.chain(arrival).min().map(|at| at.max(self.now))
     }
 
@@ -260,7 +273,10 @@ impl Pair {
         let mut steps = 0;
         while let Some(next) = self.next_time().filter(|at| *at <= end) {
             self.now = next;
-            for host in 0..2 {
+            for host in (0..2)
+                .filter(|host| !self.hosts[*host].away)
+                .collect::<Vec<_>>()
+            {
                 self.poll(host);
                 self.flush(host);
                 // Nothing more arrived: the next poll of the program finds nothing to answer.

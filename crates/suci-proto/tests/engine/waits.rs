@@ -213,3 +213,24 @@ fn what_is_sent_again_is_counted() {
     assert_eq!((traffic.bytes_resent, traffic.packets_lost), (1_000, 1));
     assert!(traffic.probes > 0);
 }
+
+/// Its late answers made the path look slow. They are forgotten soon after it answers at once.
+#[test]
+fn a_receiver_that_was_late_for_a_while_is_not_sent_to_slowly_for_good() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"open"));
+    pair.run(MOMENT);
+    for _ in 0..16 {
+        pair.set_away(1, true);
+        pair.send(0, message(&[7; 60_000]));
+        pair.run(4 * MOMENT);
+        pair.set_away(1, false);
+        pair.run(MOMENT);
+    }
+    pair.received(1);
+    for _ in 0..200 {
+        pair.send(0, message(&[7; 60_000]));
+    }
+    pair.run(Duration::from_millis(250));
+    assert_eq!(pair.received(1).len(), 200);
+}
