@@ -39,6 +39,9 @@ impl RateCap {
     /// Until when a packet of `size` bytes has to wait, if it has to. At least one goes each second.
     pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
         let rate = self.rate?.max(size);
+        // A larger packet would never fit what the pacer holds at most.
+        self.packet = self.packet.max(usize::try_from(size).unwrap_or(usize::MAX));
+        self.pacer.set_mtu(self.packet);
         (self.pacer.budget(now, rate) < size).then(|| self.pacer.next_time(now, rate, size))
     }
 
@@ -95,6 +98,25 @@ mod tests {
         let mut cap = RateCap::new(at(0), Some(0), PACKET as usize);
         sent(&mut cap, at(0), at(10_000));
         assert!((9..=11).contains(&sent(&mut cap, at(10_000), at(20_000))));
+    }
+
+    #[test]
+    fn packets_of_any_size_go() {
+        let mut cap = RateCap::new(at(0), Some(1 << 20), PACKET as usize);
+        let (mut now, mut sent) = (at(0), 0);
+        while now < at(10_000) {
+            match cap.until(now, 65_507) {
+                Some(at) => {
+                    assert!(at > now, "no turns without end");
+                    now = at;
+                }
+                None => {
+                    cap.consume(65_507);
+                    sent += 1;
+                }
+            }
+        }
+        assert!((158..=175).contains(&sent), "{sent}");
     }
 
     #[test]

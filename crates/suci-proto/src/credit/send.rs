@@ -127,6 +127,12 @@ impl SendCredit {
         self.lapse_at().is_none_or(|at| now >= at)
     }
 
+    /// Whether the receiver asked for the grant back.
+    #[must_use]
+    pub fn is_reclaimed(&self) -> bool {
+        !self.live && self.returning.as_ref().is_some_and(|r| r.asked)
+    }
+
     /// Whether `number` may carry data.
     #[must_use]
     pub fn may_send_data(&self, number: PacketNumber, now: Instant) -> bool {

@@ -321,7 +321,8 @@ impl Shares {
 
     /// Registers a connection that replaces `old`, which keeps its data on the books until it is
     /// [released](Self::release) (the first packet of its replacement was drained, so nothing more
-    /// of the old one comes), and hands its control reserve over. `None` if no packet is free.
+    /// of the old one comes), and hands its control reserve over. `None` if no packet is free, or its place is
+    /// promised to another.
     pub fn replace(
         &mut self,
         old: &mut Grant,
@@ -329,7 +330,7 @@ impl Shares {
         max_datagram: usize,
         now: Instant,
     ) -> Option<Grant> {
-        if old.retired {
+        if old.retired || old.dismissed {
             return None;
         }
         let reserve = core::mem::take(&mut old.booked.control);
@@ -465,9 +466,8 @@ impl Shares {
     /// Whether this grant should be RECLAIMed, first or again.
     #[must_use]
     pub fn reclaim_due(&self, grant: &Grant, now: Instant) -> bool {
-        if let Some((at, times)) = grant.reclaimed() {
-            let doubled = times.saturating_sub(1).min(RECLAIM_DOUBLINGS);
-            return now >= at + RECLAIM_REPEAT.saturating_mul(1 << doubled);
+        if let Some(at) = self.reclaim_at(grant) {
+            return now >= at;
         }
         if grant.retired || !grant.is_live() || grant.dismissed {
             return grant.dismissed && grant.is_live();
@@ -485,6 +485,14 @@ impl Shares {
             && self.is_wanted_beside(grant)
             && grant.outstanding() > self.idle_packets(grant);
         (starving && (idle || had_turn)) || (control_short && idle) || (unused && quiet)
+    }
+
+    /// When a RECLAIM that was not answered is due again.
+    #[must_use]
+    pub fn reclaim_at(&self, grant: &Grant) -> Option<Instant> {
+        let (at, times) = grant.reclaimed()?;
+        let doubled = times.saturating_sub(1).min(RECLAIM_DOUBLINGS);
+        Some(at + RECLAIM_REPEAT.saturating_mul(1 << doubled))
     }
 
     /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to

@@ -5,7 +5,7 @@ use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{Event, RefusedReason};
-use crate::handshake::{Claim, Phase};
+use crate::handshake::{Claim, Phase, Room, Standing};
 use crate::peer::{Accepted, Agreement, End, Peer};
 use crate::time::Instant;
 use crate::types::NodeId;
@@ -85,11 +85,17 @@ impl Engine {
         let bytes = packet_from(asked, PacketType::Refused, 0, header.tag, |b| {
             refused.put(b)
         });
-        self.shared.reply_to_anyone(arrival.from, bytes);
+        // To a known node that there is no room yet is a sign of life.
+        let known = self.standing(NodeId(header.index)) != Standing::Stranger;
+        if code == RefusedCode::Full && known {
+            self.shared.reply(arrival.from, bytes);
+        } else {
+            self.shared.reply_to_anyone(arrival.from, bytes);
+        }
     }
 
     /// HELLO: answered without keeping state, if the socket's budget can take the INIT (F01, F02). Whom we
-    /// know is answered however many others ask.
+    /// know is answered however many others ask, if only with the news that there is no room yet.
     pub(super) fn on_hello(
         &mut self,
         now: Instant,
@@ -112,27 +118,13 @@ impl Engine {
             incarnation: hello.incarnation,
             token: header.tag,
         };
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
-        let known = peer.is_some_and(Peer::is_known);
-        let seated = peer.is_some_and(|peer| peer.connection.is_some());
-        let key = self.peer_key(node).filter(|_| known);
-        if self.closing.is_none() && !seated && !self.shared.has_place(now, key) {
+        let standing = self.standing(node);
+        if self.closing.is_some() || !self.may_answer(now, &claim, standing) {
             self.shared.counters.hello_unanswered += 1;
-            if known {
+            if self.closing.is_none() && standing != Standing::Stranger {
                 // It hears that we live, and comes again.
                 self.turn_away(arrival, header, hello.target, RefusedCode::Full);
             }
-            return;
-        }
-        let caller = self.jar.caller(&claim, known);
-        let max_datagram = self.shared.config.max_datagram;
-        let room = self.shared.shares.room_for_inits(max_datagram, seated);
-        // A cookie that finds no room to go out would be waited for in vain.
-        if self.closing.is_some()
-            || !self.shared.may_reply(known)
-            || !self.expected_inits.admits(now, caller, room)
-        {
-            self.shared.counters.hello_unanswered += 1;
             return;
         }
         let cookie = Cookie {
@@ -143,8 +135,39 @@ impl Engine {
         let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| {
             cookie.put(b)
         });
-        // There is room: it was looked for above.
+        // There is room: it was looked for before.
         self.shared.reply(arrival.from, bytes);
+    }
+
+    fn standing(&self, node: NodeId) -> Standing {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.map_or(Standing::Stranger, Peer::standing)
+    }
+
+    /// Whether there is a place, room for the INIT, and room for the COOKIE that asks for it. A claim from
+    /// where its node is not known to be stands in line for places as a stranger's.
+    fn may_answer(&mut self, now: Instant, claim: &Claim, standing: Standing) -> bool {
+        if standing != Standing::Seated {
+            let key = self.peer_key(claim.node);
+            let peers = &self.peers;
+            let asker = key.filter(|key| {
+                standing == Standing::Known
+                    && peers
+                        .get(*key)
+                        .is_some_and(|peer| peer.may_be_at(claim.from))
+            });
+            if !self.shared.has_place(now, asker) {
+                return false;
+            }
+        }
+        let max_datagram = self.shared.config.max_datagram;
+        let room = Room {
+            packets: self.shared.shares.room_for_inits(max_datagram, true),
+            places: self.shared.shares.room_for_inits(max_datagram, false),
+        };
+        let caller = self.jar.caller(claim, standing);
+        self.shared.may_reply(standing != Standing::Stranger)
+            && self.expected_inits.admits(now, caller, room)
     }
 
     /// Whether `node` is kept out before anything else is looked at.
@@ -215,9 +238,9 @@ impl Engine {
             token: header.tag,
         };
         let baked = self.jar.check(now, &claim, &init.cookie);
+        let standing = self.standing(node);
         if baked.is_some() {
-            let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
-            let caller = self.jar.caller(&claim, peer.is_some_and(Peer::is_known));
+            let caller = self.jar.caller(&claim, standing);
             self.expected_inits.came(now, caller);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
@@ -229,14 +252,12 @@ impl Engine {
             self.turn_away(arrival, header, init.target, code);
             return;
         }
-        let known = self.peer_key(node).and_then(|key| self.peers.get(key));
-        let stranger = !known.is_some_and(Peer::is_known);
         let key = match self.peer_key(node) {
             Some(key) => key,
             None => self.insert_stranger(now, node, arrival.from.ip()),
         };
         match self.admit(now, key, arrival, header, &init, baked) {
-            Ok(()) if stranger => self.shared.line.leave(None),
+            Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}
             Err(None) => self.shared.counters.handshake_rejected += 1,
             Err(Some(code)) => self.turn_away(arrival, header, init.target, code),
@@ -275,6 +296,10 @@ impl Engine {
             let same_place = peer.path_address() == Some(arrival.from);
             if !same_place && peer.is_live() && !peer.life.contest(now, silence) {
                 peer.challenge_claim();
+                if peer.connection.is_none() {
+                    let token = self.shared.random();
+                    peer.open(now, token);
+                }
                 return Err(Some(RefusedCode::DuplicateNode));
             }
         }

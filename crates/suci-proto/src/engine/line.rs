@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Who did not ask for so long has gone. HELLO comes at least every second.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// So often the line is looked through for such.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// A peer of the engine, or a stranger.
 pub(crate) type Asker = Option<usize>;
 
@@ -19,6 +22,8 @@ pub(crate) struct Line {
     turns: BTreeMap<u64, (Asker, Instant)>,
     by_asker: HashMap<Asker, u64>,
     next: u64,
+    /// When those who asked no more were last forgotten.
+    forgot: Instant,
 }
 
 impl Line {
@@ -53,16 +58,23 @@ impl Line {
         self.turns.len()
     }
 
-    /// Whoever is first and went away holds nobody up.
+    /// Whoever went away holds nobody up, nor is anybody asked to make a place for it. The whole line is looked
+    /// through, so not at every question.
     fn forget(&mut self, now: Instant) {
-        while let Some((turn, (who, asked))) = self.turns.first_key_value() {
-            if now < *asked + PATIENCE {
-                return;
-            }
-            let (turn, who) = (*turn, *who);
-            self.turns.remove(&turn);
-            self.by_asker.remove(&who);
+        if now < self.forgot + PAUSE {
+            return;
         }
+        self.forgot = now;
+        let Self {
+            turns, by_asker, ..
+        } = self;
+        turns.retain(|_, (who, asked)| {
+            let stays = now < *asked + PATIENCE;
+            if !stays {
+                by_asker.remove(who);
+            }
+            stays
+        });
     }
 }
 
@@ -95,6 +107,20 @@ mod tests {
         line.leave(None);
         line.leave(None);
         assert!(line.ask(at(1), Some(3), 1));
+    }
+
+    #[test]
+    fn who_asks_no_more_is_forgotten_behind_one_who_does() {
+        let mut line = Line::default();
+        for who in 1..=5 {
+            assert!(!line.ask(at(1), Some(who), 0));
+        }
+        assert!(!line.ask(at(4), None, 5), "five came before");
+        for second in 2..=5 {
+            assert!(!line.ask(at(second), Some(1), 0));
+        }
+        assert_eq!(line.len(at(5)), 2, "the first and the last");
+        assert!(line.ask(at(5), None, 2));
     }
 
     #[test]

@@ -65,6 +65,8 @@ impl Engine {
             let peer = self.peers.remove(key);
             self.by_node.remove(&peer.node);
             self.shared.resuspended.remove(&peer.node);
+            // Another may get its key.
+            self.shared.line.leave(Some(key));
             if let Some(from) = peer.stranger_from
                 && let Some(count) = self.strangers.get_mut(&from)
             {

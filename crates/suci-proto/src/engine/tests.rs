@@ -2,6 +2,7 @@
 
 mod hostile;
 mod news;
+mod places;
 
 use super::*;
 use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};

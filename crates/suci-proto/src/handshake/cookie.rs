@@ -4,7 +4,7 @@
 //! incarnation (the key is drawn per engine), and to a coarse time. A keyed 128-bit SipHash-2-4
 //! suffices: a cookie protects memory, not secrets, and lives for seconds.
 
-use super::expected::Caller;
+use super::expected::{Caller, Standing};
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::Instant;
 use crate::types::{Incarnation, NodeId};
@@ -56,16 +56,19 @@ impl CookieJar {
     }
 
     /// What the sender of `claim` is called among those whose INIT is [expected](super::Expected). One that is
-    /// `known` is called the same whatever else it claims.
-    pub(crate) fn caller(&self, claim: &Claim, known: bool) -> Caller {
+    /// known is called the same whatever else it claims.
+    pub(crate) fn caller(&self, claim: &Claim, standing: Standing) -> Caller {
         let name = |bytes: [u8; 16]| (u128::from_le_bytes(bytes) as u64).max(1);
-        if known {
+        let node = || {
             let mut hash = SipHasher24::new_with_key(&self.key);
             hash.write_u32(claim.node.0);
-            Caller::Known(name(hash.finish128().as_bytes()))
-        } else {
+            name(hash.finish128().as_bytes())
+        };
+        match standing {
+            Standing::Seated => Caller::Seated(node()),
+            Standing::Known => Caller::Known(node()),
             // No cookie bears this time.
-            Caller::Stranger(name(self.mac(u64::MAX, claim)))
+            Standing::Stranger => Caller::Stranger(name(self.mac(u64::MAX, claim))),
         }
     }
 
@@ -142,9 +145,21 @@ mod tests {
             node: NodeId(8),
             ..claim(1)
         };
-        assert_eq!(jar.caller(&claim(1), true), jar.caller(&claim(2), true));
-        assert_ne!(jar.caller(&claim(1), true), jar.caller(&other, true));
-        assert_ne!(jar.caller(&claim(1), false), jar.caller(&claim(2), false));
-        assert_eq!(jar.caller(&claim(1), false), jar.caller(&claim(1), false));
+        assert_eq!(
+            jar.caller(&claim(1), Standing::Known),
+            jar.caller(&claim(2), Standing::Known)
+        );
+        assert_ne!(
+            jar.caller(&claim(1), Standing::Known),
+            jar.caller(&other, Standing::Known)
+        );
+        assert_ne!(
+            jar.caller(&claim(1), Standing::Stranger),
+            jar.caller(&claim(2), Standing::Stranger)
+        );
+        assert_eq!(
+            jar.caller(&claim(1), Standing::Stranger),
+            jar.caller(&claim(1), Standing::Stranger)
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! keeping out whom we know (nodes of the book, and those with a session):
 //!
 //! * They are counted apart, once for each *node*: whoever calls under a known node's ID, however often and from
-//!   wherever, takes that node's one place.
+//!   wherever, takes that node's one place. One that has its place already takes no newcomer's.
 //! * Strangers get at most half of the room, and none for a while after a known node found none.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept newcomers out of a
 //!   socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no room, and is refused and comes again.
@@ -27,18 +27,41 @@ const SPARE: u64 = 2;
 /// Most seats: a MiB of them.
 const MOST_SEATS: u64 = 1 << 16;
 
+/// What a node is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not more than an ID that anybody may claim.
+    Stranger,
+    /// In the book, or with a session.
+    Known,
+    /// With a connection besides, whose place another would take over.
+    Seated,
+}
+
 /// Who says HELLO, by a keyed hash that nobody outside can make collide; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// A node of the book, or one with a session: the hash of its ID.
+    /// One that has its place: the hash of its ID.
+    Seated(u64),
+    /// One that we know: the hash of its ID.
     Known(u64),
     /// Anybody else: the hash of its claim.
     Stranger(u64),
 }
 
+/// How many INITs the socket's budget has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// In all.
+    pub(crate) packets: u64,
+    /// Of those who need a place among the peers besides.
+    pub(crate) places: u64,
+}
+
 /// The callers whose INIT is expected.
 #[derive(Debug)]
 pub(crate) struct Expected {
+    seated: Tally,
     known: Tally,
     strangers: Tally,
     /// Until when strangers are not answered, because a known node was not.
@@ -49,37 +72,51 @@ impl Expected {
     /// For a socket whose budget has room for about `most` at once.
     pub(crate) fn new(most: u64) -> Self {
         Self {
+            seated: Tally::new(most),
             known: Tally::new(most),
             strangers: Tally::new(most),
             yields: Instant::ZERO,
         }
     }
 
-    /// Whether a HELLO may be answered if there is room for `room` INITs in all; its INIT is expected then.
-    pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: u64) -> bool {
-        let (known, strangers) = match caller {
-            Caller::Known(name) => (self.known.beside(now, name), self.strangers.count(now)),
-            Caller::Stranger(name) => (self.known.count(now), self.strangers.beside(now, name)),
-        };
-        let fits = known.saturating_add(strangers) < room;
+    /// Whether a HELLO may be answered if there is so much `room`; its INIT is expected then.
+    pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: Room) -> bool {
+        let (mut seated, mut known) = (self.seated.count(now), self.known.count(now));
+        let mut strangers = self.strangers.count(now);
         match caller {
-            Caller::Known(name) if fits => self.known.add(now, name),
-            Caller::Known(_) => self.yields = now + YIELD,
+            Caller::Seated(name) => seated = self.seated.beside(now, name),
+            Caller::Known(name) => known = self.known.beside(now, name),
+            Caller::Stranger(name) => strangers = self.strangers.beside(now, name),
+        }
+        let newcomers = known.saturating_add(strangers);
+        let fits = seated.saturating_add(newcomers) < room.packets;
+        let has_place = newcomers < room.places;
+        match caller {
+            Caller::Seated(name) if fits => self.seated.add(now, name),
+            Caller::Known(name) if fits && has_place => self.known.add(now, name),
             Caller::Stranger(name) => {
-                let admitted = fits && strangers < (room / 2).max(1) && now >= self.yields;
-                if admitted {
-                    self.strangers.add(now, name);
+                let turn = strangers < (room.places / 2).max(1) && now >= self.yields;
+                if !(fits && has_place && turn) {
+                    return false;
                 }
-                return admitted;
+                self.strangers.add(now, name);
+            }
+            Caller::Seated(_) | Caller::Known(_) => {
+                self.yields = now + YIELD;
+                return false;
             }
         }
-        fits
+        true
     }
 
     /// The INIT came: it is expected no more.
     pub(crate) fn came(&mut self, now: Instant, caller: Caller) {
         match caller {
-            Caller::Known(name) => self.known.remove(now, name),
+            // It may have got or lost its place since.
+            Caller::Seated(name) | Caller::Known(name) => {
+                self.seated.remove(now, name);
+                self.known.remove(now, name);
+            }
             Caller::Stranger(name) => self.strangers.remove(now, name),
         }
     }
@@ -244,8 +281,15 @@ mod tests {
         assert_eq!(tally.seats.len() as u64, most, "however many came");
     }
 
+    /// For so many newcomers, and some packets more.
+    fn places(places: u64) -> Room {
+        let packets = places + 3 * places.min(1);
+        Room { packets, places }
+    }
+
     /// Answers strangers as long as there is room; how many it were.
     fn flood(expected: &mut Expected, now: Instant, room: u64) -> u64 {
+        let room = places(room);
         let names = now.as_nanos() + 1..;
         let admitted = names.take_while(|n| expected.admits(now, Caller::Stranger(*n), room));
         admitted.count() as u64
@@ -256,28 +300,34 @@ mod tests {
         let mut expected = Expected::new(100);
         assert_eq!(flood(&mut expected, at(0), 10), 5);
         for name in 1..=5 {
-            assert!(expected.admits(at(0), Caller::Known(name), 10));
-            assert!(expected.admits(at(0), Caller::Known(name), 10), "again");
+            assert!(expected.admits(at(0), Caller::Known(name), places(10)));
+            assert!(
+                expected.admits(at(0), Caller::Known(name), places(10)),
+                "again"
+            );
         }
-        assert!(!expected.admits(at(0), Caller::Known(6), 10), "budget");
+        assert!(
+            !expected.admits(at(0), Caller::Known(6), places(10)),
+            "budget"
+        );
         expected.came(at(0), Caller::Known(1));
-        assert!(expected.admits(at(0), Caller::Known(6), 10));
+        assert!(expected.admits(at(0), Caller::Known(6), places(10)));
         expected.came(at(0), Caller::Known(6));
         expected.came(at(0), Caller::Stranger(1));
-        assert!(expected.admits(at(0), Caller::Known(1), 10));
-        assert!(expected.admits(at(0), Caller::Known(6), 10));
-        assert!(!expected.admits(at(0), Caller::Stranger(99), 10));
+        assert!(expected.admits(at(0), Caller::Known(1), places(10)));
+        assert!(expected.admits(at(0), Caller::Known(6), places(10)));
+        assert!(!expected.admits(at(0), Caller::Stranger(99), places(10)));
     }
 
     #[test]
     fn f02_known_nodes_count_for_strangers_too() {
         let mut expected = Expected::new(100);
         for name in 1..=8 {
-            assert!(expected.admits(at(0), Caller::Known(name), 10));
+            assert!(expected.admits(at(0), Caller::Known(name), places(10)));
         }
         assert_eq!(flood(&mut expected, at(0), 10), 2);
         assert_eq!(flood(&mut expected, at(0), 0), 0);
-        assert!(!Expected::new(9).admits(at(0), Caller::Known(1), 0));
+        assert!(!Expected::new(9).admits(at(0), Caller::Known(1), places(0)));
     }
 
     /// The last place: strangers may take it, and a known node has it soon however many they are.
@@ -286,7 +336,7 @@ mod tests {
         let mut expected = Expected::new(100);
         assert_eq!(flood(&mut expected, at(0), 1), 1);
         let mut now = 0;
-        while !expected.admits(at(now), Caller::Known(7), 1) {
+        while !expected.admits(at(now), Caller::Known(7), places(1)) {
             assert_eq!(flood(&mut expected, at(now + 50), 1), 0);
             now += 100;
         }
@@ -294,5 +344,29 @@ mod tests {
         expected.came(at(now), Caller::Known(7));
         assert_eq!(flood(&mut expected, at(now + 3_899), 1), 0);
         assert_eq!(flood(&mut expected, at(now + 3_900), 1), 1, "their turn");
+    }
+
+    /// Whoever has a place and connects anew needs none of the newcomers'.
+    #[test]
+    fn f02_who_has_a_place_takes_no_newcomers() {
+        let mut expected = Expected::new(100);
+        let room = Room {
+            packets: 4,
+            places: 1,
+        };
+        for name in 1..=3 {
+            assert!(expected.admits(at(0), Caller::Seated(name), room));
+        }
+        assert!(
+            expected.admits(at(0), Caller::Known(9), room),
+            "the one place"
+        );
+        assert!(
+            !expected.admits(at(0), Caller::Seated(4), room),
+            "no packet is left"
+        );
+        assert!(expected.admits(at(0), Caller::Seated(3), room), "again");
+        expected.came(at(0), Caller::Known(3));
+        assert!(expected.admits(at(0), Caller::Seated(4), room), "one came");
     }
 }

@@ -8,5 +8,5 @@ mod expected;
 mod opening;
 
 pub(crate) use cookie::{Claim, CookieJar};
-pub(crate) use expected::Expected;
+pub(crate) use expected::{Expected, Room, Standing};
 pub(crate) use opening::{Opening, Phase};

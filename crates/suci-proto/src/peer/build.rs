@@ -428,6 +428,9 @@ impl Peer {
             return self.session.outbox.wait_reason();
         }
         let connection = self.connection.as_mut()?;
+        if connection.grant.is_dismissed() {
+            return Some(WaitReason::Link);
+        }
         let number = connection.numbers.peek()?;
         if !connection.credit.may_send_data(number, now) {
             return Some(WaitReason::SocketCredit);

@@ -37,6 +37,8 @@ pub(crate) struct Life {
     heard: Instant,
     /// Since when something has been outstanding without a break.
     waiting_since: Option<Instant>,
+    /// When it last said that it lives but has no room for us, or we found none for it.
+    put_off: Option<Instant>,
     /// Since when another process claims this peer's node ID and the old path was not heard.
     contested_since: Option<Instant>,
 }
@@ -47,6 +49,7 @@ impl Life {
             link: Link::Idle,
             heard: now,
             waiting_since: None,
+            put_off: None,
             contested_since: None,
         }
     }
@@ -84,13 +87,19 @@ impl Life {
         self.waiting_since.map(|since| since.max(self.heard))
     }
 
+    /// Since when a silence that began at `since` has been no sign of life either.
+    fn lifeless_since(&self, since: Instant) -> Instant {
+        self.put_off.map_or(since, |at| at.max(since))
+    }
+
     /// Judges the silence at `now`; `Lost` and `Quiet` are said once.
     pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
         let Some(since) = self.silent_since() else {
             return Verdict::Patience;
         };
         let silence = now.since(since);
-        let silent = self.link == Link::Up && silence >= patience.silence_timeout;
+        let dead = now.since(self.lifeless_since(since)) >= patience.silence_timeout;
+        let silent = self.link == Link::Up && dead;
         if patience.unattended {
             if silent {
                 self.link = Link::Quiet;
@@ -112,16 +121,23 @@ impl Life {
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
         let since = self.silent_since()?;
         let wait = match self.link {
-            Link::Up => patience.silence_timeout,
+            Link::Up => {
+                let lost = self.lifeless_since(since) + patience.silence_timeout;
+                return Some(match patience.unattended {
+                    true => lost,
+                    false => lost.min(since + patience.give_up_after),
+                });
+            }
             _ if patience.unattended => return None,
             _ => patience.give_up_after,
         };
         Some(since + wait)
     }
 
-    /// The peer said that it lives, or we could not have heard it: no silence, nor does it bring the link up.
+    /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits for it does not
+    /// wait longer than it may.
     pub(crate) fn put_off(&mut self, now: Instant) {
-        self.heard = now;
+        self.put_off = Some(now);
     }
 
     /// When something authentic was last heard.
@@ -139,10 +155,12 @@ impl Life {
     /// `late` passed while nobody drained the socket: it was not silence.
     pub(crate) fn shift(&mut self, late: Duration) {
         self.heard += late;
-        for mark in [&mut self.waiting_since, &mut self.contested_since]
-            .into_iter()
-            .flatten()
-        {
+        let marks = [
+            &mut self.waiting_since,
+            &mut self.put_off,
+            &mut self.contested_since,
+        ];
+        for mark in marks.into_iter().flatten() {
             *mark += late;
         }
     }
@@ -203,6 +221,23 @@ mod tests {
         assert!(life.hear(at(20)), "came up again");
         assert!(!life.hear(at(21)), "once");
         assert_eq!(life.deadline(PATIENCE), Some(at(31)));
+    }
+
+    #[test]
+    fn f17_who_is_put_off_is_not_lost_but_given_up_all_the_same() {
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        for second in 1..300 {
+            life.put_off(at(second));
+            assert_eq!(life.judge(at(second), PATIENCE), Verdict::Patience);
+        }
+        assert_eq!(life.deadline(PATIENCE), Some(at(300)));
+        assert_eq!(life.judge(at(300), PATIENCE), Verdict::GiveUp);
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        life.put_off(at(5));
+        assert_eq!(life.deadline(PATIENCE), Some(at(15)));
+        assert_eq!(life.judge(at(15), PATIENCE), Verdict::Lost);
     }
 
     #[test]

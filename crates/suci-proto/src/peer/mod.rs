@@ -392,7 +392,7 @@ impl Peer {
     /// Brings the memory promised to large messages to what is held and wanted, as far as there is some. A peer
     /// that cannot send now, silent or suspended, wants none: others would wait for it.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
-        let able = self.carries_data();
+        let able = self.carries_data() && self.connection.is_some();
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
         let wanted = inbox.large_wanted().filter(|_| able);

@@ -69,6 +69,7 @@ impl Lean {
     pub(crate) fn on_long_message(&mut self) {
         self.exchanges = 0;
         if self.mode == Mode::Response {
+            self.doubt();
             self.mode = Mode::Adaptive;
         }
     }
@@ -82,7 +83,7 @@ impl Lean {
             self.exchanges = self.exchanges.saturating_add(1);
         } else {
             if self.mode == Mode::Response {
-                self.needed = (self.needed * 2).min(MOST_EXCHANGES);
+                self.doubt();
             }
             self.exchanges = 0;
         }
@@ -91,6 +92,11 @@ impl Lean {
         } else {
             Mode::Adaptive
         };
+    }
+
+    /// Response proved wrong.
+    fn doubt(&mut self) {
+        self.needed = (self.needed * 2).min(MOST_EXCHANGES);
     }
 
     pub(crate) fn mode(&self) -> Mode {

@@ -53,6 +53,10 @@ pub(crate) struct Accepted {
 /// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
 const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
 
+/// Connections of a peer that were replaced before they were heard, and stay on the books until they lapse. A peer
+/// that connects again and again waits then: it would use the socket's budget up.
+const MOST_PREVIOUS: usize = 4;
+
 /// HELLOs to one address before another is tried.
 const HELLOS: u32 = 3;
 
@@ -132,7 +136,7 @@ impl Peer {
         shared.memory.release(offer.promise.unwrap_or_default());
     }
 
-    /// Our side of a connection, if the socket's budget has room for it.
+    /// Our side of a connection, if the socket's budget has room for it and not too many before it are unheard.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -140,6 +144,10 @@ impl Peer {
         replacing: bool,
         shared: &mut Shared,
     ) -> Option<Beginning> {
+        let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
+        if unheard >= MOST_PREVIOUS {
+            return None;
+        }
         let max_datagram = shared.config.max_datagram;
         let mut old = self.connection.as_mut().filter(|_| replacing);
         let grant = match &mut old {
@@ -384,7 +392,8 @@ impl Peer {
 
     /// Whether the peer's process may still be alive.
     pub(crate) fn is_live(&self) -> bool {
-        self.connection.is_some() && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
+        self.session.is_established()
+            && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
     /// Asks the path in use whether it still answers, because another claims its node ID.

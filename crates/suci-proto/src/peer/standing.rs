@@ -1,15 +1,29 @@
 //! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept or forgotten.
 
-use super::Peer;
+use super::{Closing, Peer};
 use crate::config::Config;
 use crate::counters::Link;
 use crate::engine::Shared;
+use crate::handshake::Standing;
 use crate::time::{Duration, Instant};
+use std::net::SocketAddr;
 
 impl Peer {
-    /// Whether it is more than a node ID that anybody may claim: in the book, or with a session.
-    pub(crate) fn is_known(&self) -> bool {
-        self.book.is_some() || self.session.is_established()
+    /// What it is to us. Who is to give its place to another has none to hand on.
+    pub(crate) fn standing(&self) -> Standing {
+        let place = self.connection.as_ref().map(|connection| &connection.grant);
+        if place.is_some_and(|grant| !grant.is_dismissed()) {
+            Standing::Seated
+        } else if self.book.is_some() || self.session.is_established() {
+            Standing::Known
+        } else {
+            Standing::Stranger
+        }
+    }
+
+    /// Whether it may be the one that sends from `from`, as far as we know where it is.
+    pub(crate) fn may_be_at(&self, from: SocketAddr) -> bool {
+        [self.book, self.heard_at].contains(&Some(from)) || self.path_address() == Some(from)
     }
 
     /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
@@ -50,6 +64,10 @@ impl Peer {
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
         self.put_off = true;
+        if let Closing::Sent { deadline } = self.closing {
+            // The CLOSE went with the connection, and may not have been heard.
+            self.closing = Closing::Draining { deadline };
+        }
         // A repeated INIT is history: its connection is.
         self.accepted = None;
         if self.watched || !self.session.outbox.is_empty() {

@@ -65,7 +65,7 @@ impl Peer {
     /// The peer does not know our connection any more. If it was about to end, it has; else another is made.
     pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
         // Either side gave the other's place to others.
-        let over = |c: &Connection| c.grant.is_dismissed() || c.credit.lapsed(now);
+        let over = |c: &Connection| c.grant.is_dismissed() || c.credit.is_reclaimed();
         if matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
         } else if self.connection.as_ref().is_some_and(over) {
@@ -270,17 +270,11 @@ impl Connection {
     }
 
     fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
-        self.reclaim_at = None;
         if shared.shares.reclaim_due(&self.grant, now) {
             self.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
             // What the peer must know to answer rightly: how far it may have gone.
             self.pending.credit = true;
         }
-        if self.grant.is_reclaiming() {
-            self.reclaim_at = Some(now + RECLAIM_CHECK);
-        }
+        self.reclaim_at = shared.shares.reclaim_at(&self.grant);
     }
 }
-
-/// How often an unanswered RECLAIM is looked at.
-const RECLAIM_CHECK: Duration = Duration::from_millis(250);

@@ -1,0 +1,134 @@
+//! More peers than places in the socket's budget.
+
+use super::hostile::hello;
+use super::*;
+
+/// A host that has so few places.
+fn narrow(places: u64, peers: usize) -> World {
+    let mut world = World::new(peers + 1);
+    world.engines[0] = world.start(0, peers + 1, places * 6_656);
+    assert_eq!(world.engines[0].peer_limit(), places);
+    world
+}
+
+/// The first peers, one after the other.
+fn take_places(world: &mut World, peers: usize) {
+    for peer in 1..=peers {
+        world.send(peer, 0).unwrap();
+        world.run(SECOND);
+    }
+    assert_eq!(seated(world, peers), peers);
+}
+
+/// How many of so many peers have a place, and keep it.
+fn seated(world: &mut World, peers: usize) -> usize {
+    let connected = |peer: &usize| {
+        let place = &world.peer(0, *peer).connection;
+        place.as_ref().is_some_and(|c| !c.grant.is_dismissed())
+    };
+    (1..=peers).filter(connected).count()
+}
+
+/// More peers than places, and all have something to say again and again: each is served in turn within seconds,
+/// sessions go on, and nobody is lost.
+#[test]
+fn f31_more_peers_than_places_are_served_in_turn() {
+    let peers = 12;
+    let mut world = World::new(peers + 1);
+    let places = 5;
+    let engine = world.start(0, peers + 1, places * 6_656);
+    world.engines[0] = engine;
+    assert_eq!(world.engines[0].peer_limit(), places);
+    for round in 0..4 {
+        for peer in 1..=peers {
+            world.send(peer, 0).unwrap();
+        }
+        for second in 0.. {
+            assert!(second < 30, "round {round}");
+            world.run(SECOND);
+            world.engines[0].shared.shares.check().unwrap();
+            let waits = (1..=peers).any(|peer| !world.peer(peer, 0).session.outbox.is_empty());
+            if !waits {
+                break;
+            }
+        }
+        assert_eq!(world.received(0), peers, "round {round}");
+    }
+    // The other way round: it is this node that asks for places.
+    for peer in 1..=peers {
+        world.send(0, peer).unwrap();
+    }
+    world.run(20 * SECOND);
+    for peer in 1..=peers {
+        assert_eq!(world.received(peer), 1, "to {peer}");
+    }
+    for host in 0..=peers {
+        let bad = |event: &Event| matches!(event, Event::Lost { .. } | Event::Ended { .. });
+        assert!(!world.events(host).iter().any(bad), "host {host}");
+    }
+    // When all was said, nobody goes on.
+    world.run(5 * SECOND);
+    let before = world.seen.len();
+    world.run(10 * SECOND);
+    let after = world.seen.len() - before;
+    assert!(after < 40, "{after} packets");
+}
+
+/// F02: nodes that have their place take none of the newcomers', whoever calls in their name.
+#[test]
+fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer() {
+    let mut world = narrow(5, 5);
+    take_places(&mut world, 4);
+    world.send(5, 0).unwrap();
+    for tenth in 0..30 {
+        for peer in 1..=4 {
+            let mut forged = hello(peer, 0, 100 + tenth);
+            forged.from = 50;
+            world.deliver(&forged);
+        }
+        world.run(SECOND / 10);
+    }
+    assert_eq!(seated(&mut world, 5), 5);
+    assert_eq!(world.received(0), 5);
+}
+
+/// F02: a HELLO proves nothing. Under however many names one comes, from where they are not known to be, it makes
+/// one of those with a place give it up, as any stranger's would.
+#[test]
+fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
+    let mut world = narrow(5, 12);
+    take_places(&mut world, 5);
+    for tenth in 0..50 {
+        for absent in 6..=12 {
+            let mut forged = hello(absent, 0, 100 + tenth);
+            forged.from = 50;
+            world.deliver(&forged);
+        }
+        world.run(SECOND / 10);
+        assert!(
+            seated(&mut world, 12) >= 4,
+            "after {tenth} tenths of a second"
+        );
+    }
+}
+
+/// Its CLOSE goes with the place: it is said again on the connection that follows.
+#[test]
+fn f31_a_close_is_not_lost_with_the_place() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    world.engines[0].close(now, 30 * SECOND);
+    // The CLOSE is lost.
+    assert_eq!(world.outgoing(0).len(), 1);
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    let Engine { peers, shared, .. } = &mut world.engines[0];
+    peers.get_mut(key).unwrap().give_place(now, shared);
+    world.engines[0].touch(key);
+    world.received(1);
+    world.run(5 * SECOND);
+    assert!(world.engines[0].is_closed(), "long before the deadline");
+    let told = |event: &Event| matches!(event, Event::Ended { .. });
+    assert!(world.events(1).iter().any(told));
+}
