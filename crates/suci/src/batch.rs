@@ -1,5 +1,6 @@
 //! Messages that leave together.
 
+use crate::core::Core;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Draft;
@@ -8,12 +9,13 @@ use suci_proto::types::{MessageNumber, NodeId};
 
 /// Accepts messages without sending them: see [`Node::batch`](crate::Node::batch).
 pub struct Batch<'a> {
+    core: &'a Core,
     driver: &'a mut Driver,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(driver: &'a mut Driver) -> Self {
-        Self { driver }
+    pub(crate) fn new(core: &'a Core, driver: &'a mut Driver) -> Self {
+        Self { core, driver }
     }
 
     /// Accepts a message and returns its number on its channel. To a peer that prefers
@@ -22,6 +24,10 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
+        // The program may have forked since the batch began.
+        if self.core.is_forked() {
+            return Err(Error::Forked);
+        }
         let number = self.driver.push(to, message.into())?;
         self.driver.flush_if_wanted()?;
         Ok(number)

@@ -189,7 +189,9 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if self.core.exposed.load(Ordering::Relaxed) && !std::thread::panicking() {
+        let is_exposed = self.core.exposed.load(Ordering::Relaxed);
+        // The program can fork while the turn lasts (`Batch`): the child's descriptors are closed by then.
+        if is_exposed && !std::thread::panicking() && !self.core.is_forked() {
             self.publish();
         }
     }

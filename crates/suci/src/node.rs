@@ -219,7 +219,7 @@ impl Node {
     /// [`Error::Io`]; those of single messages are `fill`'s business.
     pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
         let mut turn = self.enter_open()?;
-        let result = fill(&mut Batch::new(&mut turn));
+        let result = fill(&mut Batch::new(&self.core, &mut turn));
         if self.core.is_forked() {
             return Err(Error::Forked);
         }

@@ -4,8 +4,10 @@
 mod common;
 
 use common::{LONG, pair, shared_pair, take};
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
-use suci::Error;
+use std::time::Duration;
+use suci::{Error, Mode, Node, NodeId};
 
 /// What a child found, as its exit status.
 const FINE: i32 = 0;
@@ -22,13 +24,17 @@ fn in_child(child: impl FnOnce() -> i32) -> i32 {
         }
         pid => {
             assert!(pid > 0, "fork failed");
-            let mut status = 0;
-            // SAFETY: `status` outlives the call; `pid` is our child.
-            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-            assert!(libc::WIFEXITED(status), "the child was killed: {status}");
-            libc::WEXITSTATUS(status)
+            exit_status(pid)
         }
     }
+}
+
+fn exit_status(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: `status` outlives the call; `child` is our own.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status), "the child was killed: {status}");
+    libc::WEXITSTATUS(status)
 }
 
 fn is_open(fd: RawFd) -> bool {
@@ -55,6 +61,65 @@ fn ours() -> Vec<RawFd> {
 fn has_statistics() -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.lines().any(|line| line.ends_with(".stat"))
+}
+
+/// A node that forks while it fills a batch, with a peer whose queue is full and one that wants everything at once. What
+/// the children found, as exit statuses.
+fn in_children_of_a_batch() -> [i32; 2] {
+    let mut node = common::builder(5).send_queue(1 << 16).open().unwrap();
+    let mut quick = common::builder(6).open().unwrap();
+    common::introduce(&mut node, &mut quick);
+    node.prefer(quick.id(), Mode::Response).unwrap();
+    node.send(quick.id(), "before").unwrap();
+    take(&mut quick);
+    let (full, nobody) = (NodeId(7), UdpSocket::bind("127.0.0.1:0").unwrap());
+    node.add_peer(full, nobody.local_addr().unwrap()).unwrap();
+    // From now on calls keep the descriptor right.
+    node.as_raw_fd();
+    [full, quick.id()].map(|to| {
+        node.poll(Duration::ZERO).unwrap();
+        node.events().unwrap();
+        quick.send(node.id(), "news").unwrap();
+        let status = in_child_of_a_batch(&mut node, full, to);
+        assert_eq!(&take(&mut node).payload[..], b"news");
+        status
+    })
+}
+
+/// The child sends to `to` in the parent's batch, and returns from it.
+fn in_child_of_a_batch(node: &mut Node, full: NodeId, to: NodeId) -> i32 {
+    let (mut child, mut status, mut fresh) = (0, FINE, [0; 32]);
+    let result = node.batch(|batch| {
+        // The last one looks at the socket, where news wait.
+        while batch.send(full, vec![0; 1 << 10]).is_ok() {}
+        // Its numbers are to be published again by now, into memory that the child does not have.
+        std::thread::sleep(Duration::from_millis(150));
+        // SAFETY: the child keeps to what `in_child` asks for.
+        child = unsafe { libc::fork() };
+        if child == 0 {
+            if !matches!(batch.send(to, "x"), Err(Error::Forked)) {
+                status = 1;
+            }
+            // SAFETY: makes descriptors, under numbers that the node's had; no pointers are involved.
+            fresh = [(); 32].map(|()| unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) });
+        }
+    });
+    if child == 0 {
+        if !matches!(result, Err(Error::Forked)) {
+            status = 2;
+        }
+        let mut value = 0_u64;
+        // SAFETY: reads 8 bytes, the size of `value`.
+        let mut read = |fd| unsafe { libc::read(fd, (&raw mut value).cast(), 8) };
+        if fresh.into_iter().any(|fd| read(fd) >= 0) {
+            status = 3;
+        }
+        // SAFETY: ends the child without running anything that belongs to the parent.
+        unsafe { libc::_exit(status) }
+    }
+    assert!(child > 0, "fork failed");
+    result.unwrap();
+    exit_status(child)
 }
 
 /// One test for all, since forking and counting descriptors concern the whole process.
@@ -132,6 +197,8 @@ fn f24_a_fork_leaves_the_parent_alone() {
         if is_open(fresh) { FINE } else { 10 }
     });
     assert_eq!(status, FINE, "the child's step");
+    let statuses = in_children_of_a_batch();
+    assert_eq!(statuses, [FINE; 2], "the children's steps amid a batch");
     a.send(b.id(), "after").unwrap();
     assert_eq!(&take(&mut b).payload[..], b"after");
     c.send(d.id(), "after").unwrap();
