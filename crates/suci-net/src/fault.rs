@@ -375,9 +375,9 @@ fn gather<'a>(
 
 impl<B: Backend> Backend for Fault<B> {
     fn capabilities(&self) -> Capabilities {
-        // Packets that are held back wait for their time, which a nap would miss.
+        // Packets that are held back wait for their time, which a receive that blocks would miss.
         Capabilities {
-            nap: None,
+            block_limit: None,
             ..self.inner.capabilities()
         }
     }

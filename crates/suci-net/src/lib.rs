@@ -9,7 +9,7 @@
 //! * [`fault`]: a layer any backend can wear that loses, duplicates, reorders, delays and
 //!   corrupts packets as a seed commands.
 //!
-//! A backend never blocks except in [`Backend::wait`], never allocates per packet in steady state,
+//! A backend never blocks except in [`Backend::wait`] and [`Backend::recv_blocking`], never allocates per packet in steady state,
 //! and reports everything that is not the caller's mistake as a [`SendOutcome`] or a counter. An
 //! `Err` means that the backend itself is unusable (a closed descriptor) or that the caller broke
 //! the contract of [`Train`].
@@ -91,8 +91,8 @@ pub struct Capabilities {
     pub recv_buffer: usize,
     /// Send buffer in bytes, read back likewise.
     pub send_buffer: usize,
-    /// The longest that [`Backend::doze`] sleeps; `None` where it does not sleep at all.
-    pub nap: Option<Duration>,
+    /// The longest that [`Backend::recv_blocking`] sleeps; `None` where it does not sleep at all.
+    pub block_limit: Option<Duration>,
 }
 
 /// One train: equal segments except the last, which may be shorter, to one destination.
@@ -272,14 +272,17 @@ pub trait Backend: Send {
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize>;
 
     /// [`recv`](Self::recv) of one group that sleeps if nothing is there, for at most
-    /// [`Capabilities::nap`], or until a signal: one system call where waiting and receiving take
-    /// two, and no precise timer to set and to take back, which costs a virtual machine more than
-    /// the call itself.
+    /// [`Capabilities::block_limit`], or until a signal: one system call where waiting and
+    /// receiving take two, and no precise timer to set and to take back, which costs a virtual
+    /// machine more than the call itself. Returns how many it handed on; `None` if nothing was there
+    /// to the end. 0 means that something came which is not handed on (a report of the network, a
+    /// datagram that was cut): more may wait behind it.
     ///
     /// # Errors
     /// As `recv`.
-    fn doze(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
-        self.recv(1, sink)
+    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
+        let count = self.recv(1, sink)?;
+        Ok((count > 0).then_some(count))
     }
 
     /// Waits until something may be readable, or writable if `want_write`, at most `timeout`
@@ -331,8 +334,8 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         (**self).recv(max, sink)
     }
 
-    fn doze(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
-        (**self).doze(sink)
+    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
+        (**self).recv_blocking(sink)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {

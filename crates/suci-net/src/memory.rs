@@ -193,7 +193,7 @@ impl Backend for Memory {
             kernel_timestamps: true,
             recv_buffer: self.inbox.capacity,
             send_buffer: self.inbox.capacity,
-            nap: None,
+            block_limit: None,
         }
     }
 

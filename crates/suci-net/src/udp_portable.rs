@@ -159,7 +159,7 @@ impl Backend for UdpPortable {
             kernel_timestamps: false,
             recv_buffer: self.recv_buffer,
             send_buffer: self.send_buffer,
-            nap: None,
+            block_limit: None,
         }
     }
 

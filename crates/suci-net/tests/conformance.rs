@@ -5,7 +5,7 @@
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use suci_net::fault::{Fault, FaultSpec};
 use suci_net::memory::Hub;
@@ -408,6 +408,28 @@ fn wait_tells_readable_and_writable_apart() {
 }
 
 #[test]
+fn a_receive_that_blocks_takes_one_group_and_tells_when_there_was_none() {
+    for mut world in worlds() {
+        let mut taken = Vec::new();
+        let mut receive = |world: &mut World| {
+            let mut sink = |_: &Meta, bytes: &[u8]| taken.extend_from_slice(bytes);
+            world.b.recv_blocking(&mut sink).unwrap()
+        };
+        let begun = Instant::now();
+        let got = [(); 2].map(|()| receive(&mut world));
+        assert_eq!(got, [None; 2], "{}", world.name);
+        // The first may end with a tick that is nearly over; the second then waits for a whole one.
+        let limit = world.b.capabilities().block_limit.unwrap_or_default();
+        assert!(begun.elapsed() >= limit / 4, "{}", world.name);
+        world.send(1, &[1], Ecn::NotEct);
+        world.send(1, &[2], Ecn::NotEct);
+        let got = [(); 3].map(|()| receive(&mut world));
+        assert_eq!(got, [Some(1), Some(1), None], "{}", world.name);
+        assert_eq!(taken, [1, 2], "{}", world.name);
+    }
+}
+
+#[test]
 fn a_sleeping_receiver_is_woken_by_a_sender_elsewhere() {
     for mut world in worlds() {
         let mut b = world.b;
@@ -588,6 +610,9 @@ fn capabilities_are_within_the_documented_bounds() {
             world.name
         );
         assert!(can.recv_buffer > 0 && can.send_buffer > 0, "{}", world.name);
+        // A fault layer has packets of its own to let go in time.
+        let blocks = can.block_limit.is_some();
+        assert_eq!(blocks, world.name.starts_with("udp"), "{}", world.name);
         if world.name.starts_with("udp") {
             assert_eq!(
                 can.max_segments == 1,

@@ -18,8 +18,6 @@ use suci_proto::{Engine, Event, Outgoing, Side, Transmit, TransmitResult};
 
 mod input;
 
-use input::hand;
-
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
@@ -41,9 +39,9 @@ pub(crate) struct Driver {
     socket: RawFd,
     clock: Clock,
     segments: usize,
-    /// The longest that the backend dozes, if it can.
-    nap: Option<Duration>,
-    /// The last nap brought nothing: much longer sleep may follow, which is then set precisely.
+    /// The longest that a receive of the backend blocks, if it can.
+    block_limit: Option<Duration>,
+    /// The last receive that blocked brought nothing: much longer sleep may follow, which is then set precisely.
     undisturbed: bool,
     /// Where a train is copied that has too many pieces.
     spill: Vec<u8>,
@@ -81,7 +79,7 @@ impl Driver {
         let now = clock.now();
         Self {
             segments: backend.capabilities().max_segments,
-            nap: backend.capabilities().nap,
+            block_limit: backend.capabilities().block_limit,
             undisturbed: false,
             engine,
             backend,
@@ -115,7 +113,7 @@ impl Driver {
         self.clock.now()
     }
 
-    /// A full turn: everything that arrived, what is due, everything that may go.
+    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due, everything that may go.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         self.bulk = true;
         self.step(true)
@@ -239,33 +237,35 @@ impl Driver {
         if spinner.pauses(now) {
             return self.step(true);
         }
-        if self.may_doze(now, deadline) {
-            return self.doze(now);
+        if self.may_block(now, deadline) {
+            return self.wait_in_recv(now);
         }
         self.sleep(None, deadline)?;
         self.step(true)
     }
 
-    /// Whether a nap is in order: nothing precise is due, nothing waits to be sent, and the last one did not last to
-    /// its end, which would make a long sleep a row of short ones.
-    fn may_doze(&self, now: Instant, deadline: Deadline) -> bool {
-        let Some(nap) = self.nap.filter(|_| !self.want_write && !self.undisturbed) else {
+    /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent, and the last one did
+    /// not last to its end, which would make a long sleep a row of short ones.
+    fn may_block(&self, now: Instant, deadline: Deadline) -> bool {
+        let Some(limit) = (self.block_limit).filter(|_| !self.want_write && !self.undisturbed)
+        else {
             return false;
         };
         self.idle_time(now).is_none_or(|idle| idle >= PRECISE)
-            && deadline.left().is_none_or(|left| left >= nap)
+            && deadline.left().is_none_or(|left| left >= limit)
     }
 
-    /// A turn that begins with a nap.
-    fn doze(&mut self, since: Instant) -> Result<(), Error> {
+    /// A turn that begins with a receive that blocks.
+    fn wait_in_recv(&mut self, since: Instant) -> Result<(), Error> {
         self.check_charge(since);
-        let (got, mut now) = self.take_dozing()?;
+        let (got, mut now) = self.take_blocking()?;
         self.looked_at = now;
-        self.undisturbed = got == 0;
-        self.drained = got == 0;
+        self.undisturbed = got.is_none();
+        self.drained = got.is_none();
         if self.drained {
             self.drained_at = now;
         }
+        let got = got.unwrap_or(0);
         // What was there already has more behind it, often.
         self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
         if self.bulk {
@@ -273,35 +273,6 @@ impl Driver {
         }
         now = self.expire(now)?;
         self.output_at(now)
-    }
-
-    /// Takes what comes first. Returns how many datagrams that was, and the time.
-    fn take_dozing(&mut self) -> Result<(usize, Instant), Error> {
-        let Self {
-            backend,
-            engine,
-            clock,
-            drained_at,
-            ..
-        } = self;
-        let mut woken = None;
-        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
-            let now = *woken.get_or_insert_with(|| {
-                let now = clock.now();
-                engine.begin_turn(now);
-                now
-            });
-            hand(engine, now, *drained_at, meta, bytes);
-        };
-        let got = backend
-            .doze(&mut sink)
-            .map_err(Error::io("receiving from the socket"))?;
-        let now = woken.unwrap_or_else(|| {
-            let now = clock.now();
-            engine.begin_turn(now);
-            now
-        });
-        Ok((got, now))
     }
 
     /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.

@@ -435,8 +435,9 @@ impl Node {
 
     // ---- both
 
-    /// Does all input and output, then blocks for at most `limit` until a message or an event waits.
-    /// Returns whether one does.
+    /// Does input and output, then blocks for at most `limit` until a message or an event waits. Returns whether one
+    /// does. While packets arrive as fast as they are taken, a call ends soon after the first message, and the next one
+    /// goes on.
     ///
     /// # Errors
     /// [`Error::Io`].

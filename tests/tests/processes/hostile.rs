@@ -1,8 +1,10 @@
 //! Strangers, forks, consumers that do not consume, and peers that are not there.
 
-use std::net::UdpSocket;
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::FromRawFd;
+use std::time::{Duration, Instant};
 
+use suci::{AddressBook, Node, NodeId};
 use suci_tests::{Cast, heavy, light};
 use xtask::netns::{Netns, Pair};
 
@@ -48,6 +50,67 @@ fn f08_garbage_and_other_versions_are_counted_and_disturb_nobody() {
     client.say("rest 0");
     client.finish();
     server.finish();
+}
+
+/// Somebody sends datagrams with wrong UDP checksums, less than a tick of the kernel apart: a node that waits for a
+/// message keeps its time.
+#[test]
+fn f08_wrong_checksums_keep_no_receive_from_ending() {
+    let _together = light();
+    let netns = Netns::new().unwrap();
+    let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7000);
+    let open = || {
+        let node = Node::builder().id(NodeId(0)).book(AddressBook::new());
+        node.listen(to.into()).unattended().open().unwrap()
+    };
+    let mut node = netns.inside(open).unwrap();
+    let socket = netns.inside(raw_socket).unwrap();
+    let noise = std::thread::spawn(move || {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(3) {
+            socket.send_to(&with_wrong_checksum(to), to).unwrap();
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    });
+    // It is on its way.
+    while netns.counter("UdpInCsumErrors").unwrap() == 0 {
+        assert!(!noise.is_finished(), "the kernel takes it for good");
+        node.poll(Duration::ZERO).unwrap();
+    }
+    let begun = Instant::now();
+    let received = node.recv_timeout(Duration::from_millis(500)).unwrap();
+    let took = begun.elapsed();
+    assert!(received.is_none());
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+    assert!(!noise.is_finished(), "it was to go on meanwhile");
+    noise.join().unwrap();
+    assert_eq!(node.counters().unwrap().datagrams_in, 0);
+}
+
+/// A socket that sends whole IP packets.
+fn raw_socket() -> UdpSocket {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: makes a descriptor; no pointers are involved.
+    let fd = unsafe { libc::socket(libc::AF_INET, kind, libc::IPPROTO_RAW) };
+    assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the descriptor was made above, and nobody else has it.
+    unsafe { UdpSocket::from_raw_fd(fd) }
+}
+
+/// An IPv4 packet with a UDP datagram from port 9 whose checksum is not right, of more than the 76 bytes below which the
+/// kernel always looks at it at once (`CHECKSUM_BREAK`). It fills in the checksum of the IP header.
+fn with_wrong_checksum(to: SocketAddrV4) -> Vec<u8> {
+    const LENGTH: u16 = 20 + 8 + 200;
+    let mut packet = vec![0x45, 0];
+    packet.extend(LENGTH.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    packet.extend(to.ip().octets());
+    packet.extend(to.ip().octets());
+    for word in [9, to.port(), LENGTH - 20, 1] {
+        packet.extend(word.to_be_bytes());
+    }
+    packet.resize(LENGTH.into(), 0);
+    packet
 }
 
 /// The child of a fork gets errors; its parent goes on as if nothing had been.

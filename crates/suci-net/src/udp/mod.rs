@@ -257,7 +257,7 @@ impl Backend for Udp {
             kernel_timestamps: self.granted.timestamps,
             recv_buffer: self.granted.recv_buffer,
             send_buffer: self.granted.send_buffer,
-            nap: self.granted.nap,
+            block_limit: self.granted.block_limit,
         }
     }
 
@@ -306,10 +306,11 @@ impl Backend for Udp {
         Ok(count)
     }
 
-    fn doze(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
         Ok(match self.recv_once(Empty::Sleep, sink)? {
-            Got::Datagrams(some) => some,
-            Got::Nothing | Got::Report => 0,
+            Got::Datagrams(some) => Some(some),
+            Got::Report => Some(0),
+            Got::Nothing => None,
         })
     }
 

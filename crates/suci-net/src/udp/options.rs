@@ -61,7 +61,7 @@ pub(super) struct Granted {
     pub(super) timestamps: bool,
     pub(super) recv_buffer: usize,
     pub(super) send_buffer: usize,
-    pub(super) nap: Option<Duration>,
+    pub(super) block_limit: Option<Duration>,
 }
 
 /// A bound socket, close-on-exec from its first moment so that no child inherits it.
@@ -116,13 +116,19 @@ pub(super) fn set_up(
         timestamps: on(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
         recv_buffer: sys::get_size(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?,
         send_buffer: sys::get_size(fd, libc::SOL_SOCKET, libc::SO_SNDBUF)?,
-        nap: doze_off_for(socket),
+        block_limit: block_limit(socket),
     })
 }
 
 /// Sets the time limit of receives that block, the shortest there is: the kernel rounds it up to its tick, tells that,
-/// and keeps it to within one more.
-fn doze_off_for(socket: &UdpSocket) -> Option<Duration> {
+/// and keeps it to within one more. It keeps it only if nothing with a wrong UDP checksum gets into the receive buffer:
+/// `udp_recvmsg` throws that away and begins its wait anew (`csum_copy_err`, `goto try_again`), with the whole limit
+/// again, so that noise could hold the caller for ever. A socket with a filter is spared that, since
+/// `udp_queue_rcv_one_skb` and `udpv6_queue_rcv_one_skb` then look at the checksum before they queue anything.
+fn block_limit(socket: &UdpSocket) -> Option<Duration> {
+    if !sys::ensure_filter(socket.as_fd()) {
+        return None;
+    }
     socket
         .set_read_timeout(Some(Duration::from_micros(1)))
         .ok()?;

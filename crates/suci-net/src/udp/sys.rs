@@ -36,7 +36,55 @@ pub(super) fn set_int(
     }
 }
 
-/// Reads an option made of integers. Returns how many the kernel wrote.
+/// Gives the socket a filter that takes everything, unless it has one already, which whoever handed the socket over may
+/// need. Returns whether it has one now.
+pub(super) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
+    match filter_length(fd) {
+        Ok(0) => attach_filter(fd, &[TAKE_ALL]).is_ok(),
+        Ok(_) => true,
+        // An eBPF program, of which the kernel tells nothing.
+        Err(error) => error.raw_os_error() == Some(libc::EACCES),
+    }
+}
+
+/// How many instructions the socket's classic filter has; 0 without a filter.
+pub(super) fn filter_length(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    get_words(fd, libc::SOL_SOCKET, libc::SO_GET_FILTER, &mut [])
+}
+
+/// The instruction of classic BPF "take the whole packet".
+pub(super) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
+    code: (libc::BPF_RET | libc::BPF_K) as u16,
+    jt: 0,
+    jf: 0,
+    k: u32::MAX,
+};
+
+/// Attaches a program of classic BPF, which needs no privilege.
+pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: program.len().try_into().unwrap_or(u16::MAX),
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the program and its instructions outlive the call, and are as long as said (longer ones are refused); the
+    // kernel only reads them.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast::<c_void>(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads an option made of integers. Returns the length that the kernel tells, in bytes but for `SO_GET_FILTER`.
 fn get_words<const N: usize>(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -56,7 +104,7 @@ fn get_words<const N: usize>(
         )
     };
     if result == 0 {
-        Ok(length as usize / size_of::<u32>())
+        Ok(length as usize)
     } else {
         Err(io::Error::last_os_error())
     }
@@ -87,7 +135,7 @@ pub(super) fn charged(fd: BorrowedFd<'_>) -> io::Result<u64> {
 fn memory_word(fd: BorrowedFd<'_>, place: usize) -> io::Result<u64> {
     let mut words = [0_u32; 16];
     let written = get_words(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
-    let words = words.get(..written).unwrap_or_default();
+    let words = words.get(..written / size_of::<u32>()).unwrap_or_default();
     Ok(words.get(place).copied().map_or(0, u64::from))
 }
 

@@ -179,39 +179,109 @@ fn what_waits_to_be_read_is_charged_by_true_size() {
 }
 
 #[test]
-fn a_doze_takes_what_is_there_or_comes_and_ends_without_anything() {
+fn a_receive_that_blocks_takes_what_is_there_or_comes_and_ends_without_anything() {
     let mut a = open(&UdpOptions::default());
     let mut b = open(&UdpOptions::default());
-    let nap = b.capabilities().nap.unwrap();
+    let limit = b.capabilities().block_limit.unwrap();
     assert!(
-        nap >= Duration::from_millis(1) && nap <= Duration::from_millis(40),
-        "{nap:?}"
+        limit >= Duration::from_millis(1) && limit <= Duration::from_millis(40),
+        "{limit:?}"
     );
     let calls = b.counters().recv_calls;
-    assert_eq!(b.doze(&mut |_, _| panic!("nothing was sent")).unwrap(), 0);
+    let mut nothing = |_: &Meta, _: &[u8]| panic!("nothing was sent");
+    assert_eq!(b.recv_blocking(&mut nothing).unwrap(), None);
     let text = [IoSlice::new(b"there")];
     let sent = a.send(&train(b.local_addr(), 5, &text)).unwrap();
     assert_eq!(sent, SendOutcome::Sent(1));
-    let mut got = 0;
-    got += b.doze(&mut |_, bytes| assert_eq!(bytes, b"there")).unwrap();
-    assert_eq!(
-        (
-            got,
-            b.counters().recv_calls - calls,
-            b.counters().wait_calls
-        ),
-        (1, 2, 0)
-    );
-    // While somebody else sends later, naps follow one another.
+    let mut there = |_: &Meta, bytes: &[u8]| assert_eq!(bytes, b"there");
+    assert_eq!(b.recv_blocking(&mut there).unwrap(), Some(1));
+    let calls = b.counters().recv_calls - calls;
+    assert_eq!((calls, b.counters().wait_calls), (2, 0));
+    // While somebody else sends later, one follows another.
     let to = b.local_addr();
     let sender = std::thread::spawn(move || {
-        std::thread::sleep(3 * nap);
+        std::thread::sleep(3 * limit);
         a.send(&train(to, 5, &[IoSlice::new(b"later")]))
     });
-    while got < 2 {
-        got += b.doze(&mut |_, bytes| assert_eq!(bytes, b"later")).unwrap();
-    }
+    let mut later = |_: &Meta, bytes: &[u8]| assert_eq!(bytes, b"later");
+    while b.recv_blocking(&mut later).unwrap().is_none() {}
     assert_eq!(sender.join().unwrap().unwrap(), SendOutcome::Sent(1));
+}
+
+/// Whoever takes such a thing for an empty socket would believe that nothing waits behind it.
+#[test]
+fn a_receive_that_blocks_tells_what_it_does_not_hand_on_from_nothing() {
+    let mut nothing = |_: &Meta, _: &[u8]| panic!("nothing that could be handed on");
+    let mut a = open(&UdpOptions::default());
+    let mut narrow = open(&UdpOptions {
+        recv_slot: 100,
+        ..UdpOptions::default()
+    });
+    let long = [IoSlice::new(&[7; 101])];
+    let sent = a.send(&train(narrow.local_addr(), 101, &long)).unwrap();
+    assert_eq!(sent, SendOutcome::Sent(1));
+    assert_eq!(narrow.recv_blocking(&mut nothing).unwrap(), Some(0));
+    assert_eq!(narrow.recv_blocking(&mut nothing).unwrap(), None);
+    assert_eq!(narrow.counters().truncated, 1);
+    // Nobody is there any more, and only a connected socket hears of it.
+    let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nowhere = gone.local_addr().unwrap();
+    a.socket.connect(nowhere).unwrap();
+    drop(gone);
+    let sent = a.send(&train(nowhere, 101, &long)).unwrap();
+    assert_eq!(sent, SendOutcome::Sent(1));
+    assert_eq!(a.recv_blocking(&mut nothing).unwrap(), Some(0));
+    assert_eq!(a.recv_blocking(&mut nothing).unwrap(), None);
+    assert_eq!(a.counters().recv_errors, 1);
+}
+
+extern "C" fn ignored(_: libc::c_int) {}
+
+/// With `SA_RESTART` as without: the kernel restarts no receive that has a time limit.
+#[test]
+fn a_signal_ends_a_receive_that_blocks() {
+    const LIMIT: Duration = Duration::from_secs(20);
+    for (signal, flags) in [(libc::SIGUSR1, 0), (libc::SIGUSR2, libc::SA_RESTART)] {
+        // SAFETY: all zero bits are a valid sigaction.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = ignored as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = flags;
+        // SAFETY: the action outlives the call, and its handler does nothing.
+        let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(set, 0);
+        let mut udp = open(&UdpOptions::default());
+        udp.socket.set_read_timeout(Some(LIMIT)).unwrap();
+        let (told, thread) = std::sync::mpsc::channel();
+        let receiver = std::thread::spawn(move || {
+            // SAFETY: asks for the name of this thread.
+            told.send(unsafe { libc::pthread_self() }).unwrap();
+            udp.recv_blocking(&mut |_, _| panic!("nothing was sent"))
+        });
+        let thread = thread.recv().unwrap();
+        let begun = std::time::Instant::now();
+        // One that comes before it blocks ends nothing.
+        while !receiver.is_finished() && begun.elapsed() < LIMIT / 4 {
+            // SAFETY: the thread is not joined yet, so that its name is valid.
+            unsafe { libc::pthread_kill(thread, signal) };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(receiver.join().unwrap().unwrap(), None);
+        assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
+    }
+}
+
+/// Without one, datagrams with wrong checksums would keep a receive from ending: see `block_limit`.
+#[test]
+fn a_socket_has_a_filter_and_keeps_the_one_it_has() {
+    let udp = open(&UdpOptions::default());
+    let length = |socket: &UdpSocket| sys::filter_length(socket.as_fd()).unwrap();
+    assert_eq!(length(&udp.socket), 1);
+    let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert_eq!(length(&own), 0);
+    sys::attach_filter(own.as_fd(), &[sys::TAKE_ALL; 2]).unwrap();
+    let udp = Udp::from_socket(own, &UdpOptions::default()).unwrap();
+    assert_eq!(length(&udp.socket), 2);
+    assert!(udp.capabilities().block_limit.is_some());
 }
 
 #[test]

@@ -13,7 +13,7 @@ const PER_TURN: usize = 1_024;
 /// Datagrams asked of the socket at once while many arrive.
 pub(super) const BULK: usize = 8;
 
-/// How long a look at the socket may go on although the program has a message to take, or everything is taken that was
+/// How long a look at the socket may go on although the program got a message to take, or everything is taken that was
 /// there when it began. While packets arrive about as fast as they are taken the socket is never empty, and whoever
 /// asked among them would wait for the answer until the others pause.
 pub(super) const PROMPT: Duration = Duration::from_micros(50);
@@ -25,12 +25,14 @@ const CHECK_EVERY: u32 = 64;
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
 impl Driver {
-    /// Hands what arrived to the engine. While little arrives, one datagram is taken without asking
+    /// Hands what arrived to the engine, until nothing is left, [`PER_TURN`] datagrams were taken, or the look has
+    /// lasted long ([`Driver::is_long`]). While little arrives, one datagram is taken without asking
     /// whether there is another, which would cost a system call in every round trip. Returns the time
     /// afterwards.
     pub(super) fn drain(&mut self, now: Instant, prompt: bool) -> Result<Instant, Error> {
         self.check_charge(now);
         self.looked_at = now;
+        let unread = self.head.is_some() || self.engine.has_message();
         let mut total = 0;
         let mut ask = if self.bulk { BULK } else { 1 };
         loop {
@@ -40,7 +42,7 @@ impl Driver {
             if self.drained || total >= PER_TURN || (got == 1 && ask == 1) {
                 break;
             }
-            if self.is_long(now, prompt) {
+            if self.is_long(now, prompt, unread) {
                 break;
             }
             ask = BULK;
@@ -54,10 +56,11 @@ impl Driver {
     }
 
     /// Whether the look that began at `began` has lasted long enough: if `prompt`, when the program has a message to
-    /// take; else when everything is taken that was there as it began.
-    fn is_long(&self, began: Instant, prompt: bool) -> bool {
+    /// take and had none before (a program that leaves messages `unread` waits for none, and each of its looks would end
+    /// at once); else when everything is taken that was there as it began.
+    fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
         let enough = match prompt {
-            true => self.engine.has_message(),
+            true => !unread && self.engine.has_message(),
             false => self.late,
         };
         enough && self.clock.now().since(began) >= PROMPT
@@ -94,10 +97,40 @@ impl Driver {
             .recv(max, &mut sink)
             .map_err(Error::io("receiving from the socket"))
     }
+
+    /// Takes what comes first, in a receive that blocks. Returns how many datagrams that was, and the time; none if the
+    /// socket was empty to the end.
+    pub(super) fn take_blocking(&mut self) -> Result<(Option<usize>, Instant), Error> {
+        let Self {
+            backend,
+            engine,
+            clock,
+            drained_at,
+            ..
+        } = self;
+        let mut woken = None;
+        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
+            let now = *woken.get_or_insert_with(|| {
+                let now = clock.now();
+                engine.begin_turn(now);
+                now
+            });
+            hand(engine, now, *drained_at, meta, bytes);
+        };
+        let got = backend
+            .recv_blocking(&mut sink)
+            .map_err(Error::io("receiving from the socket"))?;
+        let now = woken.unwrap_or_else(|| {
+            let now = clock.now();
+            engine.begin_turn(now);
+            now
+        });
+        Ok((got, now))
+    }
 }
 
 /// Hands one datagram to the engine. It came after the socket was last seen empty, whatever its age says.
-pub(super) fn hand(
+fn hand(
     engine: &mut Engine,
     now: Instant,
     drained_at: Instant,

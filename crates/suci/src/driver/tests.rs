@@ -13,14 +13,20 @@ struct Script {
     answers: VecDeque<SendOutcome>,
     attempts: Vec<(usize, usize)>,
     segments: usize,
-    /// Naps that were asked for.
-    dozes: usize,
+    /// Receives that may block.
+    blocking: usize,
+    /// What so many of them find is nothing to hand on.
+    reports: usize,
+    /// How soon the backend wants to be called.
+    due_in: Option<Duration>,
     /// How long each look for datagrams takes.
     slowness: Duration,
+    /// Datagrams that come during each look.
+    noise: usize,
 }
 
-/// How long naps could last.
-const NAP: Duration = Duration::from_millis(8);
+/// How long a receive could block.
+const LIMIT: Duration = Duration::from_millis(8);
 
 /// An in-memory backend that answers as it is told.
 struct Moody {
@@ -28,12 +34,23 @@ struct Moody {
     script: Arc<Mutex<Script>>,
 }
 
+impl Moody {
+    /// So many datagrams of one byte arrive here, from ourselves.
+    fn hear_noise(&mut self, count: usize) {
+        let slices = [IoSlice::new(&[0])];
+        let noise = Train::single(self.local_addr(), suci_net::Ecn::NotEct, &slices);
+        for _ in 0..count {
+            assert_eq!(self.inner.send(&noise).unwrap(), SendOutcome::Sent(1));
+        }
+    }
+}
+
 impl Backend for Moody {
     fn capabilities(&self) -> Capabilities {
         let max_segments = self.script.lock().unwrap().segments;
         Capabilities {
             max_segments,
-            nap: Some(NAP),
+            block_limit: Some(LIMIT),
             ..self.inner.capabilities()
         }
     }
@@ -64,13 +81,27 @@ impl Backend for Moody {
         max: usize,
         sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
     ) -> io::Result<usize> {
-        std::thread::sleep(self.script.lock().unwrap().slowness);
-        self.inner.recv(max, sink)
+        let (slowness, noise) = {
+            let script = self.script.lock().unwrap();
+            (script.slowness, script.noise)
+        };
+        std::thread::sleep(slowness);
+        let got = self.inner.recv(max, sink)?;
+        self.hear_noise(noise);
+        Ok(got)
     }
 
-    fn doze(&mut self, sink: &mut dyn FnMut(&suci_net::Meta, &[u8])) -> io::Result<usize> {
-        self.script.lock().unwrap().dozes += 1;
-        self.inner.recv(1, sink)
+    fn recv_blocking(
+        &mut self,
+        sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
+    ) -> io::Result<Option<usize>> {
+        let mut script = self.script.lock().unwrap();
+        script.blocking += 1;
+        if let Some(left) = script.reports.checked_sub(1) {
+            script.reports = left;
+            return Ok(Some(0));
+        }
+        self.inner.recv_blocking(sink)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
@@ -83,6 +114,10 @@ impl Backend for Moody {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+
+    fn due_in(&self) -> Option<Duration> {
+        self.script.lock().unwrap().due_in
     }
 
     fn raw_fd(&self) -> Option<RawFd> {
@@ -219,41 +254,42 @@ fn f27_a_smaller_route_gets_smaller_packets() {
     assert!(a.engine.peer_stats(NodeId(1)).unwrap().mtu < 1_472);
 }
 
-/// Naps that waiting once took, for at most `limit`.
-fn naps_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Duration) -> usize {
-    let before = script.lock().unwrap().dozes;
+/// Receives that might have blocked while `driver` waited once, for at most `limit`.
+fn blocking_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Duration) -> usize {
+    let before = script.lock().unwrap().blocking;
     let mut spinner = Spinner::new(Wait::Block);
     driver.wait(Deadline::after(limit), &mut spinner).unwrap();
-    script.lock().unwrap().dozes - before
+    script.lock().unwrap().blocking - before
+}
+
+/// As [`connected`]; acknowledgements are settled, so that nothing precise is due at the first one.
+fn settled() -> (Driver, Arc<Mutex<Script>>, Driver) {
+    let (mut a, script, mut b) = connected();
+    until(&mut a, &mut b, |a, _| is_settled(a));
+    (a, script, b)
+}
+
+fn is_settled(driver: &Driver) -> bool {
+    let next = driver.engine.next_timeout();
+    next.is_none_or(|at| at > driver.now() + PRECISE)
 }
 
 #[test]
-fn waiting_begins_with_a_nap_and_goes_on_with_one_long_sleep() {
-    let (mut a, script, mut b) = connected();
-    // Acknowledgements are settled, so that nothing precise is due.
-    until(&mut a, &mut b, |a, _| {
-        a.engine
-            .next_timeout()
-            .is_none_or(|at| at > a.now() + PRECISE)
-    });
-    assert_eq!(naps_of_a_wait(&mut a, &script, 3 * NAP), 1);
+fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
+    let (mut a, script, mut b) = settled();
+    assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
     assert_eq!(
-        naps_of_a_wait(&mut a, &script, NAP),
+        blocking_of_a_wait(&mut a, &script, LIMIT),
         0,
-        "the nap was in vain"
+        "the last one was in vain"
     );
     b.push(NodeId(0), "good morning".into()).unwrap();
     b.output().unwrap();
     a.turn().unwrap();
     assert!(a.take_message().is_some());
-    until(&mut a, &mut b, |a, b| {
-        b.is_flushed()
-            && a.engine
-                .next_timeout()
-                .is_none_or(|at| at > a.now() + PRECISE)
-    });
+    until(&mut a, &mut b, |a, b| b.is_flushed() && is_settled(a));
     assert_eq!(
-        naps_of_a_wait(&mut a, &script, 3 * NAP),
+        blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
         1,
         "something came: it may go on"
     );
@@ -261,25 +297,44 @@ fn waiting_begins_with_a_nap_and_goes_on_with_one_long_sleep() {
 
 #[test]
 fn what_is_due_soon_is_not_slept_through() {
-    let (mut a, script, mut b) = connected();
-    until(&mut a, &mut b, |a, _| {
-        a.engine
-            .next_timeout()
-            .is_none_or(|at| at > a.now() + PRECISE)
-    });
+    let (mut a, script, _b) = settled();
     assert_eq!(
-        naps_of_a_wait(&mut a, &script, NAP / 2),
+        blocking_of_a_wait(&mut a, &script, LIMIT / 2),
         0,
-        "the program's own limit is nearer than a nap's end"
+        "the program's own limit is nearer than the receive's"
     );
+    script.lock().unwrap().due_in = Some(PRECISE / 2);
+    assert_eq!(
+        blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
+        0,
+        "something precise is due"
+    );
+    script.lock().unwrap().due_in = None;
     script.lock().unwrap().answers.push_back(SendOutcome::Again);
     a.push(NodeId(1), "full".into()).unwrap();
     a.output().unwrap();
     assert_eq!(
-        naps_of_a_wait(&mut a, &script, 3 * NAP),
+        blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
         0,
         "the socket can perhaps be written first"
     );
+}
+
+/// A report of the network, say, behind which an acknowledgement may wait.
+#[test]
+fn what_is_not_handed_on_does_not_show_an_empty_socket() {
+    let (mut a, script, _b) = settled();
+    script.lock().unwrap().reports = 1;
+    a.drained = true;
+    let seen_empty = a.drained_at;
+    assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
+    assert!(!a.drained && a.drained_at == seen_empty);
+    assert_eq!(
+        blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
+        1,
+        "the last one did not last to its end"
+    );
+    assert!(a.drained && a.drained_at > seen_empty);
 }
 
 /// Hands over so many messages, a packet each, and takes them.
@@ -300,30 +355,57 @@ fn exchange(
     });
 }
 
-/// Whoever waits for a message gets it although others keep coming; what is due waits for all that was there.
+/// A look at the socket, each of whose receives lasts as long as a look may. Returns how many datagrams it took.
+fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool) -> usize {
+    let (now, before) = (a.now(), a.engine.counters().datagrams_in);
+    a.engine.begin_turn(now);
+    a.bulk = true;
+    script.lock().unwrap().slowness = input::PROMPT;
+    a.drain(now, prompt).unwrap();
+    script.lock().unwrap().slowness = Duration::ZERO;
+    usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
+}
+
+/// Whoever waits for a message gets it although others keep coming; what is due waits for all that was there, and so
+/// does a program that leaves messages unread.
 #[test]
 fn a_look_ends_when_the_program_has_something_to_do() {
     let (mut a, script, mut b) = connected();
     // The window grows.
     exchange(&mut a, &mut b, 200, |_, _| {});
-    for prompt in [true, false] {
+    for (prompt, unread) in [(true, 0), (true, 1), (false, 0)] {
         let count = input::BULK + 2;
-        let sent = b.engine.counters().packets_out + count as u64;
-        exchange(&mut a, &mut b, count, |a, b| {
+        exchange(&mut a, &mut b, unread + count, |a, b| {
             // The pacer may want a moment.
             let end = Deadline::after(Duration::from_secs(30));
+            let sent = b.engine.counters().packets_out + (unread + count) as u64;
             while b.engine.counters().packets_out < sent {
                 assert!(!end.is_over(), "the window holds them all");
                 b.turn().unwrap();
             }
-            let (now, before) = (a.now(), a.engine.counters().datagrams_in);
-            a.engine.begin_turn(now);
-            a.bulk = true;
-            script.lock().unwrap().slowness = input::PROMPT;
-            a.drain(now, prompt).unwrap();
-            script.lock().unwrap().slowness = Duration::ZERO;
-            let taken = usize::try_from(a.engine.counters().datagrams_in - before).unwrap();
-            assert_eq!(taken, if prompt { input::BULK } else { count });
+            for _ in 0..unread {
+                let now = a.now();
+                a.engine.begin_turn(now);
+                a.bulk = false;
+                a.drain(now, true).unwrap();
+                assert!(a.engine.has_message());
+            }
+            let taken = long_look(a, &script, prompt);
+            let early = prompt && unread == 0;
+            assert_eq!(taken, if early { input::BULK } else { count });
         });
     }
+}
+
+/// While packets arrive as fast as they are taken, what is due waits only for those that were there.
+#[test]
+fn a_look_before_time_ends_with_what_was_there_when_it_began() {
+    let (mut a, script, mut b) = connected();
+    script.lock().unwrap().noise = input::BULK + 2;
+    a.turn().unwrap();
+    script.lock().unwrap().noise = input::BULK;
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(long_look(&mut a, &script, false), 2 * input::BULK);
+    script.lock().unwrap().noise = 0;
+    until(&mut a, &mut b, |a, _| a.drained);
 }
