@@ -6,6 +6,23 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// How often a signal may interrupt the allocation.
+const TRIES: usize = 1_000;
+
+/// Repeats a call that signals interrupt, each time from its beginning, since a tmpfs takes back what it had allocated
+/// (`shmem_fallocate`): where they come faster than it can be done, trying would have no end.
+fn undisturbed(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
+    for _ in 0..TRIES {
+        match call() {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            failed => return Err(io::Error::from_raw_os_error(failed)),
+        }
+    }
+    let text = format!("allocating the file was interrupted by a signal {TRIES} times");
+    Err(io::Error::new(io::ErrorKind::Interrupted, text))
+}
+
 /// A shared mapping of a file of this process: storing into it is all that publishing takes.
 #[derive(Debug)]
 pub(super) struct Map {
@@ -24,15 +41,8 @@ impl Map {
         let fd = file.as_raw_fd();
         let bytes = words * 8;
         let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        loop {
-            // SAFETY: no pointers are involved.
-            match unsafe { libc::posix_fallocate(fd, 0, length) } {
-                0 => break,
-                // A signal came; what it had allocated stays so.
-                libc::EINTR => {}
-                failed => return Err(io::Error::from_raw_os_error(failed)),
-            }
-        }
+        // SAFETY: no pointers are involved.
+        undisturbed(|| unsafe { libc::posix_fallocate(fd, 0, length) })?;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice; no existing memory is touched.
@@ -91,5 +101,32 @@ impl Drop for Map {
     fn drop(&mut self) {
         // SAFETY: the mapping made by `new`, of that length; no reference into it outlives `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocating_bears_some_signals_and_does_not_try_for_ever() {
+        let mut left = 3;
+        let twice = || {
+            left -= 1;
+            if left > 0 { libc::EINTR } else { 0 }
+        };
+        undisturbed(twice).unwrap();
+        assert_eq!(left, 0);
+        let mut calls = 0;
+        let always = || {
+            calls += 1;
+            assert!(calls <= TRIES);
+            libc::EINTR
+        };
+        let error = undisturbed(always).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        assert_eq!(calls, TRIES);
+        let full = undisturbed(|| libc::ENOSPC).unwrap_err();
+        assert_eq!(full.raw_os_error(), Some(libc::ENOSPC));
     }
 }
