@@ -469,10 +469,8 @@ fn crowd(run: &mut Options, rng: &mut Rng) {
     // Each place takes two control packets of the quarter of the buffer that is for them.
     run.recv_buffer = rng.range(8, 16) * 6_656;
     for config in &mut run.configs {
-        // Whoever watches keeps its place in use, and who used its few control packets up is silent for L.
+        // Whoever watches keeps its place in use.
         config.watch = false;
-        config.silence_timeout = Duration::from_secs(30);
-        config.give_up_after = Duration::from_secs(300);
     }
     run.traffic.to_first = rng.chance(500_000);
     run.traffic.fan_out = rng.index(1, run.nodes);

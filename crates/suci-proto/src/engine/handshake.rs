@@ -470,6 +470,7 @@ impl Engine {
             Phase::Init(bytes) => bytes.clone(),
         };
         attempt.opening.sent(now);
+        peer.life.ask(now);
         let to = attempt.to;
         self.shared.reply(to, bytes);
     }

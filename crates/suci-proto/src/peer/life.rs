@@ -37,6 +37,8 @@ pub(crate) struct Life {
     heard: Instant,
     /// Since when something has been outstanding without a break.
     waiting_since: Option<Instant>,
+    /// When the first thing went that it should have answered since.
+    asked: Option<Instant>,
     /// When it last said that it lives but has no room for us, or we found none for it.
     put_off: Option<Instant>,
     /// Since when another process claims this peer's node ID and the old path was not heard.
@@ -49,6 +51,7 @@ impl Life {
             link: Link::Idle,
             heard: now,
             waiting_since: None,
+            asked: None,
             put_off: None,
             contested_since: None,
         }
@@ -68,6 +71,7 @@ impl Life {
     /// Something authentic came. True if the link is up because of it.
     pub(crate) fn hear(&mut self, now: Instant) -> bool {
         self.heard = now;
+        self.asked = None;
         self.contested_since = None;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
@@ -87,9 +91,16 @@ impl Life {
         self.waiting_since.map(|since| since.max(self.heard))
     }
 
-    /// Since when a silence that began at `since` has been no sign of life either.
-    fn lifeless_since(&self, since: Instant) -> Instant {
-        self.put_off.map_or(since, |at| at.max(since))
+    /// Something went that it answers if it lives.
+    pub(crate) fn ask(&mut self, now: Instant) {
+        self.asked.get_or_insert(now);
+    }
+
+    /// Since when a silence that began at `since` is one that it should have broken. Who lacks the credit to ask
+    /// learns nothing.
+    fn lifeless_since(&self, since: Instant) -> Option<Instant> {
+        let since = since.max(self.asked?);
+        Some(self.put_off.map_or(since, |at| at.max(since)))
     }
 
     /// Judges the silence at `now`; `Lost` and `Quiet` are said once.
@@ -98,7 +109,9 @@ impl Life {
             return Verdict::Patience;
         };
         let silence = now.since(since);
-        let dead = now.since(self.lifeless_since(since)) >= patience.silence_timeout;
+        let dead = self
+            .lifeless_since(since)
+            .is_some_and(|since| now.since(since) >= patience.silence_timeout);
         let silent = self.link == Link::Up && dead;
         if patience.unattended {
             if silent {
@@ -120,18 +133,11 @@ impl Life {
     /// When [`Life::judge`] has something new to say.
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
         let since = self.silent_since()?;
-        let wait = match self.link {
-            Link::Up => {
-                let lost = self.lifeless_since(since) + patience.silence_timeout;
-                return Some(match patience.unattended {
-                    true => lost,
-                    false => lost.min(since + patience.give_up_after),
-                });
-            }
-            _ if patience.unattended => return None,
-            _ => patience.give_up_after,
-        };
-        Some(since + wait)
+        let up = self.link == Link::Up;
+        let lost = self.lifeless_since(since).filter(|_| up);
+        let lost = lost.map(|since| since + patience.silence_timeout);
+        let given_up = (!patience.unattended).then(|| since + patience.give_up_after);
+        lost.into_iter().chain(given_up).min()
     }
 
     /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits for it does not
@@ -157,6 +163,7 @@ impl Life {
         self.heard += late;
         let marks = [
             &mut self.waiting_since,
+            &mut self.asked,
             &mut self.put_off,
             &mut self.contested_since,
         ];
@@ -190,6 +197,7 @@ mod tests {
     fn f17_lost_once_then_given_up() {
         let mut life = up();
         life.set_waiting(at(1), true);
+        life.ask(at(1));
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Patience);
         assert_eq!(life.judge(at(11), PATIENCE), Verdict::Lost);
         assert_eq!(life.judge(at(12), PATIENCE), Verdict::Patience, "said once");
@@ -205,6 +213,7 @@ mod tests {
         };
         let mut life = up();
         life.set_waiting(at(0), true);
+        life.ask(at(0));
         assert_eq!(life.deadline(patience), Some(at(10)));
         assert_eq!(life.judge(at(10), patience), Verdict::Quiet);
         assert_eq!(life.link(), Link::Quiet);
@@ -217,9 +226,11 @@ mod tests {
     fn lost_is_undone_by_an_answer() {
         let mut life = up();
         life.set_waiting(at(0), true);
+        life.ask(at(0));
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
         assert!(life.hear(at(20)), "came up again");
         assert!(!life.hear(at(21)), "once");
+        life.ask(at(21));
         assert_eq!(life.deadline(PATIENCE), Some(at(31)));
     }
 
@@ -227,6 +238,7 @@ mod tests {
     fn f17_who_is_put_off_is_not_lost_but_given_up_all_the_same() {
         let mut life = up();
         life.set_waiting(at(0), true);
+        life.ask(at(0));
         for second in 1..300 {
             life.put_off(at(second));
             assert_eq!(life.judge(at(second), PATIENCE), Verdict::Patience);
@@ -235,9 +247,23 @@ mod tests {
         assert_eq!(life.judge(at(300), PATIENCE), Verdict::GiveUp);
         let mut life = up();
         life.set_waiting(at(0), true);
+        life.ask(at(0));
         life.put_off(at(5));
         assert_eq!(life.deadline(PATIENCE), Some(at(15)));
         assert_eq!(life.judge(at(15), PATIENCE), Verdict::Lost);
+    }
+
+    #[test]
+    fn f17_who_was_not_asked_is_not_lost() {
+        let mut life = up();
+        life.set_waiting(at(0), true);
+        assert_eq!(life.deadline(PATIENCE), Some(at(300)), "given up at last");
+        assert_eq!(life.judge(at(20), PATIENCE), Verdict::Patience);
+        life.ask(at(20));
+        life.ask(at(25));
+        assert_eq!(life.deadline(PATIENCE), Some(at(30)));
+        assert_eq!(life.judge(at(29), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(30), PATIENCE), Verdict::Lost);
     }
 
     #[test]
@@ -245,6 +271,7 @@ mod tests {
         let mut life = up();
         assert_eq!(life.judge(at(10_000), PATIENCE), Verdict::Patience);
         life.set_waiting(at(10_000), true);
+        life.ask(at(10_000));
         assert_eq!(
             life.judge(at(10_001), PATIENCE),
             Verdict::Patience,
@@ -257,6 +284,7 @@ mod tests {
         let timeout = PATIENCE.silence_timeout;
         let mut life = up();
         life.set_waiting(at(0), true);
+        life.ask(at(0));
         assert!(!life.contest(at(9), timeout), "it may yet answer");
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
         assert!(life.contest(at(10), timeout));
@@ -269,6 +297,7 @@ mod tests {
     fn f16_time_undrained_is_not_silence() {
         let mut life = up();
         life.set_waiting(at(0), true);
+        life.ask(at(0));
         life.shift(Duration::from_secs(60));
         assert_eq!(life.judge(at(61), PATIENCE), Verdict::Patience);
         assert_eq!(life.judge(at(70), PATIENCE), Verdict::Lost);

@@ -211,8 +211,17 @@ impl Peer {
         } else {
             Duration::ZERO
         };
+        let muffled = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.grant.is_muffling());
+        let more = if muffled {
+            limits::CREDIT_LAPSE
+        } else {
+            Duration::ZERO
+        };
         Patience {
-            silence_timeout: self.silence_timeout.max(least),
+            silence_timeout: self.silence_timeout.max(least) + more,
             give_up_after: self.give_up_after.max(least),
             unattended: self.unattended && self.session.is_established(),
         }
