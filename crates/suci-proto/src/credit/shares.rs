@@ -321,8 +321,7 @@ impl Shares {
 
     /// Registers a connection that replaces `old`, which keeps its data on the books until it is
     /// [released](Self::release) (the first packet of its replacement was drained, so nothing more
-    /// of the old one comes), and hands its control reserve over. `None` if no packet is free, or its place is
-    /// promised to another.
+    /// of the old one comes), and hands its control reserve over. `None` if no packet is free.
     pub fn replace(
         &mut self,
         old: &mut Grant,
@@ -330,7 +329,7 @@ impl Shares {
         max_datagram: usize,
         now: Instant,
     ) -> Option<Grant> {
-        if old.retired || old.dismissed {
+        if old.retired {
             return None;
         }
         let reserve = core::mem::take(&mut old.booked.control);

@@ -289,6 +289,10 @@ impl Engine {
         if peer.newest_baked.is_some_and(|newest| baked <= newest) {
             return Err(None);
         }
+        // Who was to give its place to another takes its turn for one, whatever became of its connection.
+        if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
+            return Err(Some(RefusedCode::Full));
+        }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(None);
         }

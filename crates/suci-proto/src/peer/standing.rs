@@ -11,14 +11,19 @@ use std::net::SocketAddr;
 impl Peer {
     /// What it is to us. Who is to give its place to another has none to hand on.
     pub(crate) fn standing(&self) -> Standing {
-        let place = self.connection.as_ref().map(|connection| &connection.grant);
-        if place.is_some_and(|grant| !grant.is_dismissed()) {
+        if self.connection.is_some() && !self.is_dismissed() {
             Standing::Seated
         } else if self.book.is_some() || self.session.is_established() {
             Standing::Known
         } else {
             Standing::Stranger
         }
+    }
+
+    /// Whether it is to give its place to another.
+    pub(crate) fn is_dismissed(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.grant.is_dismissed())
     }
 
     /// Whether it may be the one that sends from `from`, as far as we know where it is.
@@ -63,7 +68,7 @@ impl Peer {
     /// The place of its connection is for others: the session goes on without, until there is something to say.
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
-        self.put_off = true;
+        self.put_off(now);
         if let Closing::Sent { deadline } = self.closing {
             // The CLOSE went with the connection, and may not have been heard.
             self.closing = Closing::Draining { deadline };
