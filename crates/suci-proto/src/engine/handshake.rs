@@ -119,6 +119,9 @@ impl Engine {
             token: header.tag,
         };
         let standing = self.standing(node);
+        if let Some(peer) = self.peer_key(node).and_then(|key| self.peers.get_mut(key)) {
+            peer.on_called(now, arrival.from);
+        }
         if self.closing.is_some() || !self.may_answer(now, &claim, standing) {
             self.shared.counters.hello_unanswered += 1;
             if self.closing.is_none() && standing != Standing::Stranger {

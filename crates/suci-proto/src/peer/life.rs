@@ -1,7 +1,8 @@
 //! Whether a peer answers: silence, Lost, giving up.
 //!
 //! Silence counts only while something is outstanding or the peer is watched, and only while our own
-//! driver was there to hear: the engine shifts the marks by any time that passed undrained.
+//! driver was there to hear: the engine shifts the marks by any time that passed undrained. A peer is Lost only
+//! if it was asked: who has no credit for a probe hears nothing, and learns nothing.
 
 use crate::counters::Link;
 use crate::time::{Duration, Instant};

@@ -221,6 +221,7 @@ impl Peer {
 
     /// COOKIE came from `from`: INIT is due.
     pub(crate) fn on_cookie(&mut self, now: Instant, from: SocketAddr, cookie: wire::Cookie) {
+        self.put_off(now);
         if let Some(attempt) = &mut self.attempt {
             attempt.to = from;
             attempt.cookie = Some((cookie, now));

@@ -65,6 +65,14 @@ impl Peer {
         self.life.put_off(now);
     }
 
+    /// It, or somebody in its name, says HELLO. Where there is no connection that it could be heard on, that is a sign
+    /// of life: it may have no room for us when there is some here.
+    pub(crate) fn on_called(&mut self, now: Instant, from: SocketAddr) {
+        if self.connection.is_none() && self.session.is_established() && self.may_be_at(from) {
+            self.put_off(now);
+        }
+    }
+
     /// The place of its connection is for others: the session goes on without, until there is something to say.
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
