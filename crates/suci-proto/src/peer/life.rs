@@ -97,11 +97,13 @@ impl Life {
         self.asked.get_or_insert(now);
     }
 
-    /// Since when a silence that began at `since` is one that it should have broken. Who lacks the credit to ask
-    /// learns nothing.
-    fn lifeless_since(&self, since: Instant) -> Option<Instant> {
-        let since = since.max(self.asked?);
-        Some(self.put_off.map_or(since, |at| at.max(since)))
+    /// When a silence that began at `since` makes the peer count as lost, if nothing is heard meanwhile. It must have
+    /// been asked, and had half of the time to answer: who lacks the credit to ask learns nothing.
+    fn lost_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
+        let asked = self.asked.filter(|_| self.link == Link::Up)?;
+        let since = self.put_off.map_or(since, |at| at.max(since));
+        let timeout = patience.silence_timeout;
+        Some((since + timeout).max(asked + timeout / 2))
     }
 
     /// Judges the silence at `now`; `Lost` and `Quiet` are said once.
@@ -110,10 +112,7 @@ impl Life {
             return Verdict::Patience;
         };
         let silence = now.since(since);
-        let dead = self
-            .lifeless_since(since)
-            .is_some_and(|since| now.since(since) >= patience.silence_timeout);
-        let silent = self.link == Link::Up && dead;
+        let silent = self.lost_at(since, patience).is_some_and(|at| now >= at);
         if patience.unattended {
             if silent {
                 self.link = Link::Quiet;
@@ -134,9 +133,7 @@ impl Life {
     /// When [`Life::judge`] has something new to say.
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
         let since = self.silent_since()?;
-        let up = self.link == Link::Up;
-        let lost = self.lifeless_since(since).filter(|_| up);
-        let lost = lost.map(|since| since + patience.silence_timeout);
+        let lost = self.lost_at(since, patience);
         let given_up = (!patience.unattended).then(|| since + patience.give_up_after);
         lost.into_iter().chain(given_up).min()
     }
@@ -261,10 +258,10 @@ mod tests {
         assert_eq!(life.deadline(PATIENCE), Some(at(300)), "given up at last");
         assert_eq!(life.judge(at(20), PATIENCE), Verdict::Patience);
         life.ask(at(20));
-        life.ask(at(25));
-        assert_eq!(life.deadline(PATIENCE), Some(at(30)));
-        assert_eq!(life.judge(at(29), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(at(30), PATIENCE), Verdict::Lost);
+        life.ask(at(24));
+        assert_eq!(life.deadline(PATIENCE), Some(at(25)));
+        assert_eq!(life.judge(at(24), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(25), PATIENCE), Verdict::Lost);
     }
 
     #[test]
