@@ -170,13 +170,6 @@ impl Grant {
         self.share == 0 && self.reclaimed_at.is_none()
     }
 
-    /// Whether its peer has only the few control packets that go without credit, and may be silent for
-    /// [`CREDIT_LAPSE`] when it used them up.
-    #[must_use]
-    pub const fn is_muffling(&self) -> bool {
-        self.live && self.share == 0
-    }
-
     /// Its share in bytes for each unit of its weight, if it is hungry.
     pub(super) fn part(&self) -> Option<f64> {
         let bytes = self.share.saturating_mul(self.charge) as f64;

@@ -477,7 +477,7 @@ impl Engine {
             Phase::Init(bytes) => bytes.clone(),
         };
         attempt.opening.sent(now);
-        peer.life.ask(now);
+        peer.life.ask(now, peer.silence_timeout);
         let to = attempt.to;
         self.shared.reply(to, bytes);
     }

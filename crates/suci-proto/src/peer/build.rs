@@ -402,7 +402,7 @@ impl Peer {
         connection.traffic.packets_sent += 1;
         connection.traffic.bytes_sent += len as u64;
         if contents.eliciting {
-            self.life.ask(now);
+            self.life.ask(now, self.silence_timeout);
             let in_flight = connection.recovery.in_flight();
             connection.congestion.on_sent(now, len as u64, in_flight);
             connection.pending.probes = connection.pending.probes.saturating_sub(1);

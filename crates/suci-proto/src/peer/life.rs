@@ -38,8 +38,9 @@ pub(crate) struct Life {
     heard: Instant,
     /// Since when something has been outstanding without a break.
     waiting_since: Option<Instant>,
-    /// When the first thing went that it should have answered since.
+    /// When the first thing went that it should have answered since, and when it was asked again.
     asked: Option<Instant>,
+    asked_again: Option<Instant>,
     /// When it last said that it lives but has no room for us, or we found none for it.
     put_off: Option<Instant>,
     /// Since when another process claims this peer's node ID and the old path was not heard.
@@ -53,6 +54,7 @@ impl Life {
             heard: now,
             waiting_since: None,
             asked: None,
+            asked_again: None,
             put_off: None,
             contested_since: None,
         }
@@ -73,6 +75,7 @@ impl Life {
     pub(crate) fn hear(&mut self, now: Instant) -> bool {
         self.heard = now;
         self.asked = None;
+        self.asked_again = None;
         self.contested_since = None;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
@@ -93,14 +96,18 @@ impl Life {
     }
 
     /// Something went that it answers if it lives.
-    pub(crate) fn ask(&mut self, now: Instant) {
-        self.asked.get_or_insert(now);
+    pub(crate) fn ask(&mut self, now: Instant, silence_timeout: Duration) {
+        let first = *self.asked.get_or_insert(now);
+        if self.asked_again.is_none() && now >= first + silence_timeout / 8 {
+            self.asked_again = Some(now);
+        }
     }
 
     /// When a silence that began at `since` makes the peer count as lost, if nothing is heard meanwhile. It must have
-    /// been asked, and had half of the time to answer: who lacks the credit to ask learns nothing.
+    /// been asked twice, and had half of the time to answer the second: who lacks the credit to ask learns nothing, and
+    /// a single question may be lost.
     fn lost_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
-        let asked = self.asked.filter(|_| self.link == Link::Up)?;
+        let asked = self.asked_again.filter(|_| self.link == Link::Up)?;
         let since = self.put_off.map_or(since, |at| at.max(since));
         let timeout = patience.silence_timeout;
         Some((since + timeout).max(asked + timeout / 2))
@@ -162,6 +169,7 @@ impl Life {
         let marks = [
             &mut self.waiting_since,
             &mut self.asked,
+            &mut self.asked_again,
             &mut self.put_off,
             &mut self.contested_since,
         ];
@@ -185,6 +193,12 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
+    /// It is asked then, and again two seconds later.
+    fn ask(life: &mut Life, second: u64) {
+        life.ask(at(second), PATIENCE.silence_timeout);
+        life.ask(at(second + 2), PATIENCE.silence_timeout);
+    }
+
     fn up() -> Life {
         let mut life = Life::new(at(0));
         assert!(life.hear(at(0)));
@@ -195,7 +209,7 @@ mod tests {
     fn f17_lost_once_then_given_up() {
         let mut life = up();
         life.set_waiting(at(1), true);
-        life.ask(at(1));
+        ask(&mut life, 1);
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Patience);
         assert_eq!(life.judge(at(11), PATIENCE), Verdict::Lost);
         assert_eq!(life.judge(at(12), PATIENCE), Verdict::Patience, "said once");
@@ -211,7 +225,7 @@ mod tests {
         };
         let mut life = up();
         life.set_waiting(at(0), true);
-        life.ask(at(0));
+        ask(&mut life, 0);
         assert_eq!(life.deadline(patience), Some(at(10)));
         assert_eq!(life.judge(at(10), patience), Verdict::Quiet);
         assert_eq!(life.link(), Link::Quiet);
@@ -224,11 +238,11 @@ mod tests {
     fn lost_is_undone_by_an_answer() {
         let mut life = up();
         life.set_waiting(at(0), true);
-        life.ask(at(0));
+        ask(&mut life, 0);
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
         assert!(life.hear(at(20)), "came up again");
         assert!(!life.hear(at(21)), "once");
-        life.ask(at(21));
+        ask(&mut life, 21);
         assert_eq!(life.deadline(PATIENCE), Some(at(31)));
     }
 
@@ -236,7 +250,7 @@ mod tests {
     fn f17_who_is_put_off_is_not_lost_but_given_up_all_the_same() {
         let mut life = up();
         life.set_waiting(at(0), true);
-        life.ask(at(0));
+        ask(&mut life, 0);
         for second in 1..300 {
             life.put_off(at(second));
             assert_eq!(life.judge(at(second), PATIENCE), Verdict::Patience);
@@ -245,7 +259,7 @@ mod tests {
         assert_eq!(life.judge(at(300), PATIENCE), Verdict::GiveUp);
         let mut life = up();
         life.set_waiting(at(0), true);
-        life.ask(at(0));
+        ask(&mut life, 0);
         life.put_off(at(5));
         assert_eq!(life.deadline(PATIENCE), Some(at(15)));
         assert_eq!(life.judge(at(15), PATIENCE), Verdict::Lost);
@@ -257,11 +271,14 @@ mod tests {
         life.set_waiting(at(0), true);
         assert_eq!(life.deadline(PATIENCE), Some(at(300)), "given up at last");
         assert_eq!(life.judge(at(20), PATIENCE), Verdict::Patience);
-        life.ask(at(20));
-        life.ask(at(24));
-        assert_eq!(life.deadline(PATIENCE), Some(at(25)));
-        assert_eq!(life.judge(at(24), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(at(25), PATIENCE), Verdict::Lost);
+        life.ask(at(20), PATIENCE.silence_timeout);
+        life.ask(at(21), PATIENCE.silence_timeout);
+        assert_eq!(life.deadline(PATIENCE), Some(at(300)), "asked once");
+        life.ask(at(24), PATIENCE.silence_timeout);
+        life.ask(at(28), PATIENCE.silence_timeout);
+        assert_eq!(life.deadline(PATIENCE), Some(at(29)));
+        assert_eq!(life.judge(at(28), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(29), PATIENCE), Verdict::Lost);
     }
 
     #[test]
@@ -269,7 +286,7 @@ mod tests {
         let mut life = up();
         assert_eq!(life.judge(at(10_000), PATIENCE), Verdict::Patience);
         life.set_waiting(at(10_000), true);
-        life.ask(at(10_000));
+        ask(&mut life, 10_000);
         assert_eq!(
             life.judge(at(10_001), PATIENCE),
             Verdict::Patience,
@@ -282,7 +299,7 @@ mod tests {
         let timeout = PATIENCE.silence_timeout;
         let mut life = up();
         life.set_waiting(at(0), true);
-        life.ask(at(0));
+        ask(&mut life, 0);
         assert!(!life.contest(at(9), timeout), "it may yet answer");
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
         assert!(life.contest(at(10), timeout));
@@ -295,7 +312,7 @@ mod tests {
     fn f16_time_undrained_is_not_silence() {
         let mut life = up();
         life.set_waiting(at(0), true);
-        life.ask(at(0));
+        ask(&mut life, 0);
         life.shift(Duration::from_secs(60));
         assert_eq!(life.judge(at(61), PATIENCE), Verdict::Patience);
         assert_eq!(life.judge(at(70), PATIENCE), Verdict::Lost);

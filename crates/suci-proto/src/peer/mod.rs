@@ -211,17 +211,8 @@ impl Peer {
         } else {
             Duration::ZERO
         };
-        let muffled = self
-            .connection
-            .as_ref()
-            .is_some_and(|c| c.grant.is_muffling());
-        let more = if muffled {
-            limits::CREDIT_LAPSE
-        } else {
-            Duration::ZERO
-        };
         Patience {
-            silence_timeout: self.silence_timeout.max(least) + more,
+            silence_timeout: self.silence_timeout.max(least),
             give_up_after: self.give_up_after.max(least),
             unattended: self.unattended && self.session.is_established(),
         }
