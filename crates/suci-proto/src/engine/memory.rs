@@ -4,9 +4,10 @@
 //! cannot be taken back from a peer that is idle. So the n-th session is given pool / 16n at first: the
 //! sum stays below three quarters of the pool for thousands of sessions (harmonic series). From the last
 //! quarter those that read grow towards an even share. The other half is for *large* messages, which ask first: it is given
-//! message by message, strictly in the order in which sessions asked. Whoever comes later waits even if it would fit,
+//! message by message, in the order in which sessions asked. Whoever comes later waits even if it would fit,
 //! else many middling messages could keep a very large one waiting for ever. The first always fits once the
-//! program took what came before, since what is longer than the whole half is never taken into memory of ours.
+//! program took what came before, since what is longer than the whole half is never taken into memory of ours. Only
+//! who would have to wait for what an absent peer holds (lost, suspended) is passed over until that is back or gone.
 
 use crate::message::MIN_WINDOW;
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub(crate) struct Promise {
     pub(crate) large: u64,
     /// Its turn among those whose large messages wait for memory.
     turn: Option<u64>,
+    /// Bytes of these that somebody absent holds.
+    stalled: u64,
 }
 
 impl Promise {
@@ -47,8 +50,10 @@ pub(crate) struct MemoryShares {
     grown: u64,
     sessions: u64,
     large: u64,
-    /// Peers whose large messages wait for memory, by turn; one turn for each session.
-    waiting: BTreeMap<u64, usize>,
+    /// The part of that which absent peers hold.
+    stalled: u64,
+    /// Peers whose large messages wait for memory, by turn, and how much each wants; one turn for each session.
+    waiting: BTreeMap<u64, (usize, u64)>,
     next_turn: u64,
     /// The first of them may be served now and was not looked at yet.
     freed: bool,
@@ -63,6 +68,7 @@ impl MemoryShares {
             grown: 0,
             sessions: 0,
             large: 0,
+            stalled: 0,
             waiting: BTreeMap::new(),
             next_turn: 0,
             freed: false,
@@ -109,8 +115,23 @@ impl MemoryShares {
         }
         self.windows = self.windows.saturating_sub(promise.window);
         self.grown = self.grown.saturating_sub(promise.grown);
+        self.set_stalled(&mut promise, 0);
         self.large = self.large.saturating_sub(promise.large);
         self.freed |= promise.large > 0;
+    }
+
+    /// The session's peer is absent now and owes so much of what is held for its large messages, or is back: 0.
+    pub(crate) fn set_stalled(&mut self, promise: &mut Promise, bytes: u64) {
+        if promise.stalled == bytes {
+            return;
+        }
+        self.stalled = self
+            .stalled
+            .saturating_sub(promise.stalled)
+            .saturating_add(bytes);
+        promise.stalled = bytes;
+        // Another may be the first now.
+        self.freed = true;
     }
 
     /// Settles what a session is promised for large messages, if it holds `held` and asks for `wanted` more. If that has
@@ -127,14 +148,14 @@ impl MemoryShares {
         match wanted {
             None => self.leave(promise),
             Some(wanted) => {
-                let all = others.saturating_add(held).saturating_add(wanted);
-                if self.is_next(promise) && all <= self.pool {
+                let own = held.saturating_add(wanted);
+                if self.is_next(promise) && others.saturating_add(own) <= self.pool {
                     self.leave(promise);
-                    budget = held.saturating_add(wanted);
-                } else if promise.turn.is_none() {
-                    promise.turn = Some(self.next_turn);
-                    self.waiting.insert(self.next_turn, peer);
-                    self.next_turn = self.next_turn.saturating_add(1);
+                    budget = own;
+                } else {
+                    let turn = *promise.turn.get_or_insert(self.next_turn);
+                    self.next_turn = self.next_turn.max(turn.saturating_add(1));
+                    self.waiting.insert(turn, (peer, wanted));
                 }
             }
         }
@@ -152,24 +173,32 @@ impl MemoryShares {
         }
     }
 
+    /// Who waits longest of those for whom there will be memory without the absent: its turn and its peer.
+    fn first(&self) -> Option<(u64, usize)> {
+        let room = self.pool.saturating_sub(self.stalled);
+        let mut able = self
+            .waiting
+            .iter()
+            .filter(|(_, (_, wanted))| *wanted <= room);
+        able.next().map(|(turn, (peer, _))| (*turn, *peer))
+    }
+
     /// Whether nobody waits before this session.
     fn is_next(&self, promise: &Promise) -> bool {
-        match self.waiting.first_key_value() {
-            None => true,
-            Some((first, _)) => promise.turn == Some(*first),
-        }
+        self.first()
+            .is_none_or(|(first, _)| promise.turn == Some(first))
     }
 
     /// The peer that waited longest, if there may be memory for it now: to be looked at.
     pub(crate) fn next_waiting(&mut self) -> Option<usize> {
         let freed = core::mem::take(&mut self.freed);
-        let (_, peer) = self.waiting.first_key_value()?;
-        freed.then_some(*peer)
+        let (_, peer) = self.first()?;
+        freed.then_some(peer)
     }
 
     /// Whether no more was promised than there is.
     pub(crate) fn is_sound(&self) -> bool {
-        self.windows <= self.pool && self.large <= self.pool
+        self.windows <= self.pool && self.large <= self.pool && self.stalled <= self.large
     }
 }
 
@@ -253,6 +282,39 @@ mod tests {
         shares.large(&mut middling[0], 0, Some(3), 0);
         assert_eq!(middling[0].large, 0, "nothing is left");
         assert!(shares.is_sound());
+    }
+
+    /// Two hold all but a little, and are gone; a third wants as much, the fourth little.
+    #[test]
+    fn f32_who_waits_for_what_the_absent_hold_holds_nobody_up() {
+        let mut shares = MemoryShares::new(20);
+        let mut promises = [(); 5].map(|()| Promise::default());
+        shares.large(&mut promises[0], 0, Some(4), 0);
+        shares.large(&mut promises[1], 0, Some(4), 1);
+        shares.large(&mut promises[2], 0, Some(4), 2);
+        shares.large(&mut promises[3], 0, Some(2), 3);
+        assert!(promises[2].is_waiting() && promises[3].is_waiting());
+        shares.set_stalled(&mut promises[0], 4);
+        assert_eq!(shares.next_waiting(), Some(2), "the other's will be free");
+        shares.set_stalled(&mut promises[1], 4);
+        assert_eq!(shares.next_waiting(), Some(3));
+        shares.large(&mut promises[3], 0, Some(2), 3);
+        assert_eq!(promises[3].large, 2);
+        // One is back: whoever waited longest comes first again.
+        shares.set_stalled(&mut promises[0], 0);
+        assert_eq!(shares.next_waiting(), Some(2));
+        shares.large(&mut promises[4], 0, Some(1), 4);
+        assert!(promises[4].is_waiting());
+        shares.large(&mut promises[0], 0, None, 0);
+        assert_eq!(shares.next_waiting(), Some(2));
+        shares.large(&mut promises[2], 0, Some(4), 2);
+        assert_eq!(promises[2].large, 4);
+        assert!(shares.is_sound());
+        promises.into_iter().for_each(|p| shares.release(p));
+        assert_eq!(
+            (shares.large, shares.stalled, shares.waiting.len()),
+            (0, 0, 0)
+        );
     }
 
     #[test]

@@ -66,6 +66,8 @@ const HINTS_PER_SECOND: u64 = 100;
 pub struct Engine {
     shared: Shared,
     jar: CookieJar,
+    /// When the silent were last asked for a sign of life.
+    asked_at: Instant,
     /// Whose INIT may come soon.
     expected_inits: Expected,
     peers: Slab<Peer>,
@@ -141,6 +143,7 @@ impl Engine {
                 config,
             },
             jar: CookieJar::new(key),
+            asked_at: now,
             expected_inits: Expected::new(peer_limit),
             peers: Slab::new(),
             by_node: HashMap::new(),

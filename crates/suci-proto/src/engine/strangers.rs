@@ -10,7 +10,7 @@ use crate::types::NodeId;
 use crate::wire::RefusedCode;
 use std::net::{IpAddr, SocketAddr};
 
-/// While the table is full, how often it is searched for strangers that left.
+/// While the table is full, for one address or for all, how often it is searched for strangers that left.
 const SEARCH: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -23,15 +23,19 @@ impl Engine {
         if self.shared.config.accept == Accept::Book {
             return Some(RefusedCode::NotAllowed);
         }
-        let most = self.shared.config.max_peers;
-        if self.peers.len() >= most && now >= self.search_at {
+        if self.is_full_for(from.ip()) && now >= self.search_at {
             self.search_at = now + SEARCH;
             self.forget_strangers(now);
         }
-        // Half the table is for other addresses, whatever one of them does.
-        let here = self.strangers.get(&from.ip()).copied().unwrap_or(0);
-        let full = self.peers.len() >= most || here >= most.div_ceil(2);
-        full.then_some(RefusedCode::Full)
+        self.is_full_for(from.ip()).then_some(RefusedCode::Full)
+    }
+
+    /// Whether the table takes no more strangers from this address. Half of it is for others, whatever one of them
+    /// does.
+    fn is_full_for(&self, from: IpAddr) -> bool {
+        let most = self.shared.config.max_peers;
+        let here = self.strangers.get(&from).copied().unwrap_or(0);
+        self.peers.len() >= most || here >= most.div_ceil(2)
     }
 
     /// Enters a node that is not in the book.

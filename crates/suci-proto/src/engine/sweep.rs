@@ -6,6 +6,9 @@ use crate::time::{Duration, Instant};
 /// While peers wait for socket credit, how often the others are asked to return what they do not use.
 const SWEEP: Duration = Duration::from_millis(100);
 
+/// While somebody finds no room, whoever was not heard for so long is asked for a sign of life, so often at most.
+const SILENT: Duration = Duration::from_secs(10);
+
 impl Engine {
     /// While credit is short: asks idle peers to return theirs, serves those that wait.
     pub(super) fn sweep(&mut self, now: Instant) {
@@ -53,6 +56,23 @@ impl Engine {
                 self.touch(key);
             }
         }
+    }
+
+    /// Somebody found no room: peers that were not heard for long, although nothing waits for them, are asked for a sign
+    /// of life. Those that died without a word would keep what they were promised for ever.
+    pub(super) fn ask_the_silent(&mut self, now: Instant) {
+        if now < self.asked_at + SILENT {
+            return;
+        }
+        self.asked_at = now;
+        let mut asked = Vec::new();
+        for (key, peer) in &mut self.peers {
+            if peer.connection.is_some() && now >= peer.life.heard_at() + SILENT {
+                peer.challenge_claim();
+                asked.push(key);
+            }
+        }
+        asked.into_iter().for_each(|key| self.touch(key));
     }
 
     /// Gives credit to those who wait for some, in their order, as far as it reaches.

@@ -86,6 +86,8 @@ impl Inbox {
                 session_limit: limits.session_window,
                 large: 0,
                 complete: 0,
+                unfinished: 0,
+                owed: 0,
                 pool,
                 chunk: Chunk::default(),
                 spare: Spare::default(),
@@ -363,6 +365,18 @@ impl Inbox {
     #[must_use]
     pub fn large_held(&self) -> u64 {
         self.accounts.large
+    }
+
+    /// Whether the peer owes us the rest of a large message.
+    #[must_use]
+    pub fn has_unfinished(&self) -> bool {
+        self.accounts.unfinished > 0
+    }
+
+    /// The part of [`large_held`](Self::large_held) that is for messages which did not come completely yet.
+    #[must_use]
+    pub fn large_owed(&self) -> u64 {
+        self.accounts.owed
     }
 
     /// What the large message that waits first counts in the budget.

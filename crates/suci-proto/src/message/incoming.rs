@@ -53,6 +53,10 @@ pub(super) struct Accounts {
     pub(super) large: u64,
     /// Messages received completely.
     pub(super) complete: u64,
+    /// Large messages that were permitted and did not come completely yet.
+    pub(super) unfinished: u64,
+    /// What those of them count in the budget that come into our memory.
+    pub(super) owed: u64,
     pub(super) pool: Pool,
     pub(super) chunk: Chunk,
     pub(super) spare: Spare,
@@ -260,6 +264,10 @@ impl Channel {
         let taken = assembly.add(&part, &accounts.pool);
         let complete = taken.is_ok() && assembly.is_complete();
         if complete && let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
+            if assembly.way != Way::Unasked {
+                accounts.unfinished = accounts.unfinished.saturating_sub(1);
+                accounts.owed = accounts.owed.saturating_sub(assembly.budgeted());
+            }
             *slot = Slot::Assembled(assembly);
             accounts.complete = accounts.complete.saturating_add(1);
             self.settle();
@@ -476,9 +484,13 @@ impl Channel {
                 granted: true,
                 ours: memory.is_none(),
             };
+            accounts.unfinished = accounts.unfinished.saturating_add(1);
             match memory {
                 Some(memory) => assembly.supply(memory),
-                None => accounts.large = accounts.large.saturating_add(budgeted(total)),
+                None => {
+                    accounts.large = accounts.large.saturating_add(budgeted(total));
+                    accounts.owed = accounts.owed.saturating_add(budgeted(total));
+                }
             }
         }
         self.request = Some(Request {

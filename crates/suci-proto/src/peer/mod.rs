@@ -196,7 +196,9 @@ impl Peer {
 
     /// Whether anything waits for the peer's answer.
     pub(crate) fn is_waiting(&self) -> bool {
-        let unfinished = !self.session.outbox.is_empty() || self.closing != Closing::Open;
+        let unfinished = !self.session.outbox.is_empty()
+            || self.session.inbox.has_unfinished()
+            || self.closing != Closing::Open;
         let unanswered = self
             .connection
             .as_ref()
@@ -390,19 +392,19 @@ impl Peer {
     }
 
     /// Brings the memory promised to large messages to what is held and wanted, as far as there is some. A peer
-    /// that cannot send now, silent or suspended, wants none: others would wait for it.
+    /// that cannot send now, silent or suspended, wants none, and nobody waits for what it holds.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
         let able = self.carries_data() && self.connection.is_some();
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
         let wanted = inbox.large_wanted().filter(|_| able);
-        let promise = &self.session.promise;
+        let promise = &mut self.session.promise;
+        let stalled = if able { 0 } else { inbox.large_owed() };
+        shared.memory.set_stalled(promise, stalled);
         if wanted.is_none() && held == promise.large && !promise.is_waiting() {
             return;
         }
-        shared
-            .memory
-            .large(&mut self.session.promise, held, wanted, self.key);
+        shared.memory.large(promise, held, wanted, self.key);
         inbox.set_large_budget(self.session.promise.large);
     }
 

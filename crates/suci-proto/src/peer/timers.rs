@@ -75,13 +75,14 @@ impl Peer {
         }
     }
 
-    /// When a peer is next asked for a sign of life: a watched one that is idle, or one for which something
-    /// waits that no packet in flight asks about (credit, the answer to an RTS).
+    /// When a peer is next asked for a sign of life: a watched one that is idle, one for which something
+    /// waits that no packet in flight asks about (credit, the answer to an RTS), or one that owes us the rest of a
+    /// large message.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let watched = self.watched && self.life.link() == Link::Up;
-        let waits =
-            !self.session.outbox.is_empty() && !connection.recovery.has_eliciting_in_flight();
+        let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
+        let waits = open && !connection.recovery.has_eliciting_in_flight();
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
         let interval = self.silence_timeout / KEEP_ALIVES;
         ((watched || waits) && !asked && self.lingering.is_none())

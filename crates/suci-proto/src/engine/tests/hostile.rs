@@ -473,3 +473,111 @@ fn f19_an_empty_message_asks_for_the_credit_it_lacks() {
         assert_eq!(world.received(0), peers, "round {round}");
     }
 }
+
+/// Lets so much time pass; nothing goes to or from `dead`.
+fn run_without(world: &mut World, dead: usize, span: Duration) {
+    let end = world.now + span;
+    while world.now < end {
+        world.now += Duration::from_millis(10);
+        for _ in 0..200 {
+            let hosts = (0..world.engines.len()).filter(|host| *host != dead);
+            let packets: Vec<_> = hosts.flat_map(|host| world.outgoing(host)).collect();
+            let living: Vec<_> = packets.iter().filter(|packet| packet.to != dead).collect();
+            if packets.is_empty() {
+                break;
+            }
+            living.iter().for_each(|packet| world.deliver(packet));
+        }
+        for (host, engine) in world.engines.iter_mut().enumerate() {
+            if host != dead {
+                engine.begin_turn(world.now);
+                engine.handle_timeout(world.now);
+            }
+        }
+    }
+}
+
+/// A sender dies in the middle of a large message. It is noticed, what it holds holds nobody up who fits beside it, and
+/// comes back when its session ends.
+#[test]
+fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody_up() {
+    let mut world = frugal_world(4);
+    for peer in 1..=3 {
+        world.send(peer, 0).unwrap();
+    }
+    world.run(SECOND);
+    world.received(0);
+    send_large(&mut world, 1, 400_000);
+    // RTS, CTS, some of the message, and it is dead.
+    for host in [1, 0, 1, 0, 1] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    send_large(&mut world, 2, 300_000);
+    run_without(&mut world, 1, SECOND);
+    send_large(&mut world, 3, 100_000);
+    run_without(&mut world, 1, 5 * SECOND);
+    assert_eq!(
+        world.received(0),
+        0,
+        "the second waits for what the first holds"
+    );
+    run_without(&mut world, 1, 10 * SECOND);
+    let lost = |event: &Event| *event == Event::Lost { node: id(1) };
+    assert!(world.events(0).iter().any(lost));
+    assert_eq!(world.received(0), 1, "the third need not");
+    run_without(&mut world, 1, 300 * SECOND);
+    assert_eq!(world.received(0), 1, "the first has ended");
+}
+
+/// Clients that vanish without a word, and a pool of windows that is full of them.
+#[test]
+fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
+    let mut world = World::new(3);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    world.events(0);
+    // Others took the rest of the memory.
+    let mut taken = Vec::new();
+    while let Some(promise) = world.engines[0].shared.memory.take() {
+        taken.push(promise);
+    }
+    run_without(&mut world, 1, 60 * SECOND);
+    assert!(world.events(0).is_empty(), "nothing waits for it");
+    world.send(2, 0).unwrap();
+    run_without(&mut world, 1, 60 * SECOND);
+    let lost = |event: &Event| *event == Event::Lost { node: id(1) };
+    assert!(world.events(0).iter().any(lost));
+    run_without(&mut world, 1, 300 * SECOND);
+    // What was sent first was given up meanwhile.
+    world.send(2, 0).unwrap();
+    run_without(&mut world, 1, 5 * SECOND);
+    assert_eq!(world.received(0), 1, "the window of the first is free");
+}
+
+/// Half of the table is for the strangers of one address, and those who left are forgotten to make room for more.
+#[test]
+fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
+    let mut world = World::new(7);
+    let identity = Identity {
+        node: id(0),
+        incarnation: Incarnation(100),
+    };
+    let config = Config {
+        accept: Accept::Anyone,
+        max_peers: 8,
+        ..Config::default()
+    };
+    world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
+    for peer in 1..=6 {
+        world.send(peer, 0).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.received(0), 1, "stranger {peer}");
+        world.events(0);
+        let now = world.now;
+        world.engines[peer].close(now, SECOND);
+        world.run(60 * SECOND);
+        world.events(0);
+    }
+}
