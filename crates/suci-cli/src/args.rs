@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use suci::FaultSpec;
 
 /// Reliable messages between processes through one UDP socket each.
@@ -51,6 +51,33 @@ pub(crate) enum Command {
     Top(TopArgs),
 }
 
+impl Command {
+    /// What stands in front of its errors.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "suci run",
+            Self::Ping(_) => "suci ping",
+            Self::Cat(_) => "suci cat",
+            Self::Perf(_) => "suci perf",
+            Self::Demo(_) => "suci demo",
+            Self::Stat(_) => "suci stat",
+            Self::Top(_) => "suci top",
+        }
+    }
+
+    /// Whether it writes to standard output, itself or through processes that it starts.
+    pub(crate) fn prints(&self) -> bool {
+        match self {
+            Self::Ping(args) => {
+                args.listen.is_none() && (args.target.is_some() || args.book.is_none())
+            }
+            Self::Cat(args) => args.listen.is_some(),
+            Self::Perf(args) => args.listen.is_none(),
+            Self::Run(_) | Self::Demo(_) | Self::Stat(_) | Self::Top(_) => true,
+        }
+    }
+}
+
 const RUN_EXAMPLES: &str = "\
 Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BOOK (the address
 book) and SUCI_FD (its UDP socket, bound already); the library reads them by itself.
@@ -69,7 +96,7 @@ Examples:
 pub(crate) struct RunArgs {
     /// How many processes
     #[arg(short = 'n', long = "processes", value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub(crate) processes: u32,
     /// Put the number of the process in front of each line it prints
     #[arg(long)]
@@ -125,7 +152,7 @@ pub(crate) struct PingArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// How long to wait for an answer
-    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
@@ -142,19 +169,19 @@ Examples:
 
 /// What `suci cat` takes.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("end").args(["to", "listen"]).required(true)))]
 pub(crate) struct CatArgs {
     /// Send standard input there
-    #[arg(value_name = "ADDR", value_parser = address, required_unless_present = "listen",
-          conflicts_with = "listen")]
+    #[arg(value_name = "ADDR", value_parser = address)]
     pub(crate) to: Option<SocketAddr>,
     /// Receive here, from the first that sends, to standard output
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// How soon somebody must have answered at ADDR
-    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
     /// How much silence makes the other side count as gone
-    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
     pub(crate) give_up_after: Duration,
     /// Never show progress (it is shown on a terminal only)
     #[arg(short, long)]
@@ -205,10 +232,10 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "MODE")]
     pub(crate) prefer: Vec<Prefer>,
     /// How often each contender has its turn
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
     pub(crate) rounds: u32,
     /// How long each turn lasts
-    #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
     /// How to wait for messages: sleeping, or spinning
     #[arg(long, value_enum, default_value_t = Waiting::Block)]
@@ -217,7 +244,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "A,B", value_parser = pin)]
     pub(crate) pin: Option<(usize, usize)>,
     /// Receivers of the broadcast that are started here when no server is named
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
     pub(crate) receivers: u32,
     /// One JSON object per line instead of a table
     #[arg(long)]
@@ -292,7 +319,12 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Messages from each to each
-    #[arg(long, value_name = "N", default_value_t = 300)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 300,
+        allow_negative_numbers = true
+    )]
     pub(crate) messages: u64,
     /// A file that node 0 broadcasts to the others
     #[arg(long, requires = "into")]
@@ -361,19 +393,32 @@ pub(crate) struct NodeArgs {
     pub(crate) plain: bool,
     /// Lose, repeat, reorder, corrupt or delay packets that are sent, for tests:
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = faults)]
     pub(crate) faults: Option<FaultSpec>,
     /// Serve the node's counters to Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = metrics)]
     pub(crate) metrics: Option<SocketAddr>,
 }
 
+/// Faults, at least one: an empty variable in a script would make a test of nothing.
+fn faults(text: &str) -> Result<FaultSpec, String> {
+    if text.trim_matches([' ', ',']).is_empty() {
+        return Err("name at least one fault, as in loss=0.05".to_owned());
+    }
+    let spec = text.parse::<FaultSpec>();
+    spec.map_err(|error| error.to_string())
+}
+
 /// An address, or a port of loopback.
 fn metrics(text: &str) -> Result<SocketAddr, String> {
-    match text.trim_start_matches(':').parse() {
-        Ok(port) => Ok(SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port))),
-        Err(_) => address(text),
+    let address = match text.trim_start_matches(':').parse() {
+        Ok(port) => SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port)),
+        Err(_) => address(text)?,
+    };
+    if address.port() == 0 {
+        return Err("name a port other than 0: nobody would know which one was taken".to_owned());
     }
+    Ok(address)
 }
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -407,17 +452,28 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| bad())
 }
 
-/// Seconds between two looks. Nodes publish ten times a second: looking much more often shows nothing new, and
-/// without a pause costs a processor.
-fn pause(text: &str) -> Result<Duration, String> {
-    let bad = |_| format!("write seconds from {SHORTEST_PAUSE} to {MAX_SECONDS}, as in 0.5");
-    let pause = seconds(text).map_err(bad)?;
-    (pause.as_secs_f64() >= SHORTEST_PAUSE)
-        .then_some(pause)
+fn seconds_from(least: f64, text: &str) -> Result<Duration, String> {
+    let bad = |_| format!("write seconds from {least} to {MAX_SECONDS}, as in 0.5");
+    let time = seconds(text).map_err(bad)?;
+    (time.as_secs_f64() >= least)
+        .then_some(time)
         .ok_or_else(|| bad(String::new()))
 }
 
+/// Seconds between two looks. Nodes publish ten times a second: looking much more often shows nothing new, and
+/// without a pause costs a processor.
+fn pause(text: &str) -> Result<Duration, String> {
+    seconds_from(SHORTEST_PAUSE, text)
+}
+
+/// Seconds in which something must be able to happen: in none at all nothing can be measured or answered.
+fn patience(text: &str) -> Result<Duration, String> {
+    seconds_from(SHORTEST_PATIENCE, text)
+}
+
 const SHORTEST_PAUSE: f64 = 0.05;
+
+const SHORTEST_PATIENCE: f64 = 0.001;
 
 /// A day: longer than anybody waits, and far from any overflow.
 const MAX_SECONDS: f64 = 86_400.0;
@@ -473,6 +529,17 @@ mod tests {
             assert!(pause(bad).is_err(), "{bad}");
         }
         assert_eq!(pause("0.05"), Ok(Duration::from_millis(50)));
+        for bad in ["0", "0.0009", "-1", "nan", "86401"] {
+            assert!(patience(bad).is_err(), "{bad}");
+        }
+        assert_eq!(patience("0.001"), Ok(Duration::from_millis(1)));
+        for bad in ["", " ", ",", " , ,"] {
+            assert!(faults(bad).is_err(), "{bad:?}");
+        }
+        assert!(faults("loss=0.1").is_ok());
+        for bad in ["0", ":0", "127.0.0.1:0"] {
+            assert!(metrics(bad).is_err(), "{bad}");
+        }
         for bad in ["0", "67108865", "-1", "1k"] {
             assert!(size(bad).is_err(), "{bad}");
         }

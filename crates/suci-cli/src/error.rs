@@ -46,7 +46,13 @@ impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
 /// Says something to the person at the terminal. A terminal that has gone, or a log on a full disk, must
 /// not end the work, as `eprintln` would by panicking.
 pub(crate) fn tell(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{what}");
+    tell_in_one_piece(&format!("{what}\n"));
+}
+
+/// Writes `text` to standard error. Nothing buffers that: what is written in pieces mixes with what other processes
+/// write there.
+pub(crate) fn tell_in_one_piece(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Prints a line of results.

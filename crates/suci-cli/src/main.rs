@@ -16,29 +16,53 @@ mod stat;
 mod stats;
 mod top;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{Cli, Command};
-use crate::error::tell;
+use crate::error::{Context, Result, tell, tell_in_one_piece};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let (name, done) = match &cli.command {
-        Command::Run(args) => ("run", run::run(args)),
-        Command::Ping(args) => ("ping", ping::run(args)),
-        Command::Cat(args) => ("cat", cat::run(args)),
-        Command::Perf(args) => ("perf", perf::run(args)),
-        Command::Demo(args) => ("demo", demo::run(args)),
-        Command::Stat(args) => ("stat", stat::run(args)),
-        Command::Top(args) => ("top", top::run(args)),
+    let (name, done) = match Cli::try_parse() {
+        Ok(cli) => (cli.command.name(), run(&cli.command)),
+        Err(error) => ("suci", explain(&error)),
     };
     match done {
         Ok(status) => status,
         Err(failure) => {
-            tell(format_args!("suci {name}: {failure}"));
+            tell(format_args!("{name}: {failure}"));
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: &Command) -> Result<ExitCode> {
+    if command.prints() {
+        closed::need_output()?;
+    }
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Ping(args) => ping::run(args),
+        Command::Cat(args) => cat::run(args),
+        Command::Perf(args) => perf::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Stat(args) => stat::run(args),
+        Command::Top(args) => top::run(args),
+    }
+}
+
+/// Prints what clap has to say: help where results go, complaints where errors go.
+fn explain(error: &clap::Error) -> Result<ExitCode> {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        tell_in_one_piece(&text);
+    } else {
+        closed::need_output()?;
+        let mut out = std::io::stdout();
+        let done = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        done.context("standard output")?;
+    }
+    Ok(u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from))
 }

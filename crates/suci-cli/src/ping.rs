@@ -41,19 +41,23 @@ fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
     })?;
     let mut node = node::caller(&args.node, address)?.open()?;
     node.add_peer(node::PING, address)?;
-    ping(args, &mut node, node::PING, &address.to_string())?;
+    let whom = Whom {
+        peer: node::PING,
+        name: address.to_string(),
+        remedy: "start suci ping --listen there, check address and firewall".to_owned(),
+    };
+    ping(args, &mut node, &whom)?;
     finish(node)
 }
 
 fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode> {
+    if book.get(id).is_none() {
+        return Err(Failure::new(format!(
+            "node {id} is not in the book: add it, or name another --id"
+        )));
+    }
     let Some(target) = &args.target else {
-        let own = book.get(id);
         let node = node::builder(&args.node).id(id).book(book).open()?;
-        if own.is_none() {
-            return Err(Failure::new(format!(
-                "node {id} is not in the book: add it, or name another --id"
-            )));
-        }
         tell(format_args!(
             "suci ping: node {id} answering at {}; Ctrl-C ends it",
             node.local_addr()
@@ -73,7 +77,14 @@ fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode>
         Failure::new(format!("\"{target}\" is no node of the book: {remedy}"))
     })?;
     let mut node = node::builder(&args.node).id(id).book(book).open()?;
-    ping(args, &mut node, peer, &format!("node {peer}"))?;
+    let whom = Whom {
+        peer,
+        name: format!("node {peer}"),
+        remedy: format!(
+            "start suci ping --id {peer} with the same --book there, check its address and firewall"
+        ),
+    };
+    ping(args, &mut node, &whom)?;
     finish(node)
 }
 
@@ -95,7 +106,12 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
         )));
     }
     for peer in peers {
-        ping(args, &mut node, peer, &format!("node {peer}"))?;
+        let whom = Whom {
+            peer,
+            name: format!("node {peer}"),
+            remedy: "see that its process runs suci ping too".to_owned(),
+        };
+        ping(args, &mut node, &whom)?;
     }
     finish(node)
 }
@@ -125,7 +141,16 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
     }
 }
 
-fn ping(args: &PingArgs, node: &mut Node, peer: NodeId, name: &str) -> Result<()> {
+/// Who is pinged.
+struct Whom {
+    peer: NodeId,
+    name: String,
+    /// What to do if it does not answer.
+    remedy: String,
+}
+
+fn ping(args: &PingArgs, node: &mut Node, whom: &Whom) -> Result<()> {
+    let (peer, name) = (whom.peer, &whom.name);
     let payload = Bytes::from(vec![0x5c; args.size]);
     let mut times = Vec::new();
     let mut out = std::io::stdout().lock();
@@ -135,7 +160,7 @@ fn ping(args: &PingArgs, node: &mut Node, peer: NodeId, name: &str) -> Result<()
         }
         let begun = Instant::now();
         node.send(peer, Draft::new(payload.clone()).tag(number))?;
-        await_answer(args, node, peer, number, name)?;
+        await_answer(args, node, whom, number)?;
         let time = micros(begun.elapsed());
         times.push(time);
         // Flooding prints no lines: writing them would be what is measured.
@@ -151,14 +176,10 @@ fn ping(args: &PingArgs, node: &mut Node, peer: NodeId, name: &str) -> Result<()
     report(args, &mut out, name, &times).context("standard output")
 }
 
-fn await_answer(
-    args: &PingArgs,
-    node: &mut Node,
-    peer: NodeId,
-    number: u64,
-    name: &str,
-) -> Result<()> {
-    let end = Instant::now() + args.timeout;
+fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> Result<()> {
+    let Whom { peer, name, remedy } = whom;
+    let (peer, limit) = (*peer, args.timeout);
+    let end = Instant::now() + limit;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if let Some(message) = node.recv_timeout(left.min(LOOK))?
@@ -186,10 +207,6 @@ fn await_answer(
             }
         }
         if left.is_zero() {
-            let (limit, remedy) = (
-                args.timeout,
-                "start suci ping --listen there, check address and firewall",
-            );
             return Err(Failure::new(format!(
                 "no answer from {name} within {limit:?}: {remedy}"
             )));

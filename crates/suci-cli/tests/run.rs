@@ -207,6 +207,34 @@ fn a_program_that_cannot_be_run_is_named() {
 }
 
 #[test]
+fn descriptors_that_have_run_out_are_not_the_programs_fault() {
+    let script = "ulimit -n 60; exec \"$0\" run -n 40 --tag-output true";
+    let output = output(Command::new("sh").args(["-c", script, path()]));
+    assert_eq!(output.status.code(), Some(1));
+    let said = errors(&output);
+    assert!(
+        said.contains("Too many open files") && said.contains("raise `ulimit -n`"),
+        "{said}"
+    );
+    assert!(!said.contains("executable"), "{said}");
+}
+
+/// What the launcher itself kills is no news; what was killed by others is.
+#[test]
+fn own_killing_is_not_reported() {
+    let script = "if [ $SUCI_ID = 1 ]; then kill -9 $$; fi; exec sleep 60";
+    let args = ["run", "-n", "3", "--kill-on-failure", "sh", "-c", script];
+    let output = output(&mut suci(&args));
+    assert_eq!(output.status.code(), Some(137));
+    let said = errors(&output);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.contains("process 1 (pid ") && said.contains("killed by signal 9"),
+        "{said}"
+    );
+}
+
+#[test]
 fn options_of_the_program_are_not_ours() {
     let output = output(&mut suci(&["run", "-n", "1", "echo", "--help", "-n"]));
     assert_eq!(printed(&output), "--help -n\n");

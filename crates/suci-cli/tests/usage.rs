@@ -4,7 +4,10 @@
 
 mod support;
 
-use std::time::Instant;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use support::{
     PATIENCE, Running, await_node, errors, free_address, output, path, pings, printed, suci,
@@ -25,7 +28,7 @@ fn refusal(args: &[&str], status: i32) -> String {
 #[test]
 fn bad_arguments_are_named_with_value_and_remedy() {
     for (args, parts) in [
-        (&["cat"][..], &["ADDR"][..]),
+        (&["cat"][..], &["<ADDR", "--listen <ADDR>"][..]),
         (&["cat", "127.0.0.1"], &["127.0.0.1", "address:port"]),
         (
             &["cat", "127.0.0.1:1", "--listen", "127.0.0.1:2"],
@@ -55,6 +58,30 @@ fn bad_arguments_are_named_with_value_and_remedy() {
             &["'-1'", "seconds from 0"],
         ),
         (&["ping", "--book", "b", "--id", "-1"], &["'-1'", "--id"]),
+        (
+            &["ping", "127.0.0.1:1", "--timeout", "0"],
+            &["'0'", "seconds from 0.001"],
+        ),
+        (
+            &["ping", "127.0.0.1:1", "--metrics", ":0"],
+            &["':0'", "a port other than 0"],
+        ),
+        (
+            &["cat", "127.0.0.1:1", "--connect-timeout", "0"],
+            &["'0'", "seconds from 0.001"],
+        ),
+        (
+            &["cat", "127.0.0.1:1", "--give-up-after", "0"],
+            &["'0'", "seconds from 0.001"],
+        ),
+        (
+            &["cat", "127.0.0.1:1", "--faults", ""],
+            &["--faults", "at least one fault"],
+        ),
+        (&["perf", "--seconds", "0"], &["'0'", "seconds from 0.001"]),
+        (&["perf", "--rounds", "-1"], &["'-1'", "1..=10000"]),
+        (&["run", "-n", "-1", "true"], &["'-1'", "1..=4096"]),
+        (&["demo", "--messages", "-1"], &["'-1'", "--messages"]),
         (&["pong"], &["pong"]),
     ] {
         let said = refusal(args, 2);
@@ -165,6 +192,149 @@ fn an_unanswered_ping_says_so() {
         said.contains(&format!("no answer from {at}")) && said.contains("--listen"),
         "{said}"
     );
+}
+
+/// Pieces would mix with what other processes write to the same file.
+#[test]
+fn what_is_said_comes_in_one_piece() {
+    for (args, status) in [
+        (&["ping", "7"][..], 1),
+        (&["ping", "--seconds"], 2),
+        (&["run", "-n", "1", "sh", "-c", "exit 3"], 3),
+    ] {
+        // Each write becomes a datagram of its own.
+        let (to, from) = UnixDatagram::pair().unwrap();
+        let mut command = suci(args);
+        let child = command.stdin(Stdio::null()).stderr(OwnedFd::from(to));
+        let mut child = Running(child.spawn().unwrap());
+        assert_eq!(child.wait().code(), Some(status));
+        from.set_nonblocking(true).unwrap();
+        let mut piece = [0; 4096];
+        let length = from.recv(&mut piece).unwrap();
+        let said = String::from_utf8_lossy(&piece[..length]).into_owned();
+        assert!(said.ends_with('\n'), "{args:?} first said {said:?}");
+        assert!(
+            from.recv(&mut piece).is_err(),
+            "{args:?} said {said:?} and more"
+        );
+    }
+}
+
+/// What runs so in a shell, which closes the standard output or sends it elsewhere.
+fn redirected(redirection: &str, args: &[&str]) -> std::process::Output {
+    let script = format!("\"$@\" {redirection}");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script, "sh", path()]).args(args);
+    output(&mut shell)
+}
+
+#[test]
+fn output_that_has_nowhere_to_go_is_an_error() {
+    let at = free_address().to_string();
+    let mut answering = Running::start(&mut suci(&["ping", "--listen", &at]));
+    assert!(answering.first_error_line().contains("answering"));
+    let perf = [&["perf", "--workload", "ping-pong"][..], &QUICK].concat();
+    for args in [
+        &["stat"][..],
+        &["ping", &at, "--count", "1"],
+        &perf,
+        &["run", "-n", "2", "--tag-output", "echo", "hi"],
+        &["run", "-n", "2", "echo", "hi"],
+        &["cat", "--listen", "127.0.0.1:0"],
+        &["--help"],
+        &["ping", "--help"],
+        &["--version"],
+    ] {
+        let closed = redirected(">&-", args);
+        assert_eq!(closed.status.code(), Some(1), "{args:?}");
+        let said = errors(&closed);
+        assert!(
+            said.contains("standard output is closed: write to"),
+            "{args:?}: {said}"
+        );
+    }
+    for args in [
+        &["stat"][..],
+        &["--help"],
+        &["ping", "--help"],
+        &["--version"],
+    ] {
+        let full = redirected(">/dev/full", args);
+        assert_eq!(full.status.code(), Some(1), "{args:?}");
+        let said = errors(&full);
+        assert!(
+            said.contains("standard output: No space left"),
+            "{args:?}: {said}"
+        );
+    }
+    // Those that print nothing mind nothing.
+    let at = free_address().to_string();
+    let script = format!("exec {} ping --listen {at} >&-", path());
+    let mut quiet = Running::start(std::process::Command::new("sh").args(["-c", &script]));
+    assert!(quiet.first_error_line().contains("answering"));
+}
+
+#[test]
+fn ping_names_who_is_not_in_the_book_and_who_does_not_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = dir.path().join("book");
+    let (zero, one) = (free_address(), free_address());
+    std::fs::write(&book, format!("0 {zero}\n1 {one}\n")).unwrap();
+    let book = book.to_str().unwrap();
+    let begun = Instant::now();
+    for target in [&[][..], &["1"]] {
+        let args = [&["ping", "--book", book, "--id", "7"], target].concat();
+        let said = refusal(&args, 1);
+        assert!(said.contains("node 7 is not in the book: add it"), "{said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8));
+    let args = ["ping", "--book", book, "--id", "0", "1", "--timeout", "0.3"];
+    let said = refusal(&args, 1);
+    assert!(
+        said.contains("suci ping --id 1 with the same --book"),
+        "{said}"
+    );
+    assert!(!said.contains("--listen"), "{said}");
+}
+
+#[test]
+fn perf_without_a_server_says_so_at_once() {
+    let at = free_address().to_string();
+    let begun = Instant::now();
+    let said = refusal(&["perf", &at], 1);
+    assert!(said.contains(&format!("no server at {at}")), "{said}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn the_demo_looks_at_file_and_directory_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "content").unwrap();
+    let (file, into) = (file.to_str().unwrap(), dir.path().to_str().unwrap());
+    for (file, into, part) in [
+        ("/nope", into, "/nope: No such file or directory"),
+        (into, into, "is no regular file: name a regular file"),
+        ("/dev/zero", into, "/dev/zero is no regular file: name"),
+        (file, "/nope", "name a directory to write to with --into"),
+        (file, file, "name a directory to write to with --into"),
+    ] {
+        let demo = ["demo", "--messages", "5", "--file", file, "--into", into];
+        let output = output(&mut suci(
+            &[&["run", "-n", "2", path()], &demo[..]].concat(),
+        ));
+        assert_eq!(output.status.code(), Some(1), "{file} {into}");
+        assert!(
+            errors(&output).contains(part),
+            "{file} {into}: {}",
+            errors(&output)
+        );
+        assert_eq!(printed(&output), "", "{file} {into}");
+    }
 }
 
 /// The rows of a measurement, one JSON object per line.

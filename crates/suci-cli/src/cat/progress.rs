@@ -1,7 +1,9 @@
 //! A line on the terminal that tells how far it is.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+
+use crate::error::tell_in_one_piece;
 
 /// How often the line changes.
 const EVERY: Duration = Duration::from_millis(250);
@@ -37,7 +39,7 @@ impl Progress {
             .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if self.visible && self.shown.elapsed() >= EVERY {
             self.shown = Instant::now();
-            self.show("\r");
+            self.show("");
         }
     }
 
@@ -49,15 +51,14 @@ impl Progress {
     /// The last state stays on the terminal.
     pub(super) fn finish(&self) {
         if self.visible {
-            self.show("\r");
-            let _ = writeln!(std::io::stderr());
+            self.show("\n");
         }
     }
 
-    fn show(&self, before: &str) {
+    fn show(&self, after: &str) {
         let line = line(self.bytes, self.begun.elapsed());
-        // Blanks wipe what a longer line left. A terminal that went away does not matter here.
-        let _ = write!(std::io::stderr(), "{before}{line:<60}");
+        // Blanks wipe what a longer line left.
+        tell_in_one_piece(&format!("\r{line:<60}{after}"));
     }
 }
 

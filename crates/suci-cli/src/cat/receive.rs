@@ -10,7 +10,6 @@ use suci::{Draft, Event, Message, NodeId, SharedNode};
 use super::progress::Progress;
 use super::{Tag, count, counted};
 use crate::args::CatArgs;
-use crate::closed;
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, CAT};
 use crate::output::write_all;
@@ -20,7 +19,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Receives from the first that sends, until it has ended.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
-    closed::need_output()?;
     // A receiver owes nothing, so nothing but watching would tell it that its sender is gone.
     let node = node::listener(&args.node, CAT, address)
         .config(|config| node::watch(config, args.give_up_after))

@@ -21,6 +21,24 @@ const CHUNK: usize = 256 << 10;
 /// What the sender may have resident beyond the file itself.
 const ALLOWANCE: u64 = 64 << 20;
 
+/// Whether the file can be read and copies be written. Every process looks at both, so that none waits for
+/// another that has ended over it.
+pub(super) fn check(file: &Path, into: &Path) -> Result<()> {
+    let name = file.display();
+    let remedy = "name a regular file that can be read with --file";
+    let trouble = |error| Failure::new(format!("{name}: {error}; {remedy}"));
+    // Looked at before it is opened, which waits for ever with some that are not regular.
+    if !std::fs::metadata(file).map_err(trouble)?.is_file() {
+        return Err(Failure::new(format!("{name} is no regular file: {remedy}")));
+    }
+    File::open(file).map_err(trouble)?;
+    tempfile::tempfile_in(into).map_err(|error| {
+        let (name, remedy) = (into.display(), "name a directory to write to with --into");
+        Failure::new(format!("{name}: {error}; {remedy}"))
+    })?;
+    Ok(())
+}
+
 pub(super) fn run(cluster: &mut Cluster, file: &Path, into: &Path) -> Result<()> {
     if cluster.node.id() == NodeId(0) {
         send(cluster, file)

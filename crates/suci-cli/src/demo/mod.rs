@@ -29,6 +29,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
             "this is a program for suci run: suci run -n 4 suci demo",
         ));
     }
+    // Before anything is sent: what cannot be read or written should not be news after the exchange.
+    if let (Some(file), Some(into)) = (&args.file, &args.into) {
+        broadcast::check(file, into)?;
+    }
     let mut cluster = Cluster::new(node::builder(&args.node).open()?)?;
     exchange::run(&mut cluster, args.messages)?;
     if let (Some(file), Some(into)) = (&args.file, &args.into) {

@@ -118,6 +118,7 @@ impl Client {
             usage::pin(processor)?;
         }
         let wait = suci_wire::wait(args.wait);
+        let starting = matches!(place, Place::Launched(_));
         let (node, known) = match place {
             Place::Launched(known) => {
                 (node::builder(&args.node).wait(wait).open()?, known.to_vec())
@@ -139,7 +140,7 @@ impl Client {
         node::warn("perf", node.warning());
         let mut servers = Vec::new();
         for (id, address) in known {
-            let mut control = Control::call(address)?;
+            let mut control = Control::call(address, starting)?;
             let caller = node.id().0;
             control.say(&Request::Hello {
                 node: id.0,

@@ -15,7 +15,7 @@ use crate::error::{Context, Failure, Result};
 /// Longest line taken from the other side.
 const LONGEST: u64 = 4096;
 
-/// How long a server may take to appear.
+/// How long a server of the same launch may take to appear, and any to take a call.
 const APPEAR: Duration = Duration::from_secs(10);
 
 /// How long either side waits for the other within a measurement.
@@ -120,13 +120,15 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Calls a server, which may still be starting.
-    pub(super) fn call(address: SocketAddr) -> Result<Self> {
+    /// Calls a server; one that is still `starting` with this process is waited for.
+    pub(super) fn call(address: SocketAddr, starting: bool) -> Result<Self> {
         let end = Instant::now() + APPEAR;
         loop {
-            match TcpStream::connect(address) {
+            match TcpStream::connect_timeout(&address, APPEAR) {
                 Ok(stream) => return Self::over(stream),
-                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+                Err(_) if starting && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
                 Err(error) => {
                     let remedy =
                         format!("start `suci perf --listen {address}` there, check the firewall");

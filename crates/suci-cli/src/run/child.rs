@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal,
     set_parent_process_death_signal,
@@ -38,6 +38,8 @@ pub(super) enum End {
         status: u8,
         /// `exited with 3`
         how: String,
+        /// By this signal.
+        signal: Option<i32>,
     },
 }
 
@@ -80,7 +82,12 @@ impl Child {
         let process = command.spawn().map_err(|error| refused(name, &error))?;
         let pid = Pid::from_child(&process);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Refused {
-            message: format!("pidfd_open for pid {pid:?}: {error}; Linux 5.3 or newer is needed"),
+            message: match scarce(Some(error)) {
+                Some(remedy) => format!("a descriptor of process {}: {error}; {remedy}", place.id),
+                None => {
+                    format!("pidfd_open for pid {pid:?}: {error}; Linux 5.3 or newer is needed")
+                }
+            },
             status: 1,
         })?;
         Ok(Self {
@@ -127,6 +134,7 @@ fn judge(status: ExitStatus) -> End {
         return End::Failed {
             status,
             how: format!("was killed by signal {signal}"),
+            signal: Some(signal),
         };
     }
     match status.code() {
@@ -136,13 +144,32 @@ fn judge(status: ExitStatus) -> End {
             End::Failed {
                 status: code,
                 how: format!("exited with {code}"),
+                signal: None,
             }
         }
     }
 }
 
+/// What to do where something of the system has run out.
+fn scarce(error: Option<Errno>) -> Option<&'static str> {
+    match error? {
+        Errno::MFILE => Some("start fewer processes, or raise `ulimit -n`"),
+        Errno::NFILE => Some("start fewer processes, or raise fs.file-max (sysctl)"),
+        Errno::AGAIN => Some("start fewer processes, or raise `ulimit -u`"),
+        Errno::NOMEM => Some("start fewer processes: memory is short"),
+        _ => None,
+    }
+}
+
 fn refused(name: &OsString, error: &io::Error) -> Refused {
     let shown = name.to_string_lossy();
+    if let Some(remedy) = scarce(Errno::from_io_error(error)) {
+        // The program may be as good as any.
+        return Refused {
+            message: format!("\"{shown}\": {error}; {remedy}"),
+            status: 1,
+        };
+    }
     let status = if error.kind() == io::ErrorKind::NotFound {
         127
     } else {
@@ -162,9 +189,7 @@ fn prepare(command: &mut Command, socket: UdpSocket) {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(launcher) {
             // The launcher was gone before the line above; nobody will send that signal.
-            return Err(io::Error::from_raw_os_error(
-                rustix::io::Errno::SRCH.raw_os_error(),
-            ));
+            return Err(io::Error::from_raw_os_error(Errno::SRCH.raw_os_error()));
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
         Ok(())

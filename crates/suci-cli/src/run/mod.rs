@@ -114,6 +114,8 @@ struct Launch {
     children: Vec<Child>,
     first_failure: Option<u8>,
     interrupts: u32,
+    /// All that are left were killed from here.
+    killed: bool,
 }
 
 impl Launch {
@@ -151,17 +153,16 @@ impl Launch {
 
     fn pass_on(&mut self, signal: Signal) {
         self.interrupts += u32::from(signal == Signal::INT);
-        let signal = if self.interrupts > 1 {
-            Signal::KILL
-        } else {
-            signal
-        };
+        if self.interrupts > 1 {
+            return self.kill();
+        }
         for child in &self.children {
             child.signal(signal);
         }
     }
 
-    fn kill(&self) {
+    fn kill(&mut self) {
+        self.killed = true;
         for child in &self.children {
             child.signal(Signal::KILL);
         }
@@ -175,12 +176,16 @@ impl Launch {
                 at += 1;
                 continue;
             };
-            if let End::Failed { status, how } = end {
-                tell(format_args!(
-                    "suci run: process {} (pid {}) {how}",
-                    child.id(),
-                    child.pid()
-                ));
+            if let End::Failed {
+                status,
+                how,
+                signal,
+            } = end
+            {
+                if !(self.killed && signal == Some(Signal::KILL.as_raw())) {
+                    let (id, pid) = (child.id(), child.pid());
+                    tell(format_args!("suci run: process {id} (pid {pid}) {how}"));
+                }
                 if self.first_failure.is_none() {
                     self.first_failure = Some(status);
                     if kill_on_failure {
