@@ -1,14 +1,22 @@
 //! Who is where: the address book.
 
 use crate::error::{BookError, Error};
+use crate::sys;
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 use std::io::{self, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use suci_proto::types::NodeId;
 
 /// Longest book that is read, in bytes: a million entries, which is as many peers as a node may have.
 const LONGEST: u64 = 64 << 20;
+
+/// How long a pipe is waited for until somebody opens its other end.
+const WRITER: Duration = Duration::from_secs(5);
 
 /// The nodes of a cluster and their addresses.
 ///
@@ -142,12 +150,55 @@ fn unmapped(address: SocketAddr) -> SocketAddr {
 /// A file's text. What never ends, such as a device named by mistake, must not fill the memory.
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    let file = std::fs::File::open(path)?;
-    file.take(LONGEST + 1).read_to_string(&mut text)?;
+    Patient::open(path)?
+        .take(LONGEST + 1)
+        .read_to_string(&mut text)?;
     if text.len() as u64 > LONGEST {
         return Err(io::Error::other("longer than 64 MiB"));
     }
     Ok(text)
+}
+
+/// A file that is waited for as long as somebody may still write to it.
+struct Patient {
+    file: File,
+    /// A pipe on which nothing came yet, perhaps because nobody writes to it.
+    deserted: bool,
+}
+
+impl Patient {
+    /// Opens a file. Opening a named pipe in the usual way would wait for its writer for ever, and nothing would
+    /// say so.
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut options = File::options();
+        let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(path)?;
+        let mut deserted = file.metadata()?.file_type().is_fifo();
+        let end = Instant::now() + WRITER;
+        while deserted && Instant::now() < end {
+            let left = end.saturating_duration_since(Instant::now());
+            deserted = !sys::sleep(file.as_raw_fd(), None, false, Some(left))?.input;
+        }
+        Ok(Self { file, deserted })
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.file.read(buffer) {
+                // A writer is there, and slow.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.deserted = false;
+                    sys::sleep(self.file.as_raw_fd(), None, false, None)?;
+                }
+                Ok(0) if self.deserted => {
+                    return Err(io::Error::other("a pipe that nobody writes to"));
+                }
+                done => return done,
+            }
+        }
+    }
 }
 
 fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
@@ -269,6 +320,54 @@ mod tests {
             said.starts_with("address book /dev/zero: longer than 64 MiB; name "),
             "{said}"
         );
+    }
+
+    /// A pipe with a name, in a directory that goes with it.
+    fn pipe() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        (dir, path)
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_refused() {
+        let (_dir, path) = pipe();
+        let (told, said) = std::sync::mpsc::channel();
+        // On a thread of its own, which a call that never returns keeps.
+        std::thread::spawn(move || told.send(AddressBook::read(path)));
+        let said = said.recv_timeout(4 * WRITER).expect("it hangs");
+        let said = said.unwrap_err().to_string();
+        assert!(
+            said.contains("pipe: a pipe that nobody writes to; "),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_pipe_is_read_however_late_and_slowly_it_is_written() {
+        use std::io::Write;
+        let (_dir, path) = pipe();
+        let to = path.clone();
+        let writer = std::thread::spawn(move || {
+            let pause = || std::thread::sleep(Duration::from_millis(100));
+            pause();
+            let mut to = File::options().write(true).open(to).unwrap();
+            for piece in ["", "0 127.0.", "0.1:4000\n1 127.0.0.1:4001"] {
+                pause();
+                to.write_all(piece.as_bytes()).unwrap();
+            }
+        });
+        let book = AddressBook::read(path).unwrap();
+        writer.join().unwrap();
+        assert_eq!(book.len(), 2);
+        // As process substitution names them; the writer is gone already here.
+        let (from, mut to) = io::pipe().unwrap();
+        to.write_all(b"5 127.0.0.1:4000").unwrap();
+        drop(to);
+        let book = AddressBook::read(format!("/dev/fd/{}", from.as_raw_fd())).unwrap();
+        assert_eq!(book.len(), 1);
     }
 
     #[test]

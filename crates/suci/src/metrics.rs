@@ -1,7 +1,8 @@
 //! Prometheus: the numbers of a node as text (format 0.0.4), over HTTP.
 //!
 //! A thread of its own answers, from the statistics file that the node stores its numbers in anyway: whoever
-//! scrapes, and however slowly, the node does not notice. One request at a time, of bounded length and time.
+//! scrapes, and however slowly, the node does not notice. It serves several at once, so that connections on which
+//! nothing comes hold nobody up; their number, and the length and time of each request, are bounded.
 
 use crate::error::Error;
 use crate::statistics::{
@@ -9,6 +10,7 @@ use crate::statistics::{
 };
 use crate::sys::{self, Bell};
 use crate::{Link, PeerStats, WaitReason};
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,6 +26,13 @@ const LONGEST: usize = 8 << 10;
 
 /// How long a request and its answer may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many connections are served at once.
+const PLACES: usize = 16;
+
+/// How often connections that are open are looked at. That takes no descriptor which a fork would leave to its child,
+/// and most requests are there when their connection is.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How long to wait after an error that is not a client's: no descriptors left, no memory.
 const RETRY: Duration = Duration::from_secs(1);
@@ -95,111 +104,141 @@ impl Drop for Responder {
 impl Shared {
     fn serve(&self) {
         let (listener, bell) = (self.listener.as_raw_fd(), self.bell.as_raw_fd());
+        let mut open: VecDeque<Exchange> = VecDeque::new();
         while !self.stop.load(Ordering::SeqCst) {
-            if sys::sleep(listener, Some(bell), false, None).is_err() {
-                std::thread::sleep(RETRY);
-                continue;
+            let limit = (!open.is_empty()).then_some(LOOK);
+            let called = sys::sleep(listener, Some(bell), false, limit);
+            if called.and_then(|_| self.accept(&mut open)).is_err() {
+                let _ = sys::sleep(-1, Some(bell), false, Some(RETRY));
             }
-            match self.listener.accept() {
-                // What goes wrong with one scraper is no news for the next.
-                Ok((stream, _)) => drop(self.answer(stream)),
-                Err(error) if is_transient(&error) => {}
-                Err(_) => drop(sys::sleep(-1, Some(bell), false, Some(RETRY))),
-            }
+            // What goes wrong with one scraper is no news for the others.
+            open.retain_mut(|exchange| exchange.go_on(&self.file).unwrap_or(false));
         }
     }
 
-    fn answer(&self, stream: TcpStream) -> io::Result<()> {
-        let mut stream = Exchange {
-            bell: self.bell.as_raw_fd(),
-            stream,
-            end: Instant::now() + PATIENCE,
-        };
-        stream.stream.set_nonblocking(true)?;
-        let request = stream.request()?;
-        let (status, kind, body) = match path_of(&request) {
-            Some("/metrics") => match self.file.read() {
-                Ok(snapshot) => ("200 OK", TYPE, render(&snapshot)),
-                Err(_) => (
-                    "503 Service Unavailable",
-                    "text/plain",
-                    "not readable now\n".into(),
-                ),
-            },
-            Some(_) => (
-                "404 Not Found",
-                "text/plain",
-                "only /metrics is here\n".into(),
-            ),
-            None => (
-                "400 Bad Request",
-                "text/plain",
-                "GET /metrics is understood\n".into(),
-            ),
-        };
-        let length = body.len();
-        let answer = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        );
-        stream.write(answer.as_bytes())
+    /// Takes whoever calls. Where all places are taken, who came first has had the most time and goes.
+    fn accept(&self, open: &mut VecDeque<Exchange>) -> io::Result<()> {
+        // No more at once than there are places: whoever came is looked at before another may need its place.
+        for _ in 0..PLACES {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(true)?;
+                    if open.len() >= PLACES {
+                        open.pop_front();
+                    }
+                    open.push_back(Exchange::new(stream));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // One that is gone again.
+                Err(error) if is_transient(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
 fn is_transient(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(
         error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted | WouldBlock
+        ConnectionAborted | ConnectionReset | Interrupted
     )
 }
 
 /// One connection, for as long as it may last.
 struct Exchange {
     stream: TcpStream,
-    bell: RawFd,
     end: Instant,
+    request: Vec<u8>,
+    /// Empty until the request is whole.
+    answer: Vec<u8>,
+    written: usize,
 }
 
 impl Exchange {
-    /// Waits for the stream; an error when the time is over or the node closes.
-    fn wait(&self, write: bool) -> io::Result<()> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        let ready = sys::sleep(self.stream.as_raw_fd(), Some(self.bell), write, Some(left))?;
-        if left.is_zero() || ready.rung {
-            return Err(io::ErrorKind::TimedOut.into());
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            end: Instant::now() + PATIENCE,
+            request: Vec::new(),
+            answer: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// Reads and writes what can be now. Whether anything is left to do.
+    fn go_on(&mut self, file: &StatFile) -> io::Result<bool> {
+        match self.all_that_can_be(file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Ok(Instant::now() < self.end)
+            }
+            done => done.map(|()| false),
+        }
+    }
+
+    fn all_that_can_be(&mut self, file: &StatFile) -> io::Result<()> {
+        if self.answer.is_empty() {
+            self.read()?;
+            self.answer = answer(&self.request, file).into_bytes();
+        }
+        self.write()
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while let Some(rest @ [_, ..]) = self.answer.get(self.written..) {
+            match self.stream.write(rest)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => self.written += count,
+            }
         }
         Ok(())
     }
 
     /// Reads until the empty line that ends a request's head.
-    fn request(&mut self) -> io::Result<Vec<u8>> {
-        let mut request = Vec::new();
+    fn read(&mut self) -> io::Result<()> {
         let mut piece = [0; 1024];
-        while !request.windows(4).any(|four| four == b"\r\n\r\n") {
-            if request.len() >= LONGEST {
+        while !self.request.windows(4).any(|four| four == b"\r\n\r\n") {
+            if self.request.len() >= LONGEST {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            match self.stream.read(&mut piece) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => request.extend_from_slice(piece.get(..count).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(false)?,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(request)
-    }
-
-    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.stream.write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(true)?,
-                Err(error) => return Err(error),
+            match self.stream.read(&mut piece)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self
+                    .request
+                    .extend_from_slice(piece.get(..count).unwrap_or_default()),
             }
         }
         Ok(())
     }
+}
+
+/// What a request is answered.
+fn answer(request: &[u8], file: &StatFile) -> String {
+    let (status, kind, body) = match path_of(request) {
+        Some("/metrics") => match file.read() {
+            Ok(snapshot) => ("200 OK", TYPE, render(&snapshot)),
+            Err(_) => (
+                "503 Service Unavailable",
+                "text/plain",
+                "not readable now\n".into(),
+            ),
+        },
+        Some(_) => (
+            "404 Not Found",
+            "text/plain",
+            "only /metrics is here\n".into(),
+        ),
+        None => (
+            "400 Bad Request",
+            "text/plain",
+            "GET /metrics is understood\n".into(),
+        ),
+    };
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
 }
 
 /// The path that a GET asks for, without its query.
@@ -329,4 +368,34 @@ fn seconds(nanos: u64) -> String {
 /// A label's value, in which quotes and backslashes mean something.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_taken_late_is_whole() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut exchange = Exchange::new(stream);
+        // More than the system keeps for a connection.
+        exchange.answer = (0..32 << 20_u32).map(|at| (at / 7 % 251) as u8).collect();
+        let expected = exchange.answer.clone();
+        let full = exchange.write().unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            client.take(64 << 20).read_to_end(&mut all).unwrap();
+            all
+        });
+        while let Err(error) = exchange.write() {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            std::thread::sleep(LOOK);
+        }
+        drop(exchange);
+        assert!(reader.join().unwrap() == expected);
+    }
 }

@@ -248,6 +248,42 @@ fn a_scraper_that_never_ends_its_request_does_not_last() {
     assert!(begun.elapsed() < Duration::from_secs(4));
 }
 
+/// However many there are.
+#[test]
+fn silent_connections_hold_up_no_scraper() {
+    let address = free();
+    let _node = Node::builder()
+        .id(NodeId(1_090))
+        .metrics(address)
+        .open()
+        .unwrap();
+    for count in [3, 15, 40] {
+        let silent: Vec<_> = (0..count)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let begun = Instant::now();
+        for _ in 0..3 {
+            let (head, _) = ask(address, GET);
+            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        }
+        let taken = begun.elapsed();
+        assert!(taken < Duration::from_secs(3), "{count}: {taken:?}");
+        drop(silent);
+    }
+    // A request in pieces is still one.
+    let mut slow = TcpStream::connect(address).unwrap();
+    for piece in [&GET[..9], &GET[9..20], &GET[20..]] {
+        slow.write_all(piece.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.contains("suci_node_peers{node=\"1090\"} 0\n"),
+        "{answer}"
+    );
+}
+
 #[test]
 fn a_port_in_use_is_an_error_that_names_it() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
