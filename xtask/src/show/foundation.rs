@@ -203,7 +203,11 @@ fn planted_faults(_: &Ctx) -> Result<Figure> {
 
 fn mutants(_: &Ctx) -> Result<Figure> {
     let score = mutants::measure()?;
-    let text = format!("{:.1} %, {} missed", score.percent(), score.missed);
+    let (percent, hung) = (score.percent(), score.hung);
+    let text = format!(
+        "{percent:.1} %, {} missed, {hung} of the caught hung",
+        score.missed
+    );
     Ok(Figure::new(score.percent() >= mutants::BOUND, text))
 }
 
