@@ -270,7 +270,7 @@ impl Engine {
                 self.turn_away(arrival, header, init.target, code);
             }
         }
-        self.touch(key);
+        self.on_received(key);
     }
 
     /// Decides what an INIT replaces, and lets it in. `Err(None)`: ignored.

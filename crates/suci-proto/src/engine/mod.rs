@@ -268,7 +268,15 @@ impl Engine {
             return;
         }
         peer.receive(now, arrival, header.number, body, &mut self.shared);
-        if !peer.ack_waits && peer.owes_ack() {
+        self.on_received(key);
+    }
+
+    /// A packet of a connection was taken: its acknowledgement may wait for the next turn.
+    fn on_received(&mut self, key: usize) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && !peer.ack_waits
+            && peer.owes_ack()
+        {
             peer.ack_waits = true;
             self.ack_waits.push(key);
         }

@@ -25,6 +25,20 @@ fn pair_with(config: impl Fn(usize) -> Config) -> Net {
     net
 }
 
+/// Nothing else but a probe would make the receiver acknowledge it.
+#[test]
+fn what_rode_on_the_handshake_is_acknowledged_with_the_next_turn() {
+    let mut net = Net::new(2, |_| Config {
+        ack_on_poll: true,
+        ..Config::default()
+    });
+    net.send(0, id(1), message(b"rides"));
+    net.run(10 * MS);
+    assert_eq!(net.received(1).len(), 1);
+    assert_eq!(net.engine(0).queue_len(id(1)), (0, 0));
+    assert_eq!(net.engine(0).counters().probes, 0, "unasked");
+}
+
 fn modes(net: &mut Net, host: usize) -> (Mode, Mode) {
     let stats = net.engine(host).peer_stats(id(1 - host)).unwrap();
     (stats.mode, stats.remote_mode)
