@@ -2,7 +2,6 @@
 
 use super::life::Verdict;
 use super::{Closing, Connection, Peer};
-use crate::counters::Link;
 use crate::credit::Grant;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
@@ -75,18 +74,14 @@ impl Peer {
         }
     }
 
-    /// When a peer is next asked for a sign of life: a watched one that is idle, one for which something
-    /// waits that no packet in flight asks about (credit, the answer to an RTS), or one that owes us the rest of a
-    /// large message.
+    /// When a peer that was not heard for a while is next asked for a sign of life: a watched one that is idle, or one
+    /// for which something waits. Often no packet in flight asks (credit, the answer to an RTS, the rest of a large
+    /// message), or probes come seldom.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
-        let watched = self.watched && self.life.link() == Link::Up;
-        let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
-        let waits = open && !connection.recovery.has_eliciting_in_flight();
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
         let interval = self.silence_timeout / KEEP_ALIVES;
-        ((watched || waits) && !asked && self.lingering.is_none())
-            .then(|| self.life.heard_at().max(self.kept_alive) + interval)
+        (self.is_waiting() && !asked).then(|| self.life.heard_at().max(self.kept_alive) + interval)
     }
 
     /// Does whatever is due at `now`.
