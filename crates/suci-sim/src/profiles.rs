@@ -469,8 +469,9 @@ fn crowd(run: &mut Options, rng: &mut Rng) {
     // Each place takes two control packets of the quarter of the buffer that is for them.
     run.recv_buffer = rng.range(8, 16) * 6_656;
     for config in &mut run.configs {
-        // Whoever watches keeps its place in use.
+        // Whoever watches keeps its place in use. Who waits for one is to be served, not given up.
         config.watch = false;
+        config.give_up_after = Duration::from_secs(3_600);
     }
     run.traffic.to_first = rng.chance(500_000);
     run.traffic.fan_out = rng.index(1, run.nodes);

@@ -421,6 +421,16 @@ impl Peer {
                 self.node
             ));
         }
+        let unwatched = |c: &Connection| {
+            c.recovery.has_eliciting_in_flight()
+                && c.recovery.next_timeout(c.params.max_ack_delay).is_none()
+        };
+        if self.connection.as_ref().is_some_and(unwatched) {
+            return Err(format!(
+                "node {}: no timer for what is in flight",
+                self.node
+            ));
+        }
         let ends = self.news.ends() + usize::from(self.session.has_begun());
         if ends > MAX_ENDS {
             return Err(format!("node {}: {ends} ends to be told of", self.node));
