@@ -298,7 +298,7 @@ fn ping_names_who_is_not_in_the_book_and_who_does_not_answer() {
 }
 
 #[test]
-fn perf_without_a_server_says_so_at_once() {
+fn perf_without_a_server_says_so_soon() {
     let at = free_address().to_string();
     let begun = Instant::now();
     let said = refusal(&["perf", &at], 1);

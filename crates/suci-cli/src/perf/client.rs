@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use suci::{Bytes, Node, NodeId};
 
-use super::control::{Account, Contender, Control, Entrant, Reply, Request, Round};
+use super::control::{self, Account, Contender, Control, Entrant, Reply, Request, Round};
 use super::report::{Report, Series};
 use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
@@ -118,7 +118,10 @@ impl Client {
             usage::pin(processor)?;
         }
         let wait = suci_wire::wait(args.wait);
-        let starting = matches!(place, Place::Launched(_));
+        let appear = match place {
+            Place::Launched(_) => control::APPEAR,
+            Place::Network(_) => control::APPEAR_NAMED,
+        };
         let (node, known) = match place {
             Place::Launched(known) => {
                 (node::builder(&args.node).wait(wait).open()?, known.to_vec())
@@ -140,7 +143,7 @@ impl Client {
         node::warn("perf", node.warning());
         let mut servers = Vec::new();
         for (id, address) in known {
-            let mut control = Control::call(address, starting)?;
+            let mut control = Control::call(address, appear)?;
             let caller = node.id().0;
             control.say(&Request::Hello {
                 node: id.0,

@@ -16,7 +16,10 @@ use crate::error::{Context, Failure, Result};
 const LONGEST: u64 = 4096;
 
 /// How long a server of the same launch may take to appear, and any to take a call.
-const APPEAR: Duration = Duration::from_secs(10);
+pub(super) const APPEAR: Duration = Duration::from_secs(10);
+
+/// How long one may that was named: it was started with the client, perhaps, by a script.
+pub(super) const APPEAR_NAMED: Duration = Duration::from_secs(1);
 
 /// How long either side waits for the other within a measurement.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -120,15 +123,13 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Calls a server; one that is still `starting` with this process is waited for.
-    pub(super) fn call(address: SocketAddr, starting: bool) -> Result<Self> {
-        let end = Instant::now() + APPEAR;
+    /// Calls a server, which may take so long to `appear`.
+    pub(super) fn call(address: SocketAddr, appear: Duration) -> Result<Self> {
+        let end = Instant::now() + appear;
         loop {
             match TcpStream::connect_timeout(&address, APPEAR) {
                 Ok(stream) => return Self::over(stream),
-                Err(_) if starting && Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
                 Err(error) => {
                     let remedy =
                         format!("start `suci perf --listen {address}` there, check the firewall");
