@@ -2,6 +2,7 @@
 
 use super::life::Verdict;
 use super::{Closing, Connection, Peer};
+use crate::counters::Link;
 use crate::credit::Grant;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
@@ -79,9 +80,17 @@ impl Peer {
     /// message), or probes come seldom.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
+        let unasked = !connection.recovery.has_eliciting_in_flight();
+        let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
+        // Who does not answer is probed by what is in flight, less and less.
+        let due = match self.life.link() {
+            Link::Up => self.is_waiting(),
+            _ => open && unasked,
+        };
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
         let interval = self.silence_timeout / KEEP_ALIVES;
-        (self.is_waiting() && !asked).then(|| self.life.heard_at().max(self.kept_alive) + interval)
+        (due && !asked && self.lingering.is_none())
+            .then(|| self.life.heard_at().max(self.kept_alive) + interval)
     }
 
     /// Does whatever is due at `now`.
