@@ -74,6 +74,16 @@ fn f31_more_peers_than_places_are_served_in_turn() {
     assert!(after < 40, "{after} packets");
 }
 
+/// HELLOs in the name of these nodes, from elsewhere; then a tenth of a second passes.
+fn forge(world: &mut World, nodes: core::ops::RangeInclusive<usize>, round: u64) {
+    for node in nodes {
+        let mut forged = hello(node, 0, 100 + round);
+        forged.from = 50;
+        world.deliver(&forged);
+    }
+    world.run(SECOND / 10);
+}
+
 /// F02: nodes that have their place take none of the newcomers', whoever calls in their name.
 #[test]
 fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer() {
@@ -81,12 +91,7 @@ fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer
     take_places(&mut world, 4);
     world.send(5, 0).unwrap();
     for tenth in 0..30 {
-        for peer in 1..=4 {
-            let mut forged = hello(peer, 0, 100 + tenth);
-            forged.from = 50;
-            world.deliver(&forged);
-        }
-        world.run(SECOND / 10);
+        forge(&mut world, 1..=4, tenth);
     }
     assert_eq!(seated(&mut world, 5), 5);
     assert_eq!(world.received(0), 5);
@@ -99,12 +104,7 @@ fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
     let mut world = narrow(5, 12);
     take_places(&mut world, 5);
     for tenth in 0..50 {
-        for absent in 6..=12 {
-            let mut forged = hello(absent, 0, 100 + tenth);
-            forged.from = 50;
-            world.deliver(&forged);
-        }
-        world.run(SECOND / 10);
+        forge(&mut world, 6..=12, tenth);
         assert!(
             seated(&mut world, 12) >= 4,
             "after {tenth} tenths of a second"

@@ -133,7 +133,7 @@ fn a_list_out_of_order_ends_where_it_breaks() {
         put_ack(&mut buf, core::iter::empty(), zero, None, None, 100),
         0
     );
-    #[allow(
+    #[expect(
         clippy::reversed_empty_ranges,
         reason = "the caller's mistake to be survived"
     )]
