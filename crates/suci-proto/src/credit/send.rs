@@ -12,7 +12,7 @@ const BLOCKED_MAX: Duration = Duration::from_secs(1);
 /// Shortest first pause before BLOCKED: a grant is usually on its way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
 
-/// Pause between packets that ask for an acknowledgement only to keep the grant alive, or for a reserve that is low.
+/// Pause between packets that ask for an acknowledgement only to keep the grant alive.
 const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 
 /// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CLOSE) may do now.
@@ -48,8 +48,6 @@ pub struct SendCredit {
     beyond_at: Option<Instant>,
     refresh: Refresh,
     blocked: Option<Blocked>,
-    /// When a low reserve was last asked about.
-    reserve_asked_at: Option<Instant>,
     returning: Option<Returning>,
 }
 
@@ -101,7 +99,6 @@ impl SendCredit {
                 eliciting_at: None,
             },
             blocked: None,
-            reserve_asked_at: None,
             returning: None,
         }
     }
@@ -329,17 +326,8 @@ impl SendCredit {
         number >= self.closed_end(now).saturating_add(self.control / 2)
     }
 
-    /// Whether to ask because [the reserve is low](Self::is_reserve_low). Not with every packet: what asks is
-    /// acknowledged, and two ends whose reserves are low would answer one another without end.
-    #[must_use]
-    pub fn reserve_ask_due(&self, number: PacketNumber, now: Instant) -> bool {
-        let asked = self.reserve_asked_at;
-        self.is_reserve_low(number, now) && asked.is_none_or(|at| now >= at + REFRESH_REPEAT)
-    }
-
     /// Asks for credit at once: BLOCKED goes with this packet.
     pub fn ask(&mut self, now: Instant, pto: Duration) {
-        self.reserve_asked_at = Some(now);
         self.on_waiting(now, pto);
         if let Some(blocked) = &mut self.blocked {
             blocked.due = blocked.due.min(now);

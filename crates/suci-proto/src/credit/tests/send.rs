@@ -402,13 +402,7 @@ fn f21_whoever_runs_out_of_reserve_asks_at_once() {
     );
     credit.on_sent(12, at(1), false);
     assert!(!credit.needs_blocked(at(1)));
-    assert!(credit.reserve_ask_due(13, at(1)));
     credit.ask(at(1), PTO);
-    assert!(
-        !credit.reserve_ask_due(13, at(1_250)),
-        "not with every answer"
-    );
-    assert!(credit.reserve_ask_due(13, at(1_251)), "it may be lost");
     assert!(credit.needs_blocked(at(1)));
     credit.on_blocked_sent(at(1));
     assert!(!credit.needs_blocked(at(2)), "once per pause");
