@@ -262,6 +262,14 @@ impl Subject {
         told.cloned().collect()
     }
 
+    /// Has it send nothing more to `other`, and waits until what it has accepted for it was delivered. Whoever closes
+    /// takes nothing more, so that all rest before the first one closes.
+    pub fn rest(&mut self, other: u32) {
+        self.say(&format!("rest {other}"));
+        let accepted = self.number(&format!("/accepted/{other}"));
+        self.reaches(&format!("/delivered/{other}"), accepted);
+    }
+
     /// Tells it to close its node, which must succeed, and to end.
     pub fn finish(mut self) {
         self.say("close");

@@ -134,8 +134,8 @@ fn f24_a_forked_child_gets_errors_and_its_parent_goes_on() {
     parent.reaches("/delivered/1", delivered + 100);
     assert_eq!(parent.events("ended"), []);
     assert_eq!(peer.events("ended"), []);
-    parent.say("rest 1");
-    peer.say("rest 0");
+    parent.rest(1);
+    peer.rest(0);
     parent.finish();
     peer.finish();
 }

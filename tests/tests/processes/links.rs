@@ -27,12 +27,10 @@ fn go_on([mut a, mut b]: [Subject; 2]) {
     b.reaches("/received/0", more);
     assert_eq!(a.events("ended"), []);
     assert_eq!(b.events("ended"), []);
-    a.say("rest 1");
-    b.say("rest 0");
-    std::thread::scope(|scope| {
-        scope.spawn(|| a.finish());
-        scope.spawn(|| b.finish());
-    });
+    a.rest(1);
+    b.rest(0);
+    a.finish();
+    b.finish();
 }
 
 /// One side suspends and resumes: meanwhile nothing arrives, writes are refused on both sides with an error

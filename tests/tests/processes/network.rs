@@ -246,7 +246,7 @@ fn f31_a_cable_that_is_down_for_long_loses_nothing() {
     a.reaches("/delivered/1", before[0] + 100);
     b.reaches("/delivered/0", before[1] + 100);
     for (subject, other) in [(&mut a, 1), (&mut b, 0)] {
-        subject.say(&format!("rest {other}"));
+        subject.rest(other);
         assert_eq!(subject.events("lost").len(), 1);
         assert_eq!(subject.events("up").len(), 2, "at first and afterwards");
         assert_eq!(subject.events("ended"), []);

@@ -59,9 +59,8 @@ fn f16_sigstop_and_sigcont() {
     assert_eq!(stopped.events("lost"), [], "the pause was its own");
     assert_eq!(peer.events("ended"), []);
     assert_eq!(stopped.events("ended"), []);
-    for (subject, other) in [(&mut peer, 1), (&mut stopped, 0)] {
-        subject.say(&format!("rest {other}"));
-    }
+    peer.rest(1);
+    stopped.rest(0);
     let (sent, back) = (peer.number("/accepted/1"), stopped.number("/accepted/0"));
     stopped.reaches("/received/0", sent);
     peer.reaches("/received/1", back);
