@@ -48,6 +48,8 @@ pub struct SendCredit {
     beyond_at: Option<Instant>,
     refresh: Refresh,
     blocked: Option<Blocked>,
+    /// The newest packet that asked because the reserve was low, and until when its answer may come.
+    reserve_asked: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
 }
 
@@ -99,6 +101,7 @@ impl SendCredit {
                 eliciting_at: None,
             },
             blocked: None,
+            reserve_asked: None,
             returning: None,
         }
     }
@@ -321,13 +324,24 @@ impl SendCredit {
     }
 
     /// Whether a control packet with this number takes from the second half of the reserve, or lies beyond it.
-    #[must_use]
-    pub fn is_reserve_low(&self, number: PacketNumber, now: Instant) -> bool {
+    fn is_reserve_low(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control / 2)
     }
 
-    /// Asks for credit at once: BLOCKED goes with this packet.
-    pub fn ask(&mut self, now: Instant, pto: Duration) {
+    /// Whether the packet `number` should [ask](Self::ask_for_reserve) because the reserve is low. Not while the
+    /// answer to the last such question may be on its way: what asks is acknowledged, and two ends whose reserves are
+    /// low would answer one another without end.
+    #[must_use]
+    pub fn reserve_ask_due(&self, number: PacketNumber, now: Instant) -> bool {
+        let answered = |asked: PacketNumber| self.limit_end > asked;
+        let asked = self.reserve_asked;
+        self.is_reserve_low(number, now)
+            && asked.is_none_or(|(asked, until)| answered(asked) || now >= until)
+    }
+
+    /// Asks for credit at once, for the reserve is low: BLOCKED goes with this packet, `number`.
+    pub fn ask_for_reserve(&mut self, number: PacketNumber, now: Instant, pto: Duration) {
+        self.reserve_asked = Some((number, now + pto));
         self.on_waiting(now, pto);
         if let Some(blocked) = &mut self.blocked {
             blocked.due = blocked.due.min(now);

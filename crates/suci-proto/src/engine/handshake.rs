@@ -337,12 +337,17 @@ impl Engine {
             return Err(None);
         };
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
+        let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
-        if !peer.furnish(shared) {
-            return Err(Some(RefusedCode::Full));
-        }
         let round_trip = Some(now.since(baked));
-        let Some(mut beginning) = peer.begin(now, round_trip, true, shared) else {
+        let beginning = match peer.furnish(shared) {
+            true => peer.begin(now, round_trip, true, shared),
+            false => None,
+        };
+        let Some(mut beginning) = beginning else {
+            if attempted {
+                peer.try_later(now, shared);
+            }
             return Err(Some(RefusedCode::Full));
         };
         let local = peer.new_end(shared);

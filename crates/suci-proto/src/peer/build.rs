@@ -336,13 +336,15 @@ impl Peer {
 
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
     fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
-        let full = size.saturating_sub(PLAIN_OVERHEAD + PING);
+        // What rides along may ride on every packet: the first message has no better one to wait for.
+        let mut full = size.saturating_sub(train.packet_len());
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
             let Some(piece) = self.session.outbox.next(room, full) else {
                 break false;
             };
+            full = size.saturating_sub(PLAIN_OVERHEAD + PING);
             resent += piece.resent();
             let (sent, closed) = write_piece(&piece, room, train);
             if !frames.last_mut().is_some_and(|last| merge(last, sent)) {

@@ -431,6 +431,13 @@ impl Peer {
                 self.node
             ));
         }
+        let abandoned = !self.session.outbox.is_empty()
+            && self.connection.is_none()
+            && self.attempt.is_none()
+            && self.door(0).is_some();
+        if abandoned {
+            return Err(format!("node {}: nobody takes up what waits", self.node));
+        }
         let ends = self.news.ends() + usize::from(self.session.has_begun());
         if ends > MAX_ENDS {
             return Err(format!("node {}: {ends} ends to be told of", self.node));

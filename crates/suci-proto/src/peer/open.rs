@@ -111,11 +111,16 @@ impl Peer {
             .as_ref()
             .is_some_and(|a| a.opening.token() == token);
         if ours {
-            self.drop_attempt(shared);
-            let opening = Opening::later(shared.random(), now);
-            self.attempt = self.door(0).map(|to| Attempt::new(opening, to));
+            self.try_later(now, shared);
         }
         ours
+    }
+
+    /// The attempt under way comes to nothing: another begins later.
+    pub(crate) fn try_later(&mut self, now: Instant, shared: &mut Shared) {
+        self.drop_attempt(shared);
+        let opening = Opening::later(shared.random(), now);
+        self.attempt = self.door(0).map(|to| Attempt::new(opening, to));
     }
 
     /// Gives our attempt up. What rode on its INIT is sent again by the next connection.

@@ -395,17 +395,41 @@ fn a_grant_below_what_was_sent_does_not_end_the_asking() {
 #[test]
 fn f21_whoever_runs_out_of_reserve_asks_at_once() {
     let mut credit = sender(9, 4);
-    assert!(!credit.is_reserve_low(11, at(1)));
+    assert!(!credit.reserve_ask_due(11, at(1)));
     assert!(
-        credit.is_reserve_low(12, at(1)),
+        credit.reserve_ask_due(12, at(1)),
         "the second half of the reserve"
     );
-    credit.on_sent(12, at(1), false);
     assert!(!credit.needs_blocked(at(1)));
-    credit.ask(at(1), PTO);
+    credit.ask_for_reserve(12, at(1), PTO);
     assert!(credit.needs_blocked(at(1)));
+    credit.on_sent(12, at(1), false);
     credit.on_blocked_sent(at(1));
     assert!(!credit.needs_blocked(at(2)), "once per pause");
     assert!(credit.on_grant(offer(0, 30, 4), at(3)));
-    assert!(!credit.is_reserve_low(13, at(3)));
+    assert!(!credit.reserve_ask_due(13, at(3)));
+}
+
+/// Two ends that have nothing but a reserve, with a packet under way in each direction, know of one number less than
+/// was used, and their reserve is always low.
+#[test]
+fn f21_who_asked_does_not_ask_again_before_an_answer_can_be_there() {
+    let mut credit = sender(9, 2);
+    let asked = at(1);
+    credit.ask_for_reserve(11, asked, PTO);
+    credit.on_sent(11, asked, true);
+    credit.on_grant(offer(0, 10, 2), asked);
+    assert!(
+        !credit.reserve_ask_due(12, asked),
+        "the answer is under way"
+    );
+    credit.on_sent(12, asked, false);
+    let just_before = asked + PTO - Duration::from_millis(1);
+    assert!(!credit.reserve_ask_due(13, just_before));
+    assert!(credit.reserve_ask_due(13, asked + PTO), "it was lost");
+    credit.on_grant(offer(0, 11, 2), asked);
+    assert!(
+        credit.reserve_ask_due(13, asked),
+        "it came, and 12 was used"
+    );
 }

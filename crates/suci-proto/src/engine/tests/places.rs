@@ -2,6 +2,7 @@
 
 use super::hostile::hello;
 use super::*;
+use crate::limits::MIN_MTU;
 
 /// A host that has so few places.
 fn narrow(places: u64, peers: usize) -> World {
@@ -110,6 +111,57 @@ fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
             "after {tenth} tenths of a second"
         );
     }
+}
+
+/// Where grants are small every packet carries a CREDIT: a message that only fits a packet of its own is cut.
+#[test]
+fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() {
+    let mut world = World::new(2);
+    for host in 0..2 {
+        world.engines[host] = world.start(host, 2, 6_656);
+    }
+    for size in MIN_MTU - 60..=MIN_MTU {
+        let draft = Outgoing {
+            payload: Bytes::from(vec![1; size]),
+            ..message(b"")
+        };
+        let now = world.now;
+        world.engines[0].send(now, id(1), draft).unwrap();
+        world.run(SECOND / 10);
+        assert_eq!(world.received(1), 1, "{size} B");
+    }
+}
+
+/// The peer's attempt came while we made one, and there is no room for it: ours is not given up for that.
+#[test]
+fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.send(0, 1).unwrap();
+    // HELLO; what host 0 says itself is lost, but for the COOKIE.
+    let hello = world.outgoing(1);
+    hello.iter().for_each(|packet| world.deliver(packet));
+    let answers = world.outgoing(0);
+    let cookie = answers.iter().filter(|p| p.is(PacketType::Cookie));
+    cookie.for_each(|packet| world.deliver(packet));
+    let memory = &mut world.engines[0].shared.memory;
+    let mut taken: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    let init = world.outgoing(1);
+    assert!(init.iter().any(|p| p.is(PacketType::Init)));
+    init.iter().for_each(|packet| world.deliver(packet));
+    let refused = world.outgoing(0);
+    assert!(refused.iter().any(|p| p.is(PacketType::Refused)));
+    for promise in taken.drain(..) {
+        world.engines[0].shared.memory.release(promise);
+    }
+    world.now += 2 * SECOND;
+    let now = world.now;
+    world.engines[0].begin_turn(now);
+    world.engines[0].handle_timeout(now);
+    let again = world.outgoing(0);
+    assert!(again.iter().any(|p| p.is(PacketType::Hello)));
+    world.run(2 * SECOND);
+    assert_eq!((world.received(0), world.received(1)), (1, 1));
 }
 
 /// Its CLOSE goes with the place: it is said again on the connection that follows.

@@ -73,10 +73,11 @@ impl Peer {
         };
         let mut room = permit.size.saturating_sub(train.packet_len());
         if connection.received.ack_state(now) != AckNeed::None {
-            if connection.credit.is_reserve_low(permit.number, now) {
+            if connection.credit.reserve_ask_due(permit.number, now) {
                 // The CREDIT that answered our PING was lost, and its sender believes that we have it. Soon
                 // acknowledgements could not go either.
-                connection.credit.ask(now, connection.probe_timeout());
+                let pto = connection.probe_timeout();
+                connection.credit.ask_for_reserve(permit.number, now, pto);
                 room = room.saturating_sub(ASKING);
             }
             let written = connection
