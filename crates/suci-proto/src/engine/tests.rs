@@ -180,6 +180,41 @@ impl World {
     }
 }
 
+/// Both ends get another address, and only the first packet still goes to an old one: responses go where the
+/// challenges came from.
+#[test]
+fn f13_both_ends_move_at_once() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(1), 1);
+    world.send(0, 1).unwrap();
+    let mut first = true;
+    for _ in 0..400 {
+        for host in 0..2 {
+            for mut packet in world.outgoing(host) {
+                packet.from += 10;
+                packet.to = match packet.to {
+                    moved @ 10.. => moved - 10,
+                    old if core::mem::take(&mut first) => old,
+                    _ => continue,
+                };
+                world.deliver(&packet);
+            }
+        }
+        world.now += Duration::from_millis(10);
+        for engine in &mut world.engines {
+            engine.begin_turn(world.now);
+            engine.handle_timeout(world.now);
+        }
+    }
+    for (host, other) in [(0, 1), (1, 0)] {
+        let path = world.peer(host, other).path_address();
+        assert_eq!(path, Some(address(other + 10)));
+    }
+    assert_eq!(world.received(1), 1);
+}
+
 /// Requests of many packets would wait for credit in every exchange if they were taken for Response.
 #[test]
 fn long_requests_that_are_answered_do_not_lean_to_response() {

@@ -113,7 +113,10 @@ impl Peer {
         self.renew_large(shared);
         let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
-        if self.build_challenge(now, train, shared) || self.build_mtu_probe(now, train, shared) {
+        if let Some(connection) = &mut self.connection {
+            connection.control_at = None;
+        }
+        if self.build_examination(now, train, shared) || self.build_mtu_probe(now, train, shared) {
             return true;
         }
         self.replace_if_used_up(now, shared);
@@ -123,7 +126,6 @@ impl Peer {
         };
         connection.paced_until = None;
         connection.capped_until = None;
-        connection.control_at = None;
         train.begin(connection.path.address(), mark(shared));
         let mut segment = None;
         let mut most = max_segments;

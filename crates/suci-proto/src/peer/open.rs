@@ -489,7 +489,8 @@ impl Peer {
         self.hear(now, shared);
     }
 
-    /// ACCEPT came. False if it does not fit what we asked for.
+    /// ACCEPT came. False if it does not fit what we asked for, or comes from elsewhere than the INIT went to: that
+    /// address was not proved, and packets would go there.
     pub(crate) fn on_accept(
         &mut self,
         now: Instant,
@@ -501,6 +502,7 @@ impl Peer {
         let fits = self.attempt.as_ref().is_some_and(|a| {
             let offer = a.offer.as_ref();
             a.opening.token() == header.tag
+                && a.to == from
                 && offer.is_some_and(|o| o.incarnation == accept.incarnation)
         });
         if !fits || accept.epoch < self.epoch_for(accept.incarnation) {

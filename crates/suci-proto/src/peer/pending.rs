@@ -1,7 +1,9 @@
 //! Control frames that wait for a packet. Each slot holds at most one of its kind, so that no peer can
 //! make us queue.
 
-/// Responses to challenges that may wait at once; further challenges go unanswered (F04).
+use std::net::SocketAddr;
+
+/// Responses to challenges that may wait at once, on the path and elsewhere; further challenges go unanswered (F04).
 const MAX_RESPONSES: usize = 4;
 
 /// What must go out with the next packet that may carry it.
@@ -18,6 +20,8 @@ pub(crate) struct Pending {
     /// CLOSE is due.
     pub(crate) close: bool,
     responses: Vec<u64>,
+    /// Answers to challenges that came from elsewhere than the path: they go back there.
+    elsewhere: Vec<(SocketAddr, u64)>,
 }
 
 impl Pending {
@@ -40,6 +44,25 @@ impl Pending {
     pub(crate) fn next_response(&mut self) -> Option<u64> {
         self.responses.pop()
     }
+
+    /// A challenge came from `from`, which is not where packets go.
+    pub(crate) fn respond_to(&mut self, from: SocketAddr, nonce: u64) {
+        if self.elsewhere.len() < MAX_RESPONSES {
+            self.elsewhere.push((from, nonce));
+        }
+    }
+
+    /// Where a response goes that does not go to the path, if one waits.
+    pub(crate) fn responds_to(&self) -> Option<SocketAddr> {
+        self.elsewhere.first().map(|(to, _)| *to)
+    }
+
+    /// The responses that go to `to`, beside the path.
+    pub(crate) fn take_responses_to(&mut self, to: SocketAddr) -> impl Iterator<Item = u64> {
+        self.elsewhere
+            .extract_if(.., move |(from, _)| *from == to)
+            .map(|(_, nonce)| nonce)
+    }
 }
 
 #[cfg(test)]
@@ -49,12 +72,16 @@ mod tests {
     #[test]
     fn f04_challenges_beyond_the_cap_go_unanswered() {
         let mut pending = Pending::default();
+        let from = SocketAddr::from(([10, 0, 0, 1], 7_000));
         for nonce in 0..100 {
             pending.respond(nonce);
+            pending.respond_to(from, nonce);
         }
         assert_eq!(
             std::iter::from_fn(|| pending.next_response()).count(),
             MAX_RESPONSES
         );
+        assert_eq!(pending.take_responses_to(from).count(), MAX_RESPONSES);
+        assert_eq!(pending.responds_to(), None);
     }
 }

@@ -10,10 +10,13 @@ use crate::recovery::{AckSummary, LossSummary, Recovery};
 use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber, ProtocolError};
 use crate::wire::{self, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
+use std::net::SocketAddr;
 
 /// What a packet did beyond its frames' own effects.
 #[derive(Default)]
 struct Effects {
+    /// Where it came from, if not from where packets go.
+    elsewhere: Option<SocketAddr>,
     eliciting: bool,
     /// The peer asks for an acknowledgement at once.
     ask: bool,
@@ -61,7 +64,9 @@ impl Peer {
             shared.shares.release(&mut previous);
         }
         self.hear(now, shared);
+        let from = Some(arrival.from);
         let mut effects = Effects {
+            elsewhere: from.filter(|from| self.path_address() != Some(*from)),
             lay: now.since(arrival.at),
             ..Effects::default()
         };
@@ -158,7 +163,10 @@ impl Peer {
                 session.outbox.on_refused(channel, message, reason)?;
             }
             Frame::Close(close) => effects.close = Some(close.code),
-            Frame::Challenge(nonce) => connection.pending.respond(nonce),
+            Frame::Challenge(nonce) => match effects.elsewhere {
+                Some(from) => connection.pending.respond_to(from, nonce),
+                None => connection.pending.respond(nonce),
+            },
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
             Frame::Mode { number, mode } if connection.modes.are_spoken() => {
                 if connection.modes.on_heard(number, mode) {

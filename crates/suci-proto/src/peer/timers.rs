@@ -44,7 +44,7 @@ impl Peer {
                 .recovery
                 .next_timeout(connection.params.max_ack_delay),
             not_before(acks),
-            connection.path.deadline(),
+            not_before(connection.path.deadline()),
             connection.paced_until,
             connection.capped_until,
             connection.control_at,

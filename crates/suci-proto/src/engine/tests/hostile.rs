@@ -27,6 +27,27 @@ fn f10_f14_an_init_opens_once_whatever_became_of_its_session() {
     assert_eq!(world.engines[0].counters().handshake_rejected, 3);
 }
 
+/// F10: who sees an ACCEPT and sends it on from elsewhere does not draw the messages there.
+#[test]
+fn f10_an_accept_from_elsewhere_is_ignored() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    // HELLO, COOKIE, INIT.
+    for host in [0, 1, 0] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    let packets = world.outgoing(1);
+    let accept = packets.iter().find(|p| p.is(PacketType::Accept)).unwrap();
+    let mut copied = accept.clone();
+    copied.from = 7;
+    world.deliver(&copied);
+    assert_eq!(world.engines[0].counters().handshake_rejected, 1);
+    assert!(!world.peer(0, 1).has_connection());
+    world.deliver(accept);
+    assert_eq!(world.peer(0, 1).path_address(), Some(address(1)));
+}
+
 /// The session that a lingering connection's credit was for is over: it may not widen the next one, whose
 /// window is another.
 #[test]

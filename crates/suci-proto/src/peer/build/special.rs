@@ -73,8 +73,9 @@ impl Peer {
         Some((connection.path.address(), bytes))
     }
 
-    /// A packet for an address that is being examined, with nothing but the challenge.
-    pub(super) fn build_challenge(
+    /// A packet for an address that is not, or not yet, the path: the challenge to one under examination, and
+    /// responses to challenges that came from there.
+    pub(super) fn build_examination(
         &mut self,
         now: Instant,
         train: &mut Train,
@@ -83,23 +84,32 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return false;
         };
-        let Some((address, nonce)) = connection.path.challenge_due(now) else {
+        let challenge = connection.path.challenge_due(now);
+        let examined = challenge.map(|(address, _)| address);
+        let Some(to) = examined.or(connection.pending.responds_to()) else {
             return false;
         };
-        connection.path.challenge_sent(now);
         let Some(number) = connection.numbers.peek() else {
             return false;
         };
-        if matches!(
-            connection.credit.may_send_control(number, now),
-            ControlAllowance::No(_)
-        ) {
+        if let ControlAllowance::No(until) = connection.credit.may_send_control(number, now) {
+            // Nothing else may go then either, and this comes first: the path may be dead.
+            connection.control_at = Some(until);
             return false;
         }
-        train.begin(address, mark(shared));
+        train.begin(to, mark(shared));
         train.begin_packet();
         self.write_header(number, train, shared);
-        Frame::Challenge(nonce).put(train.head());
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
+        if let Some((_, nonce)) = challenge {
+            connection.path.challenge_sent(now);
+            Frame::Challenge(nonce).put(train.head());
+        }
+        for nonce in connection.pending.take_responses_to(to) {
+            Frame::Response(nonce).put(train.head());
+        }
         let len = train.finish_packet(!shared.config.payload_checksum);
         let contents = Contents {
             eliciting: true,
