@@ -209,7 +209,7 @@ pub struct Options {
     pub script: Vec<(Duration, Step)>,
     /// How long faults go on.
     pub faults_for: Duration,
-    /// How long, once they stopped, everything may take to arrive.
+    /// How long, once they stopped, everything may take to arrive, beside a round trip for each packet.
     pub mended_for: Duration,
 }
 
@@ -275,8 +275,6 @@ impl Options {
         const ANSWERS: u32 = 50;
         const AMPLE: u64 = 8 << 20;
         let Links {
-            latency,
-            jitter,
             rate,
             mtu,
             route_mtu,
@@ -291,20 +289,28 @@ impl Options {
             && (self.faults.loss + self.faults.flip == 0 || self.recv_buffer >= AMPLE)
             && rate.is_none()
             && (mtu_announced || route_mtu <= mtu);
-        let polls = self.drives.iter().map(|drive| match drive {
-            Drive::Polls(period) | Drive::Woken(period) => *period,
-        });
-        let delays = self.configs.iter().map(|config| config.max_ack_delay);
         let late = if self.faults.reorder > 0 {
             self.faults.reorder_by
         } else {
             Duration::ZERO
         };
-        let slowest = polls.max().unwrap_or_default();
-        let answer =
-            (latency * 3 / 2 + jitter + late + slowest) * 2 + delays.max().unwrap_or_default();
+        let answer = self.round_trip() + late * 2;
         let silence = self.configs.get(place % self.configs.len().max(1));
         gentle && silence.is_some_and(|config| config.silence_timeout >= answer * ANSWERS)
+    }
+
+    /// The longest time from a packet to its acknowledgement while the network injects no faults.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        let polls = self.drives.iter().map(|drive| match drive {
+            Drive::Polls(period) | Drive::Woken(period) => *period,
+        });
+        let slowest = polls.max().unwrap_or_default();
+        let delays = self.configs.iter().map(|config| config.max_ack_delay);
+        let Links {
+            latency, jitter, ..
+        } = self.links;
+        (latency * 3 / 2 + jitter + slowest) * 2 + delays.max().unwrap_or_default()
     }
 
     /// The node ID of a place.

@@ -513,9 +513,6 @@ fn huge(run: &mut Options, rng: &mut Rng) {
     run.traffic.sizes = vec![(90, 0, 2_000), (9, 10_000, 100_000), (1, most / 2, most)];
     run.traffic.refuse = rng.pick(&[0, 0, 200_000]);
     run.links.rate = None;
-    // A round trip carries at most what the receiver's buffer holds: over a long way and through a small buffer these
-    // messages take minutes.
-    run.mended_for = Duration::from_secs(600);
     if rng.chance(400_000) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(30_000);

@@ -43,6 +43,11 @@ impl<T> Queue<T> {
         self.heap.peek().map(|entry| entry.at)
     }
 
+    /// All that is still to come, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.heap.iter().map(|entry| &entry.event)
+    }
+
     /// Takes the next event if it is due at `limit` or before.
     pub fn pop_until(&mut self, limit: Instant) -> Option<(Instant, T)> {
         if self.next_at()? > limit {

@@ -86,10 +86,6 @@ pub fn draw(run: &mut Options, rng: &mut Rng) {
             2 => Will::Retransmit,
             _ => Will::Steer(rng.pick(&[Rein::Tight, Rein::Pauses, Rein::Slow, Rein::Prompt])),
         };
-        if will == Will::Steer(Rein::Tight) {
-            // A packet in each round trip, until the end: what was handed in takes minutes over a long way.
-            run.mended_for = run.mended_for.max(Duration::from_secs(600));
-        }
         run.script.push((at, Step::Decide(place, other, will)));
     }
     // Drawn apart, so that what was drawn before does not depend on it.

@@ -24,7 +24,7 @@ const AUDIT_ALL: usize = 16;
 
 /// Something that is due.
 #[derive(Debug)]
-enum Due {
+pub(crate) enum Due {
     /// A process may have something to do.
     Wake(PlaceId),
     /// A packet reaches a place.
@@ -94,7 +94,7 @@ pub struct World {
     pub(crate) places: Vec<Place>,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
-    queue: crate::queue::Queue<Due>,
+    pub(crate) queue: crate::queue::Queue<Due>,
     nodes: Vec<u32>,
     socket_rng: Rng,
     order: u64,

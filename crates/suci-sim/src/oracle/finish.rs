@@ -25,6 +25,17 @@ impl Oracle {
         open.all(|(_, tokens)| tokens.iter().all(|token| self.is_arrived(*token)))
     }
 
+    /// Bytes that are still to come from one process to one node, at most: with every message's share of a packet.
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        const HEAD: u64 = 64;
+        let open = self.open.values().map(|tokens| {
+            let records = tokens.iter().filter_map(|token| self.record(*token));
+            records.map(|record| record.spec.length + HEAD).sum()
+        });
+        open.max().unwrap_or(0)
+    }
+
     fn is_arrived(&self, token: u64) -> bool {
         self.record(token).is_none_or(|record| {
             !record.spec.notify && (record.received_by.is_some() || self.receiver_died(record))
