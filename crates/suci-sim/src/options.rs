@@ -282,11 +282,12 @@ impl Options {
             ..
         } = self.links;
         let calm = |(_, step): &(Duration, Step)| step.is_calm();
+        let drops = self.faults.loss + self.faults.flip > 0 || self.port_unreachable;
         let gentle = self.duplicates.is_empty()
             && self.script.iter().all(calm)
             && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST
             // Where few packets may go beyond the limit all of them may be lost, and the next goes after 10 s.
-            && (self.faults.loss + self.faults.flip == 0 || self.recv_buffer >= AMPLE)
+            && (!drops || self.recv_buffer >= AMPLE)
             && rate.is_none()
             && (mtu_announced || route_mtu <= mtu);
         let late = if self.faults.reorder > 0 {
