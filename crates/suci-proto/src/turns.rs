@@ -142,6 +142,13 @@ impl Turns {
         self.occupied == 0
     }
 
+    /// The only place that has something to do.
+    pub(crate) fn only(&self) -> Option<usize> {
+        let ring = self.rings.get(self.occupied.checked_ilog2()? as usize)?;
+        let alone = self.occupied.is_power_of_two() && ring.len() == 1;
+        ring.front().copied().filter(|_| alone)
+    }
+
     /// Whose turn it is.
     pub(crate) fn front(&mut self) -> Option<usize> {
         let ring = self

@@ -21,6 +21,10 @@ use crate::tap;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload};
 
+/// One in so many programs that could send their answer at once computes before...
+const THINKS: u64 = 4;
+/// ... for so long.
+const THOUGHT: Duration = Duration::from_millis(5);
 /// What a turn and each packet in it cost, so that no process is infinitely fast.
 const TURN_COST: Duration = Duration::from_micros(1);
 const PACKET_COST: Duration = Duration::from_nanos(300);
@@ -140,6 +144,12 @@ impl Process {
         self.engine.begin_turn(now);
         let mut work = self.drain_socket(cx)?;
         self.engine.handle_timeout(now);
+        let thinks = work > 0 && now.as_nanos().is_multiple_of(THINKS);
+        if self.engine.defer_output(now) && thinks {
+            // The program has its message, and computes before it calls again.
+            self.busy_until = now + THOUGHT;
+            return Ok(self.next_wake(Some(self.busy_until), true));
+        }
         let listens = self.listens(now);
         if listens {
             work += self.consume(cx, workload)?;

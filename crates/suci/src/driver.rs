@@ -121,6 +121,12 @@ impl Driver {
 
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
+        let now = self.input(look)?;
+        self.output_at(now)
+    }
+
+    /// What arrived and what is due.
+    fn input(&mut self, look: bool) -> Result<Instant, Error> {
         let now = self.clock.now();
         self.engine.begin_turn(now);
         // Whoever is due is looked after in any case, and input comes before time.
@@ -129,7 +135,7 @@ impl Driver {
             now = self.drain(now, true)?;
             now = self.expire(now)?;
         }
-        self.output_at(now)
+        Ok(now)
     }
 
     /// A turn if the last one is too long ago.
@@ -231,17 +237,22 @@ impl Driver {
         (self.socket, self.want_write)
     }
 
-    /// Waits until something may have happened, at most until `deadline`, then makes a turn.
+    /// Waits until something may have happened, at most until `deadline`, then makes a turn. A single message goes to
+    /// the program first, if nothing but its answer would be sent: the next call does the rest.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
         let now = self.clock.now();
-        if spinner.pauses(now) {
-            return self.step(true);
+        let now = if spinner.pauses(now) {
+            self.input(true)?
+        } else if self.may_block(now, deadline) {
+            self.wait_in_recv(now)?
+        } else {
+            self.sleep(None, deadline)?;
+            self.input(true)?
+        };
+        if !self.bulk && self.engine.defer_output(now) {
+            return Ok(());
         }
-        if self.may_block(now, deadline) {
-            return self.wait_in_recv(now);
-        }
-        self.sleep(None, deadline)?;
-        self.step(true)
+        self.output_at(now)
     }
 
     /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent, and the last one did
@@ -255,8 +266,8 @@ impl Driver {
             && deadline.left().is_none_or(|left| left >= limit)
     }
 
-    /// A turn that begins with a receive that blocks.
-    fn wait_in_recv(&mut self, since: Instant) -> Result<(), Error> {
+    /// What arrived and what is due, beginning with a receive that blocks.
+    fn wait_in_recv(&mut self, since: Instant) -> Result<Instant, Error> {
         self.check_charge(since);
         let (got, mut now) = self.take_blocking()?;
         self.looked_at = now;
@@ -271,8 +282,7 @@ impl Driver {
         if self.bulk {
             now = self.drain(now, true)?;
         }
-        now = self.expire(now)?;
-        self.output_at(now)
+        self.expire(now)
     }
 
     /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.

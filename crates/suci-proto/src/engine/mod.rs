@@ -90,6 +90,8 @@ pub struct Engine {
     /// Until when the driver said it would sleep, and when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
+    /// The driver sent nothing since, so that no peer said when it is due.
+    deferred: bool,
     sweep_at: Option<Instant>,
     hints: (u64, u64),
     closing: Option<Instant>,
@@ -157,6 +159,7 @@ impl Engine {
             train_peer: None,
             flush: false,
             expected: None,
+            deferred: false,
             last_run: now,
             sweep_at: None,
             hints: (0, 0),
@@ -195,6 +198,9 @@ impl Engine {
     /// turn go out in this one (with [`Config::ack_on_poll`]), and a driver that was held up is
     /// noticed: that time counts for nobody's silence.
     pub fn begin_turn(&mut self, now: Instant) {
+        if core::mem::take(&mut self.deferred) && now.since(self.last_run) > GAP {
+            self.expected = self.deferred_deadline();
+        }
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
         self.expected = None;
@@ -208,6 +214,13 @@ impl Engine {
                 self.touch(key);
             }
         }
+    }
+
+    /// When the driver should have been here that [deferred](Self::defer_output) what it had to send.
+    fn deferred_deadline(&self) -> Option<Instant> {
+        let peer = self.dirty.only().and_then(|key| self.peers.get(key));
+        let deadline = peer.and_then(Peer::deadline);
+        deadline.into_iter().chain(self.next_timeout()).min()
     }
 
     /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
@@ -260,7 +273,10 @@ impl Engine {
             .and_then(|p| p.connection.as_ref())
             .map(|c| c.local);
         let (Some(key), Some(peer), Some(expected)) = (key, peer, expected) else {
-            self.hint_unknown(now, arrival.from, header, key.is_some());
+            // The index may be another attempt's by now.
+            let offered = key.and_then(|key| self.peers.get(key));
+            let opening = offered.is_some_and(|peer| peer.offers(header.tag));
+            self.hint_unknown(now, arrival.from, header, opening);
             return;
         };
         if expected.index != header.index || expected.tag != header.tag {
@@ -318,6 +334,20 @@ impl Engine {
     }
 
     // ---- polls
+
+    /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is one, and nothing would
+    /// be sent but an acknowledgement that waits for its answer to ride on. Then that must follow before the driver
+    /// sleeps.
+    pub fn defer_output(&mut self, now: Instant) -> bool {
+        let shared = &self.shared;
+        let quiet = shared.replies.is_empty()
+            && shared.wanted_routes.is_empty()
+            && !self.train.is_pending();
+        let peer = self.dirty.only().and_then(|key| self.peers.get(key));
+        self.deferred =
+            quiet && self.has_message() && peer.is_some_and(|peer| peer.has_nothing_to_say(now));
+        self.deferred
+    }
 
     /// What to send now, at most `max_segments` packets of one size to one destination; answer with
     /// [`Engine::transmit_done`]. `None` when there is nothing more to send at `now`.

@@ -215,6 +215,78 @@ fn f13_both_ends_move_at_once() {
     assert_eq!(world.received(1), 1);
 }
 
+/// Two hosts whose connection stands, and of which the second has a message that nobody took.
+fn with_a_message() -> World {
+    let mut world = World::new(2);
+    for _ in 0..2 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            world.send(from, to).unwrap();
+            world.run(SECOND);
+            assert_eq!(world.received(to), 1);
+        }
+    }
+    world.send(0, 1).unwrap();
+    let packets = world.outgoing(0);
+    packets.iter().for_each(|packet| world.deliver(packet));
+    world
+}
+
+/// The answer carries the acknowledgement, so that nothing is to be sent before.
+#[test]
+fn the_program_gets_its_message_before_anything_is_sent() {
+    let mut world = with_a_message();
+    let now = world.now;
+    assert!(world.engines[1].defer_output(now));
+    assert_eq!(world.received(1), 1);
+    assert!(
+        !world.engines[1].defer_output(now),
+        "there is none any more"
+    );
+    world.send(1, 0).unwrap();
+    assert_eq!(world.outgoing(1).len(), 1, "answer and acknowledgement");
+}
+
+#[test]
+fn what_cannot_wait_is_sent_before_the_program_gets_its_message() {
+    let mut world = with_a_message();
+    let now = world.now;
+    world.peer(1, 0).connection.as_mut().unwrap().pending.ping = true;
+    assert!(!world.engines[1].defer_output(now), "a probe");
+
+    let mut world = with_a_message();
+    world.engines[1].add_peer(now, id(7), address(7)).unwrap();
+    world.send(1, 7).unwrap();
+    assert!(!world.engines[1].defer_output(now), "another peer");
+
+    let mut world = with_a_message();
+    world.send(1, 0).unwrap();
+    assert!(!world.engines[1].defer_output(now), "a message");
+
+    let mut world = with_a_message();
+    world.engines[1].close_peer(now, id(0), SECOND);
+    assert!(!world.engines[1].defer_output(now), "the end");
+
+    let mut world = with_a_message();
+    let random = 5;
+    let path = &mut world.peer(1, 0).connection.as_mut().unwrap().path;
+    path.heard_from(address(9), random, now);
+    assert!(!world.engines[1].defer_output(now), "an address to examine");
+}
+
+/// F16: the acknowledgement was due while the program computed with its message in hand.
+#[test]
+fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
+    for (time, gaps) in [(SECOND / 1_000, 0), (5 * SECOND, 1)] {
+        let mut world = with_a_message();
+        let now = world.now;
+        assert!(world.engines[1].defer_output(now));
+        world.now += time;
+        let now = world.now;
+        world.engines[1].begin_turn(now);
+        assert_eq!(world.engines[1].counters().gaps, gaps);
+    }
+}
+
 /// Requests of many packets would wait for credit in every exchange if they were taken for Response.
 #[test]
 fn long_requests_that_are_answered_do_not_lean_to_response() {

@@ -104,6 +104,12 @@ impl Peer {
             .is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
+    /// Whether an attempt of ours offers a connection with this tag, and waits for ACCEPT.
+    pub(crate) fn offers(&self, tag: u64) -> bool {
+        let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
+        offer.is_some_and(|offer| offer.local.tag == tag)
+    }
+
     /// The peer refused the attempt with this token: another begins later.
     pub(crate) fn on_refused(&mut self, now: Instant, token: u64, shared: &mut Shared) -> bool {
         let ours = self

@@ -296,6 +296,19 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
 }
 
 #[test]
+fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_next_sleep() {
+    let (mut a, script, mut b) = settled();
+    b.push(NodeId(0), "question".into()).unwrap();
+    b.output().unwrap();
+    script.lock().unwrap().attempts.clear();
+    blocking_of_a_wait(&mut a, &script, 3 * LIMIT);
+    assert!(a.take_message().is_some());
+    assert_eq!(script.lock().unwrap().attempts.len(), 0);
+    a.settle().unwrap();
+    assert_eq!(script.lock().unwrap().attempts.len(), 1);
+}
+
+#[test]
 fn what_is_due_soon_is_not_slept_through() {
     let (mut a, script, _b) = settled();
     assert_eq!(

@@ -164,6 +164,34 @@ fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     assert_eq!((world.received(0), world.received(1)), (1, 1));
 }
 
+/// F11: the index of a connection that gave its place goes to the next attempt; who still uses it hears that it is
+/// unknown, however long that attempt waits.
+#[test]
+fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
+    let mut world = World::new(3);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    let index = world.peer(0, 1).connection.as_ref().unwrap().remote.index;
+    let now = world.now;
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    let Engine { peers, shared, .. } = &mut world.engines[1];
+    peers.get_mut(key).unwrap().give_place(now, shared);
+    // HELLO, COOKIE; the INIT is lost.
+    world.send(1, 2).unwrap();
+    for host in [1, 2] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    assert!(world.outgoing(1).iter().any(|p| p.is(PacketType::Init)));
+    let attempt = world.engines[1].peer_key(id(2));
+    assert_eq!(world.engines[1].shared.route(index), attempt);
+    world.send(0, 1).unwrap();
+    let packets = world.outgoing(0);
+    packets.iter().for_each(|packet| world.deliver(packet));
+    let answers = world.outgoing(1);
+    assert!(answers.iter().any(|p| p.is(PacketType::Unknown)));
+}
+
 /// Its CLOSE goes with the place: it is said again on the connection that follows.
 #[test]
 fn f31_a_close_is_not_lost_with_the_place() {

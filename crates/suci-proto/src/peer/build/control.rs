@@ -24,6 +24,19 @@ impl Peer {
             || self.memory_due()
     }
 
+    /// Whether no packet is wanted but for an acknowledgement that may wait.
+    pub(crate) fn has_nothing_to_say(&self, now: Instant) -> bool {
+        let connection = self.connection.as_ref();
+        let settled =
+            |c: &Connection| c.path.deadline().is_none() && c.pending.responds_to().is_none();
+        self.session.outbox.is_empty()
+            && self.attempt.is_none()
+            && self.lingering.is_none()
+            && self.closing == Closing::Open
+            && connection.is_some_and(settled)
+            && !self.wants_control(now)
+    }
+
     /// Whether something is to be said that only goes within the limit of socket credit.
     pub(super) fn has_answers(&self) -> bool {
         let answers = self.lingering.is_none() && self.session.inbox.has_answers();
