@@ -2,7 +2,6 @@
 
 use super::Peer;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End, Numbers};
-use crate::counters::Link;
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
 use crate::handshake::{Opening, Phase};
@@ -389,23 +388,6 @@ impl Peer {
     pub(crate) fn wins_crossing(&self, me: NodeId, incarnation: Incarnation) -> bool {
         let offered = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offered.is_some_and(|offer| me < self.node && offer.incarnation == incarnation)
-    }
-
-    /// Whether the session belongs to another start of the peer than `incarnation`.
-    pub(crate) fn is_other_incarnation(&self, incarnation: Incarnation) -> bool {
-        #[cfg(suci_plant)]
-        if crate::plant::active("stale-incarnation") {
-            return false;
-        }
-        self.session
-            .remote
-            .is_some_and(|remote| remote != incarnation)
-    }
-
-    /// Whether the peer's process may still be alive.
-    pub(crate) fn is_live(&self) -> bool {
-        self.session.is_established()
-            && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
     /// Asks the path in use whether it still answers, because another claims its node ID.

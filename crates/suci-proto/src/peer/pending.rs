@@ -34,22 +34,19 @@ impl Pending {
             || !self.responses.is_empty()
     }
 
-    /// A challenge came.
-    pub(crate) fn respond(&mut self, nonce: u64) {
-        if self.responses.len() < MAX_RESPONSES {
-            self.responses.push(nonce);
+    /// A challenge came; `elsewhere` if not from where packets go.
+    pub(crate) fn respond(&mut self, nonce: u64, elsewhere: Option<SocketAddr>) {
+        match elsewhere {
+            Some(from) if self.elsewhere.len() < MAX_RESPONSES => {
+                self.elsewhere.push((from, nonce))
+            }
+            None if self.responses.len() < MAX_RESPONSES => self.responses.push(nonce),
+            _ => {}
         }
     }
 
     pub(crate) fn next_response(&mut self) -> Option<u64> {
         self.responses.pop()
-    }
-
-    /// A challenge came from `from`, which is not where packets go.
-    pub(crate) fn respond_to(&mut self, from: SocketAddr, nonce: u64) {
-        if self.elsewhere.len() < MAX_RESPONSES {
-            self.elsewhere.push((from, nonce));
-        }
     }
 
     /// Where a response goes that does not go to the path, if one waits.
@@ -74,8 +71,8 @@ mod tests {
         let mut pending = Pending::default();
         let from = SocketAddr::from(([10, 0, 0, 1], 7_000));
         for nonce in 0..100 {
-            pending.respond(nonce);
-            pending.respond_to(from, nonce);
+            pending.respond(nonce, None);
+            pending.respond(nonce, Some(from));
         }
         assert_eq!(
             std::iter::from_fn(|| pending.next_response()).count(),

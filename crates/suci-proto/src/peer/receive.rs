@@ -163,10 +163,7 @@ impl Peer {
                 session.outbox.on_refused(channel, message, reason)?;
             }
             Frame::Close(close) => effects.close = Some(close.code),
-            Frame::Challenge(nonce) => match effects.elsewhere {
-                Some(from) => connection.pending.respond_to(from, nonce),
-                None => connection.pending.respond(nonce),
-            },
+            Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
             Frame::Mode { number, mode } if connection.modes.are_spoken() => {
                 if connection.modes.on_heard(number, mode) {

@@ -6,6 +6,7 @@ use crate::counters::Link;
 use crate::engine::Shared;
 use crate::handshake::Standing;
 use crate::time::{Duration, Instant};
+use crate::types::Incarnation;
 use std::net::SocketAddr;
 
 impl Peer {
@@ -18,6 +19,23 @@ impl Peer {
         } else {
             Standing::Stranger
         }
+    }
+
+    /// Whether the session belongs to another start of the peer than `incarnation`.
+    pub(crate) fn is_other_incarnation(&self, incarnation: Incarnation) -> bool {
+        #[cfg(suci_plant)]
+        if crate::plant::active("stale-incarnation") {
+            return false;
+        }
+        self.session
+            .remote
+            .is_some_and(|remote| remote != incarnation)
+    }
+
+    /// Whether the peer's process may still be alive.
+    pub(crate) fn is_live(&self) -> bool {
+        self.session.is_established()
+            && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
     /// Whether it is to give its place to another.

@@ -1,0 +1,68 @@
+//! When the driver is here: how a turn begins, what may wait for the next one, and time that passed without any.
+
+use super::Engine;
+use crate::peer::Peer;
+use crate::time::{Duration, Instant};
+
+/// A driver that comes later than its deadline by more than this was held up: by its program's
+/// computing, a stopped process, a paused machine.
+const GAP: Duration = Duration::from_millis(100);
+
+impl Engine {
+    /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since the last
+    /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
+    /// noticed: that time counts for nobody's silence.
+    pub fn begin_turn(&mut self, now: Instant) {
+        if core::mem::take(&mut self.deferred) && now.since(self.last_run) > GAP {
+            self.expected = self.deferred_deadline();
+        }
+        let expected = self.expected.map_or(now, |at| at.max(self.last_run));
+        self.notice_gap(now, expected);
+        self.expected = None;
+        self.last_run = now;
+        for key in core::mem::take(&mut self.ack_waits) {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.ack_waits = false;
+                if let Some(connection) = &mut peer.connection {
+                    connection.received.force();
+                }
+                self.touch(key);
+            }
+        }
+    }
+
+    /// When the driver should have been here that [deferred](Self::defer_output) what it had to send.
+    fn deferred_deadline(&self) -> Option<Instant> {
+        let peer = self.dirty.only().and_then(|key| self.peers.get(key));
+        let deadline = peer.and_then(Peer::deadline);
+        deadline.into_iter().chain(self.next_timeout()).min()
+    }
+
+    /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
+    pub(super) fn notice_gap(&mut self, now: Instant, expected: Instant) {
+        let late = now.since(expected);
+        if late <= GAP {
+            return;
+        }
+        self.shared.counters.gaps += 1;
+        for (_, peer) in &mut self.peers {
+            peer.on_gap(now, late);
+        }
+        let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.touch(key));
+    }
+
+    /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is one, and nothing would
+    /// be sent but an acknowledgement that waits for its answer to ride on. Then that must follow before the driver
+    /// sleeps.
+    pub fn defer_output(&mut self, now: Instant) -> bool {
+        let shared = &self.shared;
+        let quiet = shared.replies.is_empty()
+            && shared.wanted_routes.is_empty()
+            && !self.train.is_pending();
+        let peer = self.dirty.only().and_then(|key| self.peers.get(key));
+        self.deferred =
+            quiet && self.has_message() && peer.is_some_and(|peer| peer.has_nothing_to_say(now));
+        self.deferred
+    }
+}
