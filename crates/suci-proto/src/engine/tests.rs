@@ -267,9 +267,8 @@ fn what_cannot_wait_is_sent_before_the_program_gets_its_message() {
     assert!(!world.engines[1].defer_output(now), "the end");
 
     let mut world = with_a_message();
-    let random = 5;
     let path = &mut world.peer(1, 0).connection.as_mut().unwrap().path;
-    path.heard_from(address(9), random, now);
+    path.heard_from(address(9), || 5, now);
     assert!(!world.engines[1].defer_output(now), "an address to examine");
 }
 

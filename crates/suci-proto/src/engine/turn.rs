@@ -20,7 +20,8 @@ impl Engine {
         self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
-        for key in core::mem::take(&mut self.ack_waits) {
+        let mut waits = core::mem::take(&mut self.ack_waits);
+        for key in waits.drain(..) {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.ack_waits = false;
                 if let Some(connection) = &mut peer.connection {
@@ -29,6 +30,7 @@ impl Engine {
                 self.touch(key);
             }
         }
+        self.ack_waits = waits;
     }
 
     /// When the driver should have been here that [deferred](Self::defer_output) what it had to send.

@@ -41,15 +41,20 @@ impl Path {
         self.address
     }
 
-    /// A fresh, authentic packet, the newest so far, came from `from`.
-    pub(crate) fn heard_from(&mut self, from: SocketAddr, nonce: u64, now: Instant) {
+    /// A fresh, authentic packet, the newest so far, came from `from`. A new address is challenged with a `nonce`.
+    pub(crate) fn heard_from(
+        &mut self,
+        from: SocketAddr,
+        nonce: impl FnOnce() -> u64,
+        now: Instant,
+    ) {
         let known = self.probation.is_some_and(|p| p.address == from);
         if from == self.address {
             self.probation = None;
         } else if !known {
             self.probation = Some(Probation {
                 address: from,
-                nonce,
+                nonce: nonce(),
                 tries: 0,
                 asked_at: now,
                 next_at: now,
@@ -104,7 +109,7 @@ mod tests {
     #[test]
     fn f13_the_path_moves_only_when_the_challenge_came_back() {
         let mut path = Path::new(address(1));
-        path.heard_from(address(2), 77, Instant::ZERO);
+        path.heard_from(address(2), || 77, Instant::ZERO);
         assert_eq!(path.challenge_due(Instant::ZERO), Some((address(2), 77)));
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         assert_eq!(path.on_response(77, at(0)), None, "nothing was asked yet");
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn f04_challenges_are_bounded() {
         let mut path = Path::new(address(1));
-        path.heard_from(address(2), 77, Instant::ZERO);
+        path.heard_from(address(2), || 77, Instant::ZERO);
         let mut now = Instant::ZERO;
         let mut sent = 0;
         while let Some(at) = path.deadline() {
@@ -136,8 +141,8 @@ mod tests {
     #[test]
     fn a_packet_from_the_old_address_ends_the_probation() {
         let mut path = Path::new(address(1));
-        path.heard_from(address(2), 77, Instant::ZERO);
-        path.heard_from(address(1), 78, Instant::ZERO);
+        path.heard_from(address(2), || 77, Instant::ZERO);
+        path.heard_from(address(1), || 78, Instant::ZERO);
         assert_eq!(path.deadline(), None);
     }
 }

@@ -57,8 +57,9 @@ impl Peer {
             .highest()
             .is_none_or(|highest| number > highest);
         if newest {
-            let nonce = shared.random();
-            connection.path.heard_from(arrival.from, nonce, now);
+            connection
+                .path
+                .heard_from(arrival.from, || shared.random(), now);
         }
         for mut previous in connection.previous.drain(..) {
             shared.shares.release(&mut previous);
