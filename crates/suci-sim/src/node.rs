@@ -145,7 +145,7 @@ impl Process {
         let mut work = self.drain_socket(cx)?;
         self.engine.handle_timeout(now);
         let thinks = work > 0 && now.as_nanos().is_multiple_of(THINKS);
-        if self.engine.defer_output(now) && thinks {
+        if thinks && self.engine.defer_output(now) {
             // The program has its message, and computes before it calls again.
             self.busy_until = now + THOUGHT;
             return Ok(self.next_wake(Some(self.busy_until), true));

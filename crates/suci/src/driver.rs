@@ -237,22 +237,37 @@ impl Driver {
         (self.socket, self.want_write)
     }
 
-    /// Waits until something may have happened, at most until `deadline`, then makes a turn. A single message goes to
-    /// the program first, if nothing but its answer would be sent: the next call does the rest.
+    /// Waits until something may have happened, at most until `deadline`, then makes a turn.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
-        let now = self.clock.now();
-        let now = if spinner.pauses(now) {
-            self.input(true)?
-        } else if self.may_block(now, deadline) {
-            self.wait_in_recv(now)?
-        } else {
-            self.sleep(None, deadline)?;
-            self.input(true)?
-        };
+        let now = self.await_input(deadline, spinner)?;
+        self.output_at(now)
+    }
+
+    /// As [`Driver::wait`], for a program that takes its message at once: a single one it gets first, if nothing but its
+    /// answer would be sent. The next call does the rest.
+    pub(crate) fn wait_for_message(
+        &mut self,
+        deadline: Deadline,
+        spinner: &mut Spinner,
+    ) -> Result<(), Error> {
+        let now = self.await_input(deadline, spinner)?;
         if !self.bulk && self.engine.defer_output(now) {
             return Ok(());
         }
         self.output_at(now)
+    }
+
+    /// What arrived and what is due, after waiting for it.
+    fn await_input(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<Instant, Error> {
+        let now = self.clock.now();
+        if spinner.pauses(now) {
+            self.input(true)
+        } else if self.may_block(now, deadline) {
+            self.wait_in_recv(now)
+        } else {
+            self.sleep(None, deadline)?;
+            self.input(true)
+        }
     }
 
     /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent, and the last one did

@@ -333,7 +333,8 @@ impl Node {
         turn.settle()?;
         let mut spinner = Spinner::new(self.wait);
         loop {
-            pause(&mut turn, deadline, &mut spinner)?;
+            turn.wait_for_message(deadline, &mut spinner)?;
+            turn.show_life();
             if let Some(message) = turn.take_message() {
                 return Ok(Some(message));
             }

@@ -15,7 +15,7 @@ const BLOCKED_MIN: Duration = Duration::from_millis(1);
 /// Pause between packets that ask for an acknowledgement only to keep the grant alive.
 const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 
-/// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CLOSE) may do now.
+/// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CHALLENGE, RESPONSE, CLOSE) may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlAllowance {
     /// Within the limit: any size.
@@ -158,13 +158,19 @@ impl SendCredit {
         if self.may_send_data(number, now) {
             return ControlAllowance::Free;
         }
-        if number < self.closed_end(now).saturating_add(self.control) {
+        if !self.is_beyond_reserve(number, now) {
             return ControlAllowance::Small;
         }
         match self.beyond_at.map(|at| at + CREDIT_LAPSE) {
             Some(at) if now < at => ControlAllowance::No(at),
             _ => ControlAllowance::Small,
         }
+    }
+
+    /// Whether even the numbers for control end before this one, so that one packet goes each [`CREDIT_LAPSE`].
+    #[must_use]
+    pub fn is_beyond_reserve(&self, number: PacketNumber, now: Instant) -> bool {
+        number >= self.closed_end(now).saturating_add(self.control)
     }
 
     /// Where the numbers for control begin: the limit, or what was sent when the grant lapsed.

@@ -87,8 +87,6 @@ pub struct Engine {
     /// Until when the driver said it would sleep, and when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
-    /// The driver sent nothing since, so that no peer said when it is due.
-    deferred: bool,
     sweep_at: Option<Instant>,
     hints: (u64, u64),
     closing: Option<Instant>,
@@ -156,7 +154,6 @@ impl Engine {
             train_peer: None,
             flush: false,
             expected: None,
-            deferred: false,
             last_run: now,
             sweep_at: None,
             hints: (0, 0),
@@ -222,19 +219,18 @@ impl Engine {
     fn on_data(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
         let key = self.shared.route(header.index);
         let peer = key.and_then(|key| self.peers.get_mut(key));
+        // The index may be another attempt's by now, and the peer may be ahead of the ACCEPT that ours waits for.
+        let opening = peer.as_ref().is_some_and(|p| p.offers(header.tag));
         let expected = peer
             .as_ref()
             .and_then(|p| p.connection.as_ref())
             .map(|c| c.local);
         let (Some(key), Some(peer), Some(expected)) = (key, peer, expected) else {
-            // The index may be another attempt's by now.
-            let offered = key.and_then(|key| self.peers.get(key));
-            let opening = offered.is_some_and(|peer| peer.offers(header.tag));
             self.hint_unknown(now, arrival.from, header, opening);
             return;
         };
         if expected.index != header.index || expected.tag != header.tag {
-            self.hint_unknown(now, arrival.from, header, false);
+            self.hint_unknown(now, arrival.from, header, opening);
             return;
         }
         peer.receive(now, arrival, header.number, body, &mut self.shared);
@@ -332,10 +328,8 @@ impl Engine {
             }
             // Whoever may not send holds up nobody.
             self.dirty.drop_front();
-            match peer.deadline() {
-                Some(deadline) => self.wheel.set(key, deadline),
-                None => self.wheel.cancel(key),
-            }
+            let deadline = peer.deadline();
+            self.arm(key, deadline);
         }
     }
 

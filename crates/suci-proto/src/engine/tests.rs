@@ -266,6 +266,17 @@ fn what_cannot_wait_is_sent_before_the_program_gets_its_message() {
     world.engines[1].close_peer(now, id(0), SECOND);
     assert!(!world.engines[1].defer_output(now), "the end");
 
+    // A large message asks first, and the answer is worth a packet.
+    let mut world = with_a_message();
+    let body = Outgoing {
+        payload: Bytes::from(vec![1; 200_000]),
+        ..message(b"")
+    };
+    world.engines[0].send(now, id(1), body).unwrap();
+    let packets = world.outgoing(0);
+    packets.iter().for_each(|packet| world.deliver(packet));
+    assert!(!world.engines[1].defer_output(now), "CTS");
+
     let mut world = with_a_message();
     let path = &mut world.peer(1, 0).connection.as_mut().unwrap().path;
     path.heard_from(address(9), || 5, now);
@@ -279,11 +290,41 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
         let mut world = with_a_message();
         let now = world.now;
         assert!(world.engines[1].defer_output(now));
+        assert!(
+            world.engines[1].next_timeout().is_some(),
+            "the acknowledgement"
+        );
         world.now += time;
         let now = world.now;
         world.engines[1].begin_turn(now);
         assert_eq!(world.engines[1].counters().gaps, gaps);
     }
+}
+
+/// Who is heard before its address is known, and has messages waiting, is called once it is.
+#[test]
+fn what_waits_for_an_address_goes_when_it_is_known() {
+    let mut world = World::new(2);
+    let now = world.now;
+    let config = Config {
+        accept: Accept::Anyone,
+        ..Config::default()
+    };
+    let identity = Identity {
+        node: id(2),
+        incarnation: Incarnation(9),
+    };
+    let mut engine = Engine::new(config, identity, [9; 32], BUFFER, now).unwrap();
+    let key = engine.insert_peer(id(0), None, now);
+    engine.send(now, id(0), message(b"early")).unwrap();
+    assert!(
+        engine.peers[key].attempt.is_none(),
+        "nobody knows where it is"
+    );
+    engine.add_peer(now, id(0), address(0)).unwrap();
+    world.engines.push(engine);
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
 }
 
 /// Requests of many packets would wait for credit in every exchange if they were taken for Response.

@@ -1,7 +1,6 @@
 //! When the driver is here: how a turn begins, what may wait for the next one, and time that passed without any.
 
 use super::Engine;
-use crate::peer::Peer;
 use crate::time::{Duration, Instant};
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
@@ -13,9 +12,6 @@ impl Engine {
     /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
     /// noticed: that time counts for nobody's silence.
     pub fn begin_turn(&mut self, now: Instant) {
-        if core::mem::take(&mut self.deferred) && now.since(self.last_run) > GAP {
-            self.expected = self.deferred_deadline();
-        }
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
         self.expected = None;
@@ -31,13 +27,6 @@ impl Engine {
             }
         }
         self.ack_waits = waits;
-    }
-
-    /// When the driver should have been here that [deferred](Self::defer_output) what it had to send.
-    fn deferred_deadline(&self) -> Option<Instant> {
-        let peer = self.dirty.only().and_then(|key| self.peers.get(key));
-        let deadline = peer.and_then(Peer::deadline);
-        deadline.into_iter().chain(self.next_timeout()).min()
     }
 
     /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
@@ -56,15 +45,33 @@ impl Engine {
 
     /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is one, and nothing would
     /// be sent but an acknowledgement that waits for its answer to ride on. Then that must follow before the driver
-    /// sleeps.
+    /// sleeps; until then [`Engine::next_timeout`] holds.
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
         let quiet = shared.replies.is_empty()
             && shared.wanted_routes.is_empty()
-            && !self.train.is_pending();
-        let peer = self.dirty.only().and_then(|key| self.peers.get(key));
-        self.deferred =
-            quiet && self.has_message() && peer.is_some_and(|peer| peer.has_nothing_to_say(now));
-        self.deferred
+            && !self.train.is_pending()
+            && self.has_message();
+        let Some(key) = self.dirty.only().filter(|_| quiet) else {
+            return false;
+        };
+        let Some(peer) = self.peers.get(key) else {
+            return false;
+        };
+        if !peer.has_nothing_to_say(now) {
+            return false;
+        }
+        let deadline = peer.deadline();
+        self.arm(key, deadline);
+        self.expected = self.next_timeout();
+        true
+    }
+
+    /// Has the peer looked after at `deadline`.
+    pub(super) fn arm(&mut self, key: usize, deadline: Option<Instant>) {
+        match deadline {
+            Some(deadline) => self.wheel.set(key, deadline),
+            None => self.wheel.cancel(key),
+        }
     }
 }

@@ -102,9 +102,14 @@ impl Engine {
             return Err(PeerError::Itself(node));
         }
         if let Some(key) = self.peer_key(node) {
+            let token = self.shared.random();
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.book = Some(address);
+                if !peer.session.outbox.is_empty() && peer.connection.is_none() {
+                    peer.open(now, token);
+                }
             }
+            self.touch(key);
             return Ok(());
         }
         if self.peers.len() >= self.shared.config.max_peers {

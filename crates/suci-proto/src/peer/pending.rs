@@ -36,11 +36,13 @@ impl Pending {
 
     /// A challenge came; `elsewhere` if not from where packets go.
     pub(crate) fn respond(&mut self, nonce: u64, elsewhere: Option<SocketAddr>) {
+        let (responses, others) = (&mut self.responses, &mut self.elsewhere);
         match elsewhere {
-            Some(from) if self.elsewhere.len() < MAX_RESPONSES => {
-                self.elsewhere.push((from, nonce))
-            }
-            None if self.responses.len() < MAX_RESPONSES => self.responses.push(nonce),
+            // A challenge is repeated.
+            Some(from) if others.contains(&(from, nonce)) => {}
+            Some(from) if others.len() < MAX_RESPONSES => others.push((from, nonce)),
+            None if responses.contains(&nonce) => {}
+            None if responses.len() < MAX_RESPONSES => responses.push(nonce),
             _ => {}
         }
     }

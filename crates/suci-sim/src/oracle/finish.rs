@@ -30,7 +30,8 @@ impl Oracle {
     pub fn owed(&self) -> u64 {
         const HEAD: u64 = 64;
         let open = self.open.values().map(|tokens| {
-            let records = tokens.iter().filter_map(|token| self.record(*token));
+            let open = tokens.iter().filter(|token| !self.is_arrived(**token));
+            let records = open.filter_map(|token| self.record(*token));
             records.map(|record| record.spec.length + HEAD).sum()
         });
         open.max().unwrap_or(0)

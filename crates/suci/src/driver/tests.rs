@@ -301,7 +301,9 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     b.push(NodeId(0), "question".into()).unwrap();
     b.output().unwrap();
     script.lock().unwrap().attempts.clear();
-    blocking_of_a_wait(&mut a, &script, 3 * LIMIT);
+    let limit = Deadline::after(3 * LIMIT);
+    let mut spinner = Spinner::new(Wait::Block);
+    a.wait_for_message(limit, &mut spinner).unwrap();
     assert!(a.take_message().is_some());
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
     a.settle().unwrap();

@@ -33,6 +33,7 @@ impl Peer {
             && self.attempt.is_none()
             && self.lingering.is_none()
             && self.closing == Closing::Open
+            && self.session.inbox.large_wanted().is_none()
             && connection.is_some_and(settled)
             && !self.wants_control(now)
     }

@@ -104,7 +104,8 @@ impl Peer {
             return false;
         };
         if let Some((_, nonce)) = challenge {
-            connection.path.challenge_sent(now);
+            let seldom = connection.credit.is_beyond_reserve(number, now);
+            connection.path.challenge_sent(now, seldom);
             Frame::Challenge(nonce).put(train.head());
         }
         for nonce in connection.pending.take_responses_to(to) {
