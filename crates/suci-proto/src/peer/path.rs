@@ -3,13 +3,16 @@
 //! A valid packet from another address proves only that somebody relayed it. The new address is
 //! challenged; the path moves when the challenge comes back (F13).
 
+use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
 use std::net::SocketAddr;
 
-/// A challenge is repeated this often before the new address is forgotten.
+/// A challenge is repeated this often, and again when the new address is heard again.
 const MAX_CHALLENGES: u32 = 5;
 /// Wait between challenges.
 const CHALLENGE_WAIT: Duration = Duration::from_millis(200);
+/// The same where one packet goes each [`CREDIT_LAPSE`]: the next goes to the address in use, where the peer may well be.
+const SELDOM_WAIT: Duration = Duration::from_nanos(CREDIT_LAPSE.as_nanos() as u64 / 2 * 3);
 
 /// An address under examination.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +20,10 @@ struct Probation {
     address: SocketAddr,
     nonce: u64,
     tries: u32,
-    /// When it was first challenged.
-    asked_at: Instant,
-    next_at: Instant,
+    /// When it was challenged first, of late.
+    asked_at: Option<Instant>,
+    /// None when it was challenged often enough.
+    next_at: Option<Instant>,
 }
 
 /// The path in use and the one that may replace it.
@@ -48,54 +52,61 @@ impl Path {
         nonce: impl FnOnce() -> u64,
         now: Instant,
     ) {
-        let known = self.probation.is_some_and(|p| p.address == from);
         if from == self.address {
             self.probation = None;
-        } else if !known {
-            self.probation = Some(Probation {
-                address: from,
-                nonce: nonce(),
-                tries: 0,
-                asked_at: now,
-                next_at: now,
-            });
+            return;
+        }
+        match &mut self.probation {
+            Some(p) if p.address == from => {
+                // The answer to its last challenge may be on its way: the nonce stays.
+                if p.next_at.is_none() {
+                    (p.tries, p.next_at) = (0, Some(now));
+                }
+            }
+            probation => {
+                *probation = Some(Probation {
+                    address: from,
+                    nonce: nonce(),
+                    tries: 0,
+                    asked_at: None,
+                    next_at: Some(now),
+                });
+            }
         }
     }
 
     /// The challenge that is due at `now`: where to and with which nonce.
     pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
         self.probation
-            .filter(|p| p.next_at <= now)
+            .filter(|p| p.next_at.is_some_and(|at| at <= now))
             .map(|p| (p.address, p.nonce))
     }
 
-    /// The challenge that was due went out. Where few packets may go, few are challenges: whoever lives at the address
-    /// in use needs some.
+    /// The challenge that was due went out; `seldom` if even the reserve for control is used up.
     pub(crate) fn challenge_sent(&mut self, now: Instant, seldom: bool) {
         if let Some(p) = &mut self.probation {
             if p.tries == 0 {
-                p.asked_at = now;
+                p.asked_at = Some(now);
             }
-            p.tries += if seldom { MAX_CHALLENGES / 2 + 1 } else { 1 };
-            p.next_at = now + CHALLENGE_WAIT;
-            if p.tries > MAX_CHALLENGES {
-                self.probation = None;
-            }
+            p.tries += 1;
+            let wait = if seldom { SELDOM_WAIT } else { CHALLENGE_WAIT };
+            p.next_at = (p.tries <= MAX_CHALLENGES).then(|| now + wait);
         }
     }
 
     /// When the next challenge is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.probation.map(|p| p.next_at)
+        self.probation.and_then(|p| p.next_at)
     }
 
     /// A response came. If it moved the path, what the new one's round trip takes at most: challenges look
     /// alike, so the first counts.
     pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
-        let examined = self.probation.filter(|p| p.nonce == nonce && p.tries > 0)?;
+        let examined = self.probation.filter(|p| p.nonce == nonce)?;
+        let asked_at = examined.asked_at?;
         self.address = examined.address;
         self.probation = None;
-        Some(now.since(examined.asked_at))
+        Some(now.since(asked_at))
     }
 }
 
@@ -126,7 +137,7 @@ mod tests {
 
     #[test]
     fn f04_challenges_are_bounded() {
-        for (seldom, most) in [(false, MAX_CHALLENGES + 1), (true, 2)] {
+        for (seldom, time) in [(false, 1), (true, 75)] {
             let mut path = Path::new(address(1));
             path.heard_from(address(2), || 77, Instant::ZERO);
             let mut now = Instant::ZERO;
@@ -137,8 +148,26 @@ mod tests {
                 path.challenge_sent(now, seldom);
                 sent += 1;
             }
-            assert_eq!(sent, most);
+            assert_eq!(sent, MAX_CHALLENGES + 1);
+            assert_eq!(now, Instant::ZERO + Duration::from_secs(time));
+            path.heard_from(address(2), || 78, now);
+            assert_eq!(path.challenge_due(now), Some((address(2), 77)), "again");
         }
+    }
+
+    #[test]
+    fn f13_the_answer_to_the_last_challenge_counts() {
+        let mut path = Path::new(address(1));
+        path.heard_from(address(2), || 77, Instant::ZERO);
+        let mut now = Instant::ZERO;
+        while let Some(at) = path.deadline() {
+            now = at;
+            path.challenge_sent(now, false);
+        }
+        // The packet that brings it is heard before it is read.
+        path.heard_from(address(2), || 78, now);
+        assert!(path.on_response(77, now).is_some());
+        assert_eq!(path.address(), address(2));
     }
 
     #[test]
