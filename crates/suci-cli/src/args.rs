@@ -1,10 +1,10 @@
-//! The command line: one definition, from which help and errors come.
+//! The command line: one definition, from which help, errors, manual pages and completions come.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use suci::FaultSpec;
 
 /// Reliable messages between processes through one UDP socket each.
@@ -49,6 +49,12 @@ pub(crate) enum Command {
     /// Watch running nodes: rates, round trips, and what messages wait for
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),
+    /// Print what makes a shell complete this command's arguments
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print the manual page of `suci`, or write those of all its commands
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 impl Command {
@@ -62,6 +68,8 @@ impl Command {
             Self::Demo(_) => "suci demo",
             Self::Stat(_) => "suci stat",
             Self::Top(_) => "suci top",
+            Self::Completions(_) => "suci completions",
+            Self::Man(_) => "suci man",
         }
     }
 
@@ -73,7 +81,10 @@ impl Command {
             }
             Self::Cat(args) => args.listen.is_some(),
             Self::Perf(args) => args.listen.is_none(),
-            Self::Run(_) | Self::Demo(_) | Self::Stat(_) | Self::Top(_) => true,
+            Self::Man(args) => args.dir.is_none(),
+            Self::Run(_) | Self::Demo(_) | Self::Stat(_) | Self::Top(_) | Self::Completions(_) => {
+                true
+            }
         }
     }
 }
@@ -109,7 +120,8 @@ pub(crate) struct RunArgs {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "PROGRAM"
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub(crate) program: Vec<std::ffi::OsString>,
 }
@@ -330,7 +342,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, requires = "into")]
     pub(crate) file: Option<PathBuf>,
     /// Where node N writes its copy, as `copy-N`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) into: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
@@ -383,6 +395,40 @@ Examples:
 pub(crate) struct TopArgs {
     /// The process; default: all that can be seen
     pub(crate) pid: Option<u32>,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+A shell that is started afterwards completes commands and options; bash, fish and zsh also values.
+
+Examples:
+  suci completions bash > ~/.local/share/bash-completion/completions/suci
+  suci completions zsh > ~/.zfunc/_suci      where $fpath names ~/.zfunc
+  suci completions fish > ~/.config/fish/completions/suci.fish
+  suci completions elvish >> ~/.config/elvish/rc.elv
+  suci completions powershell >> $PROFILE";
+
+/// What `suci completions` takes.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+A page says what --help says. Those in DIR are suci.1 and, for each command, suci-COMMAND.1; older
+ones are replaced. `manpath` prints where man looks: share/man beside each bin of PATH, for one.
+
+Examples:
+  suci man | man -l -                           read it without installing it
+  suci man /usr/local/share/man/man1            as root; then: man suci, man suci-perf
+  suci man ~/.cargo/share/man/man1              beside ~/.cargo/bin";
+
+/// What `suci man` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write the pages of all commands into this directory, which must exist
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// What every command that opens a node takes.

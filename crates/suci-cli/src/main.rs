@@ -3,8 +3,10 @@
 mod args;
 mod cat;
 mod closed;
+mod completions;
 mod demo;
 mod error;
+mod man;
 mod node;
 mod output;
 mod perf;
@@ -50,6 +52,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Top(args) => top::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     }
 }
 

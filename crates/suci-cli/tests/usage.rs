@@ -83,6 +83,10 @@ fn bad_arguments_are_named_with_value_and_remedy() {
         (&["run", "-n", "-1", "true"], &["'-1'", "1..=4096"]),
         (&["demo", "--messages", "-1"], &["'-1'", "--messages"]),
         (&["pong"], &["pong"]),
+        (
+            &["completions", "tcsh"],
+            &["'tcsh'", "bash, elvish, fish, powershell, zsh"],
+        ),
     ] {
         let said = refusal(args, 2);
         for part in parts {
@@ -241,6 +245,8 @@ fn output_that_has_nowhere_to_go_is_an_error() {
         &["run", "-n", "2", "--tag-output", "echo", "hi"],
         &["run", "-n", "2", "echo", "hi"],
         &["cat", "--listen", "127.0.0.1:0"],
+        &["completions", "bash"],
+        &["man"],
         &["--help"],
         &["ping", "--help"],
         &["--version"],
@@ -255,6 +261,8 @@ fn output_that_has_nowhere_to_go_is_an_error() {
     }
     for args in [
         &["stat"][..],
+        &["completions", "bash"],
+        &["man"],
         &["--help"],
         &["ping", "--help"],
         &["--version"],
@@ -266,8 +274,21 @@ fn output_that_has_nowhere_to_go_is_an_error() {
             said.contains("standard output: No space left"),
             "{args:?}: {said}"
         );
+        let (reader, pipe) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = suci(args).stdout(pipe).stderr(Stdio::piped()).spawn();
+        let broken = Running(child.unwrap()).finish();
+        assert_eq!(broken.status.code(), Some(1), "{args:?}");
+        let said = errors(&broken);
+        assert!(
+            said.contains("standard output: Broken pipe"),
+            "{args:?}: {said}"
+        );
     }
     // Those that print nothing mind nothing.
+    let dir = tempfile::tempdir().unwrap();
+    let written = redirected(">&-", &["man", dir.path().to_str().unwrap()]);
+    assert!(written.status.success(), "{}", errors(&written));
     let at = free_address().to_string();
     let script = format!("exec {} ping --listen {at} >&-", path());
     let mut quiet = Running::start(std::process::Command::new("sh").args(["-c", &script]));

@@ -137,6 +137,27 @@ pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// What follows the line `heading` of `suci ARGS --help`, up to an empty line.
+pub(crate) fn help(args: &[&str], heading: &str) -> Vec<String> {
+    // So wide that nothing is wrapped.
+    let text = printed(&output(suci(args).arg("--help").env("COLUMNS", "1000")));
+    let lines = text.lines().skip_while(|line| *line != heading).skip(1);
+    let part = lines.take_while(|line| !line.is_empty());
+    part.map(|line| line.trim_start().to_owned()).collect()
+}
+
+/// The names of all subcommands that help shows, but for `help`.
+pub(crate) fn commands() -> Vec<String> {
+    let lines = help(&[], "Commands:");
+    let names = lines.iter().filter_map(|line| line.split(' ').next());
+    let names: Vec<_> = names
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect();
+    assert!(names.len() >= 7, "{names:?}");
+    names
+}
+
 /// So many round trips to `at`, one after the other at once.
 pub(crate) fn pings(at: &str, count: &str) -> Command {
     suci(&["ping", at, "--interval", "0", "--count", count])
