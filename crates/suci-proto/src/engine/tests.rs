@@ -5,6 +5,8 @@ mod news;
 mod places;
 
 use super::*;
+use crate::credit::{SendCredit, SocketCredit};
+use crate::limits::CREDIT_LAPSE;
 use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
 use crate::wire::Mode;
 use crate::{Accept, Outgoing};
@@ -298,6 +300,36 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
         let now = world.now;
         world.engines[1].begin_turn(now);
         assert_eq!(world.engines[1].counters().gaps, gaps);
+    }
+}
+
+/// Where one packet goes in ten seconds, a challenge waits for its turn, and then takes every other.
+#[test]
+fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
+    let mut world = with_a_message();
+    let now = world.now;
+    let connection = world.peer(1, 0).connection.as_mut().unwrap();
+    let number = connection.numbers.peek().unwrap();
+    let nothing = SocketCredit {
+        generation: 0,
+        limit: 0,
+        control: 0,
+    };
+    connection.credit = SendCredit::new(number - 1, nothing, now);
+    connection.credit.on_sent(number, now, false);
+    connection.path.heard_from(address(9), || 5, now);
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    world.engines[1].touch(key);
+    assert_eq!(world.outgoing(1).len(), 0);
+    assert_eq!(world.engines[1].next_timeout(), Some(now + CREDIT_LAPSE));
+    for to in [9, 0, 9, 0] {
+        world.now += CREDIT_LAPSE;
+        let now = world.now;
+        world.engines[1].begin_turn(now);
+        world.engines[1].handle_timeout(now);
+        let packets = world.outgoing(1);
+        let destinations: Vec<_> = packets.iter().map(|packet| packet.to).collect();
+        assert_eq!(destinations, [to]);
     }
 }
 
