@@ -217,8 +217,8 @@ fn f13_both_ends_move_at_once() {
     assert_eq!(world.received(1), 1);
 }
 
-/// Two hosts whose connection stands, and of which the second has a message that nobody took.
-fn with_a_message() -> World {
+/// Two hosts whose connection stands.
+fn connected() -> World {
     let mut world = World::new(2);
     for _ in 0..2 {
         for (from, to) in [(0, 1), (1, 0)] {
@@ -227,6 +227,12 @@ fn with_a_message() -> World {
             assert_eq!(world.received(to), 1);
         }
     }
+    world
+}
+
+/// The same, and the second has a message that nobody took.
+fn with_a_message() -> World {
+    let mut world = connected();
     world.send(0, 1).unwrap();
     let packets = world.outgoing(0);
     packets.iter().for_each(|packet| world.deliver(packet));
@@ -268,12 +274,13 @@ fn what_cannot_wait_is_sent_before_the_program_gets_its_message() {
     world.engines[1].close_peer(now, id(0), SECOND);
     assert!(!world.engines[1].defer_output(now), "the end");
 
-    // A large message asks first, and the answer is worth a packet.
-    let mut world = with_a_message();
+    // A large message asks in the same packet.
+    let mut world = connected();
     let body = Outgoing {
-        payload: Bytes::from(vec![1; 200_000]),
+        payload: Bytes::from(vec![1; 1 << 24]),
         ..message(b"")
     };
+    world.send(0, 1).unwrap();
     world.engines[0].send(now, id(1), body).unwrap();
     let packets = world.outgoing(0);
     packets.iter().for_each(|packet| world.deliver(packet));
