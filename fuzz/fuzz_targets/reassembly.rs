@@ -148,7 +148,7 @@ impl Model {
         }
         while let Some(name) = self.waiting.front() {
             let wanted = self.messages[name].total.expect("its request said so");
-            if self.large() + wanted > LARGE {
+            if self.large() + budgeted(wanted) > LARGE {
                 break;
             }
             self.pieces(*name).way = Way::Ours;
