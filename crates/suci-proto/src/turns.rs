@@ -190,6 +190,17 @@ impl Turns {
         }
     }
 
+    /// The first place sent `bytes`, and has nothing more to do.
+    pub(crate) fn finish_front(&mut self, bytes: usize) {
+        let ring = self.front_class().map(usize::from);
+        let first = ring.and_then(|class| self.rings.get(class)?.front());
+        if let Some(entry) = first.and_then(|place| self.entries.get_mut(*place)) {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            entry.left = entry.left.saturating_sub(bytes);
+        }
+        self.drop_front();
+    }
+
     /// The first place has nothing more to do. It forfeits what is left of its turn; what it owes stays.
     pub(crate) fn drop_front(&mut self) {
         let Some(class) = self.front_class() else {

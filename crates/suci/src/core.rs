@@ -11,14 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// How soon a full socket is tried again by programs that wait on the node's own descriptor.
+/// How soon a socket that is full, or that the kernel does not watch, is tried again by programs that wait on the node's
+/// own descriptor.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// A driver that its program and its helper take in turn, and the descriptor that stands for both.
 pub(crate) struct Core {
     pub(crate) cell: Cell<Work>,
     birth: Birth,
-    /// Nests the socket, `alarm` and `bell`.
+    /// Nests `alarm` and `bell`, and the socket once somebody asks for it: being watched costs the kernel a third of
+    /// a microsecond for each packet.
     epoll: OwnedFd,
     alarm: Alarm,
     bell: Bell,
@@ -39,6 +41,8 @@ pub(crate) struct Work {
     pub(crate) driver: Driver,
     rung: bool,
     armed: Option<Instant>,
+    /// The kernel had no memory to watch the socket: it is looked at every now and then instead.
+    unwatched: bool,
 }
 
 impl Core {
@@ -49,13 +53,13 @@ impl Core {
         let bell = Bell::new().map_err(&trouble)?;
         let helper_bell = Bell::new().map_err(&trouble)?;
         let others = driver.descriptors();
-        let members = [socket, alarm.as_raw_fd(), bell.as_raw_fd()];
-        let epoll = sys::epoll_of(&members).map_err(&trouble)?;
+        let epoll = sys::epoll_of(&[alarm.as_raw_fd(), bell.as_raw_fd()]).map_err(&trouble)?;
         Ok(Self {
             cell: Cell::new(Work {
                 driver,
                 rung: false,
                 armed: None,
+                unwatched: false,
             }),
             birth,
             epoll,
@@ -113,13 +117,20 @@ impl Core {
 
     /// The descriptor for the program's own epoll.
     pub(crate) fn expose(&self) -> RawFd {
-        if !self.exposed.swap(true, Ordering::Relaxed)
-            && let Ok(turn) = self.enter()
+        if !self.is_exposed()
+            && let Ok(mut turn) = self.enter()
         {
+            turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
+            self.exposed.store(true, Ordering::Relaxed);
             // Leaving makes the descriptor right.
             drop(turn);
         }
         self.epoll.as_raw_fd()
+    }
+
+    /// Whether the program has the descriptor.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.exposed.load(Ordering::Relaxed)
     }
 
     /// The same, borrowed.
@@ -146,6 +157,7 @@ impl Turn<'_> {
             driver,
             rung,
             armed,
+            unwatched,
         } = &mut *self.work;
         let news = driver.has_news();
         if news != *rung {
@@ -161,7 +173,7 @@ impl Turn<'_> {
         let limit = driver
             .idle_time(now)
             .into_iter()
-            .chain(full.then_some(RETRY))
+            .chain((full || *unwatched).then_some(RETRY))
             .min();
         let next = limit.map(|limit| now + limit);
         let expired = armed.is_some_and(|at| at <= now);
@@ -189,7 +201,7 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let is_exposed = self.core.exposed.load(Ordering::Relaxed);
+        let is_exposed = self.core.is_exposed();
         // The program can fork while the turn lasts (`Batch`): the child's descriptors are closed by then.
         if is_exposed && !std::thread::panicking() && !self.core.is_forked() {
             self.publish();

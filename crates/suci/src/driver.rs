@@ -121,16 +121,14 @@ impl Driver {
 
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
-        let now = self.input(look)?;
+        let now = self.input(self.clock.now(), look)?;
         self.output_at(now)
     }
 
     /// What arrived and what is due.
-    fn input(&mut self, look: bool) -> Result<Instant, Error> {
-        let now = self.clock.now();
+    fn input(&mut self, mut now: Instant, look: bool) -> Result<Instant, Error> {
         self.engine.begin_turn(now);
         // Whoever is due is looked after in any case, and input comes before time.
-        let mut now = now;
         if look || self.is_due(now) {
             now = self.drain(now, true)?;
             now = self.expire(now)?;
@@ -189,7 +187,9 @@ impl Driver {
     fn transmit(&mut self, mut now: Instant) -> Result<(), Error> {
         self.want_write = false;
         while let Some(result) = self.transmit_one(now)? {
-            now = self.clock.now();
+            if self.engine.has_output() {
+                now = self.clock.now();
+            }
             match result {
                 TransmitResult::Again => {
                     self.want_write = true;
@@ -261,12 +261,12 @@ impl Driver {
     fn await_input(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<Instant, Error> {
         let now = self.clock.now();
         if spinner.pauses(now) {
-            self.input(true)
+            self.input(now, true)
         } else if self.may_block(now, deadline) {
             self.wait_in_recv(now)
         } else {
             self.sleep(None, deadline)?;
-            self.input(true)
+            self.input(self.clock.now(), true)
         }
     }
 

@@ -332,8 +332,14 @@ impl Node {
         }
         turn.settle()?;
         let mut spinner = Spinner::new(self.wait);
+        // Who waits on the descriptor calls again when it says so, which an output put off cannot make it say.
+        let exposed = self.core.is_exposed();
         loop {
-            turn.wait_for_message(deadline, &mut spinner)?;
+            if exposed {
+                turn.wait(deadline, &mut spinner)?;
+            } else {
+                turn.wait_for_message(deadline, &mut spinner)?;
+            }
             turn.show_life();
             if let Some(message) = turn.take_message() {
                 return Ok(Some(message));

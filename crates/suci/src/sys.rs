@@ -158,15 +158,21 @@ pub(crate) fn epoll_of(members: &[RawFd]) -> io::Result<OwnedFd> {
     // SAFETY: no pointers are involved.
     let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
     for &member in members {
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN.cast_unsigned(),
-            u64: 0,
-        };
-        let fd = epoll.as_raw_fd();
-        // SAFETY: `event` outlives the call.
-        checked(unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, member, &raw mut event) })?;
+        watch(&epoll, member)?;
     }
     Ok(epoll)
+}
+
+/// Makes `member` one more of them.
+pub(crate) fn watch(epoll: &OwnedFd, member: RawFd) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN.cast_unsigned(),
+        u64: 0,
+    };
+    let fd = epoll.as_raw_fd();
+    // SAFETY: `event` outlives the call.
+    checked(unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, member, &raw mut event) })?;
+    Ok(())
 }
 
 /// Bytes that nobody can guess.

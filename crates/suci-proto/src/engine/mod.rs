@@ -33,7 +33,7 @@ use crate::credit::{ShareStats, Shares};
 use crate::event::Event;
 use crate::handshake::{CookieJar, Expected};
 use crate::message::{Message, Pool};
-use crate::peer::Peer;
+use crate::peer::{Built, Peer};
 use crate::time::{Duration, Instant};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
@@ -82,6 +82,8 @@ pub struct Engine {
     train: Train,
     /// Whose packets are in the train; none for handshake packets.
     train_peer: Option<usize>,
+    /// Nothing is to follow the train from this peer, unless something happens.
+    train_is_last: bool,
     /// A message waits that should not wait for others.
     flush: bool,
     /// Until when the driver said it would sleep, and when it last ran.
@@ -152,6 +154,7 @@ impl Engine {
             due: Vec::new(),
             train: Train::default(),
             train_peer: None,
+            train_is_last: false,
             flush: false,
             expected: None,
             last_run: now,
@@ -296,6 +299,12 @@ impl Engine {
         self.train.view(max_segments)
     }
 
+    /// Whether [`Engine::poll_transmit`] may have something more, and is to be told the time.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.train.is_pending() || !self.dirty.is_empty() || !self.shared.replies.is_empty()
+    }
+
     /// Fills the train with the next thing to send.
     fn build_next(&mut self, now: Instant, max_segments: usize) -> bool {
         loop {
@@ -315,21 +324,23 @@ impl Engine {
                 self.dirty.drop_front();
                 continue;
             };
-            if peer.build(
+            let built = peer.build(
                 now,
                 max_segments,
                 outranked,
                 &mut self.train,
                 &mut self.shared,
-            ) {
-                self.train_peer = Some(key);
-                self.note_class(now, key);
-                return true;
+            );
+            if built == Built::Nothing {
+                // Whoever may not send holds up nobody.
+                self.dirty.drop_front();
+                self.arm(key);
+                continue;
             }
-            // Whoever may not send holds up nobody.
-            self.dirty.drop_front();
-            let deadline = peer.deadline();
-            self.arm(key, deadline);
+            self.train_peer = Some(key);
+            self.train_is_last = built == Built::Last;
+            self.note_class(now, key);
+            return true;
         }
     }
 
@@ -339,7 +350,11 @@ impl Engine {
         if let Some(used) = self.class_used.get_mut(usize::from(class)) {
             *used = Some(now);
         }
-        self.dirty.charge(self.train.len());
+        if self.train_is_last {
+            self.dirty.finish_front(self.train.len());
+        } else {
+            self.dirty.charge(self.train.len());
+        }
     }
 
     /// Whether a peer of a higher class sent something of late: a train that the socket has cannot be
@@ -380,9 +395,12 @@ impl Engine {
                 self.train.taken(usize::MAX);
             }
         }
-        if let Some(key) = peer
-            && !self.train.is_pending()
-        {
+        let Some(key) = peer.filter(|_| !self.train.is_pending()) else {
+            return;
+        };
+        if self.train_is_last && matches!(result, TransmitResult::Sent(_)) {
+            self.arm(key);
+        } else {
             self.touch(key);
         }
     }

@@ -1,6 +1,7 @@
 //! When the driver is here: how a turn begins, what may wait for the next one, and time that passed without any.
 
 use super::Engine;
+use crate::peer::Peer;
 use crate::time::{Duration, Instant};
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
@@ -45,7 +46,7 @@ impl Engine {
 
     /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is one, and nothing would
     /// be sent but an acknowledgement that waits for its answer to ride on. Then that must follow before the driver
-    /// sleeps; until then [`Engine::next_timeout`] holds.
+    /// sleeps: only it knows what [`Engine::next_timeout`] will be.
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
         let quiet = shared.replies.is_empty()
@@ -61,15 +62,14 @@ impl Engine {
         if !peer.has_nothing_to_say(now) {
             return false;
         }
-        let deadline = peer.deadline();
-        self.arm(key, deadline);
-        self.expected = self.next_timeout();
+        let deadlines = self.next_timeout().into_iter().chain(peer.ack_deadline());
+        self.expected = deadlines.min();
         true
     }
 
-    /// Has the peer looked after at `deadline`.
-    pub(super) fn arm(&mut self, key: usize, deadline: Option<Instant>) {
-        match deadline {
+    /// Has the peer looked after when it is next due.
+    pub(super) fn arm(&mut self, key: usize) {
+        match self.peers.get(key).and_then(Peer::deadline) {
             Some(deadline) => self.wheel.set(key, deadline),
             None => self.wheel.cancel(key),
         }

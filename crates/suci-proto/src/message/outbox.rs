@@ -310,7 +310,12 @@ impl Outbox {
     // ---- polls
 
     /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
+    #[inline]
     pub fn has_sendable(&mut self) -> bool {
+        !self.turns.is_empty() && self.find_sendable()
+    }
+
+    fn find_sendable(&mut self) -> bool {
         let terms = self.terms();
         while let Some(place) = self.turns.front() {
             let status = self

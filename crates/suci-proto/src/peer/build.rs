@@ -57,6 +57,26 @@ const UNASKED: u64 = 8;
 /// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
 const RIDE: usize = 900;
 
+/// What [`Peer::build`] made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Built {
+    /// Nothing may go now.
+    Nothing,
+    /// A train, and more may follow it.
+    Train,
+    /// A train with all that was to be said.
+    Last,
+}
+
+/// What a packet is wanted for.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Messages.
+    data: bool,
+    /// Control that does not wait for messages.
+    urgent: bool,
+}
+
 /// What the next packet may be.
 #[derive(Clone, Copy, Debug)]
 struct Permit {
@@ -79,7 +99,7 @@ struct Contents {
 
 impl Peer {
     /// Fills `train` with packets for this peer, at most `max_segments`, fewer if it is `outranked` by others.
-    /// False if nothing may go now; then [`Peer::deadline`] says when that may change.
+    /// When nothing may go or nothing is left, [`Peer::deadline`] says when that may change.
     pub(crate) fn build(
         &mut self,
         now: Instant,
@@ -87,16 +107,24 @@ impl Peer {
         outranked: bool,
         train: &mut Train,
         shared: &mut Shared,
-    ) -> bool {
-        let built = self.build_train(now, max_segments, outranked, train, shared);
+    ) -> Built {
+        let mut built = self.build_train(now, max_segments, outranked, train, shared);
         let over = |connection: &Connection| connection.grant.is_over();
-        if !built && self.connection.as_ref().is_some_and(over) && self.lingering.is_none() {
-            self.give_place(now, shared);
+        if self.connection.as_ref().is_some_and(over) && self.lingering.is_none() {
+            match built {
+                Built::Nothing => self.give_place(now, shared),
+                Built::Train | Built::Last => built = Built::Train,
+            }
         }
         // What was built may stay: a socket that takes nothing ends the turn. What is acknowledged waits no more.
-        if !built || self.session.outbox.is_empty() {
+        if built != Built::Train || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now);
             self.waits.note(now, reason);
+        }
+        if built == Built::Last {
+            // What was sent may ask for an answer.
+            let waiting = self.is_waiting();
+            self.life.set_waiting(now, waiting);
         }
         built
     }
@@ -108,7 +136,7 @@ impl Peer {
         outranked: bool,
         train: &mut Train,
         shared: &mut Shared,
-    ) -> bool {
+    ) -> Built {
         self.advance_closing(now, shared);
         self.renew_large(shared);
         let waiting = self.is_waiting();
@@ -117,18 +145,19 @@ impl Peer {
             connection.control_at = None;
         }
         if self.build_examination(now, train, shared) || self.build_mtu_probe(now, train, shared) {
-            return true;
+            return Built::Train;
         }
         self.replace_if_used_up(now, shared);
         self.settle_mode(now);
         let Some(connection) = &mut self.connection else {
-            return false;
+            return Built::Nothing;
         };
         connection.paced_until = None;
         connection.capped_until = None;
         train.begin(connection.path.address(), mark(shared));
         let mut segment = None;
         let mut most = max_segments;
+        let mut last = false;
         while train.segments() < most {
             // Most trains are shorter than any may be, and need not know how long they might become.
             if train.segments() == SHORTEST_TRAIN {
@@ -137,7 +166,12 @@ impl Peer {
                     break;
                 }
             }
-            let Some(mut permit) = self.permit(now) else {
+            let Some(wanted) = self.wanted(now) else {
+                // What waits for memory is said in a packet of its own.
+                last = self.session.outbox.wait_reason().is_none();
+                break;
+            };
+            let Some(mut permit) = self.permit(now, wanted) else {
                 break;
             };
             if let Some(segment) = segment {
@@ -162,7 +196,11 @@ impl Peer {
         }
         shared.counters.payload_copied += train.copied();
         self.note_blocked(now);
-        train.segments() > 0
+        match train.segments() {
+            0 => Built::Nothing,
+            _ if last => Built::Last,
+            _ => Built::Train,
+        }
     }
 
     /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).
@@ -212,16 +250,18 @@ impl Peer {
             .max(SHORTEST_TRAIN)
     }
 
-    /// What the next packet may be, if one is wanted and allowed.
-    fn permit(&mut self, now: Instant) -> Option<Permit> {
-        let carries = self.carries_data();
-        let wants_data = carries && self.session.outbox.has_sendable();
+    /// What for a packet is wanted, if one is.
+    fn wanted(&mut self, now: Instant) -> Option<Wanted> {
+        let data = self.carries_data() && self.session.outbox.has_sendable();
         let urgent = self.wants_control(now);
-        if !wants_data && !urgent {
-            return None;
-        }
+        (data || urgent).then_some(Wanted { data, urgent })
+    }
+
+    /// What the next packet may be, if it is allowed.
+    fn permit(&mut self, now: Instant, wanted: Wanted) -> Option<Permit> {
+        let urgent = wanted.urgent;
         let connection = self.connection.as_mut()?;
-        let wants_data = wants_data && !connection.grant.is_dismissed();
+        let wants_data = wanted.data && !connection.grant.is_dismissed();
         let number = connection.numbers.peek()?;
         let size = connection.mtu.current();
         connection.reserve = if wants_data && self.session.outbox.is_outranked() {

@@ -20,6 +20,7 @@ mod steering;
 mod suspension;
 mod timers;
 
+pub(crate) use build::Built;
 pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};
 pub(crate) use session::{History, Session};

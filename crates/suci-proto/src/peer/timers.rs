@@ -3,7 +3,6 @@
 use super::life::Verdict;
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
-use crate::credit::Grant;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits;
@@ -14,45 +13,42 @@ use crate::wire::CLOSE_FINISHED;
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
 
+/// The earliest of the moments that were noted.
+#[derive(Default)]
+struct Earliest(Option<Instant>);
+
+impl Earliest {
+    #[inline]
+    fn note(&mut self, at: Option<Instant>) {
+        if let Some(at) = at
+            && self.0.is_none_or(|earliest| at < earliest)
+        {
+            self.0 = Some(at);
+        }
+    }
+}
+
 impl Peer {
     /// The next moment at which [`Peer::on_timeout`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let connection = self.connection.as_ref();
-        let ours = [
-            self.attempt_at(),
-            self.life.deadline(self.patience()),
-            self.lingering,
-            self.closing_deadline(),
-            self.keep_alive_at(),
-            self.steering_deadline(),
-        ];
-        let able = connection.filter(|c| c.numbers.peek().is_some());
-        let theirs = able.map_or([None; 10], Self::connection_deadlines);
-        ours.into_iter().chain(theirs).flatten().min()
+        let mut earliest = Earliest::default();
+        earliest.note(self.attempt_at());
+        earliest.note(self.life.deadline(self.patience()));
+        earliest.note(self.lingering);
+        earliest.note(self.closing_deadline());
+        earliest.note(self.keep_alive_at());
+        earliest.note(self.steering_deadline());
+        if let Some(connection) = &self.connection
+            && connection.numbers.peek().is_some()
+        {
+            connection.note_deadlines(&mut earliest);
+        }
+        earliest.0
     }
 
-    fn connection_deadlines(connection: &Connection) -> [Option<Instant>; 10] {
-        let acks = connection
-            .received
-            .deadline()
-            .filter(|_| !connection.acks_on_poll());
-        // While even the reserve for control is used up, what waits for it waits until it is not.
-        let not_before =
-            |at: Option<Instant>| at.map(|at| at.max(connection.control_at.unwrap_or(at)));
-        [
-            connection
-                .recovery
-                .next_timeout(connection.params.max_ack_delay),
-            not_before(acks),
-            not_before(connection.path.deadline()),
-            connection.paced_until,
-            connection.capped_until,
-            connection.control_at,
-            not_before(connection.credit.blocked_timer()),
-            connection.grant.lapse_at(),
-            connection.previous.iter().filter_map(Grant::lapse_at).min(),
-            connection.reclaim_at,
-        ]
+    /// The same for acknowledgements alone.
+    pub(crate) fn ack_deadline(&self) -> Option<Instant> {
+        self.connection.as_ref()?.ack_deadline()
     }
 
     fn closing_deadline(&self) -> Option<Instant> {
@@ -88,9 +84,8 @@ impl Peer {
             _ => open && unasked,
         };
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
-        let interval = self.silence_timeout / KEEP_ALIVES;
         (due && !asked && self.lingering.is_none())
-            .then(|| self.life.heard_at().max(self.kept_alive) + interval)
+            .then(|| self.life.heard_at().max(self.kept_alive) + self.silence_timeout / KEEP_ALIVES)
     }
 
     /// Does whatever is due at `now`.
@@ -262,6 +257,28 @@ impl Peer {
 }
 
 impl Connection {
+    /// When an acknowledgement has waited long enough for something to ride on, unless it waits for the next turn.
+    fn ack_deadline(&self) -> Option<Instant> {
+        self.received.deadline().filter(|_| !self.acks_on_poll())
+    }
+
+    fn note_deadlines(&self, earliest: &mut Earliest) {
+        // While even the reserve for control is used up, what waits for it waits until it is not.
+        let not_before = |at: Option<Instant>| at.map(|at| at.max(self.control_at.unwrap_or(at)));
+        earliest.note(not_before(self.ack_deadline()));
+        earliest.note(self.recovery.next_timeout(self.params.max_ack_delay));
+        earliest.note(not_before(self.path.deadline()));
+        earliest.note(self.paced_until);
+        earliest.note(self.capped_until);
+        earliest.note(self.control_at);
+        earliest.note(not_before(self.credit.blocked_timer()));
+        earliest.note(self.grant.lapse_at());
+        for previous in &self.previous {
+            earliest.note(previous.lapse_at());
+        }
+        earliest.note(self.reclaim_at);
+    }
+
     /// The connections before this one are repaid when this one is heard, or else when their grants lapse: who
     /// replaced them may have died before it said anything more.
     fn repay_previous(&mut self, now: Instant, shared: &mut Shared) {
