@@ -297,7 +297,7 @@ impl NodeBuilder {
         let local = backend.local_addr();
         self.check_plain(local)?;
         let socket = backend.raw_fd().ok_or_else(no_descriptor)?;
-        let clock = Clock::new();
+        let clock = Clock;
         let config = self.config.clone();
         let mut engine = self.engine(id, &*backend, clock)?;
         for (node, address) in book.iter().filter(|(node, _)| *node != id) {

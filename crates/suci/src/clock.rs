@@ -1,30 +1,22 @@
 //! The process's monotonic clock in the engine's units.
 
-use std::sync::OnceLock;
+use crate::sys;
 use suci_proto::time::{Duration, Instant};
 
-/// Where readings start, so that times shortly before the first one can be told.
-const HEAD_START: Duration = Duration::from_secs(60);
+/// Nanoseconds at which readings of a machine start that was switched on just now, so that times shortly before can be
+/// told.
+const HEAD_START: u64 = 60_000_000_000;
 
-/// Reads the monotonic clock. All nodes of a process share one origin.
+/// Reads the monotonic clock, the same for all nodes of a machine.
 ///
 /// `CLOCK_MONOTONIC` stands still while the machine sleeps; the engine notices by itself when its driver
 /// comes late, so neither that nor a stopped process is taken for a peer's silence.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    origin: std::time::Instant,
-}
+pub(crate) struct Clock;
 
 impl Clock {
-    pub(crate) fn new() -> Self {
-        static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-        Self {
-            origin: *ORIGIN.get_or_init(std::time::Instant::now),
-        }
-    }
-
     pub(crate) fn now(self) -> Instant {
-        Instant::ZERO + HEAD_START + self.origin.elapsed()
+        Instant::from_nanos(sys::monotonic_nanos().saturating_add(HEAD_START))
     }
 }
 

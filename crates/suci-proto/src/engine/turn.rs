@@ -19,8 +19,12 @@ impl Engine {
         self.last_run = now;
         let mut waits = core::mem::take(&mut self.ack_waits);
         for key in waits.drain(..) {
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.ack_waits = false;
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
+            peer.ack_waits = false;
+            // Most have gone since, with an answer.
+            if peer.owes_ack() {
                 if let Some(connection) = &mut peer.connection {
                     connection.received.force();
                 }

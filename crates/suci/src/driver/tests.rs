@@ -135,7 +135,7 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
         inner: hub.endpoint(address).unwrap(),
         script: Arc::clone(&script),
     };
-    let clock = Clock::new();
+    let clock = Clock;
     let identity = Identity {
         node: NodeId(node),
         incarnation: Incarnation(u128::from(node) + 1),
