@@ -208,8 +208,10 @@ measures and the others serve. Contenders take turns within each round, so that 
 one disturbs all. TCP is cubic with NODELAY and default buffers.
 
 Workloads: ping-pong (us per round trip), stream (Gbit/s one way), rate (small messages per second
-in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together). acks/pkt:
-packets that the receivers sent for each that came, where messages go one way.
+in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together), mix (requests
+answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB,
+the rest to 8 KiB, whatever --size). acks/pkt: packets that the receivers sent for each that came,
+where messages go one way.
 
 Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
 (`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
@@ -255,6 +257,9 @@ pub(crate) struct PerfArgs {
     /// Processors for client and server, as `0,1`
     #[arg(long, value_name = "A,B", value_parser = pin)]
     pub(crate) pin: Option<(usize, usize)>,
+    /// Let CRC32C cover headers only: what the kernel's limit is compared with
+    #[arg(long)]
+    pub(crate) no_payload_checksum: bool,
     /// Receivers of the broadcast that are started here when no server is named
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
     pub(crate) receivers: u32,
@@ -279,6 +284,8 @@ pub(crate) enum Workload {
     RateLone,
     /// One message to many
     Broadcast,
+    /// Requests and replies of mostly a few bytes, 16 under way
+    Mix,
 }
 
 /// Whom Suci is measured beside.

@@ -3,14 +3,14 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use suci::{Bytes, Node, NodeId};
+use suci::{Bytes, Node, NodeBuilder, NodeId};
 
 use super::control::{self, Account, Contender, Control, Entrant, Reply, Request, Round};
-use super::report::{Report, Series};
+use super::report::{self, Report, Series};
 use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
 use super::udp::Udp;
-use super::{fan, usage, work};
+use super::{fan, mix, usage, work};
 use crate::args::{PerfArgs, Prefer, Rival, Waiting, Workload};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, PERF};
@@ -83,6 +83,7 @@ fn workloads(args: &PerfArgs, servers: usize) -> Vec<Workload> {
         Workload::Stream,
         Workload::Rate,
         Workload::RateLone,
+        Workload::Mix,
     ];
     if servers > 1 {
         all.push(Workload::Broadcast);
@@ -95,6 +96,7 @@ fn default_size(workload: Workload) -> usize {
         Workload::PingPong => 64,
         Workload::Stream | Workload::Broadcast => 1 << 20,
         Workload::Rate | Workload::RateLone => 32,
+        Workload::Mix => mix::LONGEST,
     }
 }
 
@@ -122,14 +124,17 @@ impl Client {
             Place::Launched(_) => control::APPEAR,
             Place::Network(_) => control::APPEAR_NAMED,
         };
+        let payload_checksum = !args.no_payload_checksum;
+        let open = |builder: NodeBuilder| {
+            let builder = builder.wait(wait).payload_checksum(payload_checksum);
+            builder.open()
+        };
         let (node, known) = match place {
-            Place::Launched(known) => {
-                (node::builder(&args.node).wait(wait).open()?, known.to_vec())
-            }
+            Place::Launched(known) => (open(node::builder(&args.node))?, known.to_vec()),
             Place::Network(addresses) => {
                 let first = addresses.first().copied();
                 let first = first.ok_or_else(|| Failure::new("no server: name its address"))?;
-                let mut node = node::caller(&args.node, first)?.wait(wait).open()?;
+                let mut node = open(node::caller(&args.node, first)?)?;
                 let known: Vec<_> = (PERF.0..)
                     .map(NodeId)
                     .zip(addresses.iter().copied())
@@ -150,6 +155,7 @@ impl Client {
                 caller,
                 wait: args.wait,
                 pin: server_pin,
+                payload_checksum,
             })?;
             expect_ready(&mut control)?;
             servers.push(Server {
@@ -185,7 +191,7 @@ impl Client {
         size: usize,
         entrants: &[Entrant],
     ) -> Result<Vec<Series>> {
-        let payload = work::payload(size);
+        let payload = work::payload(work::longest(workload, size));
         let receivers = if workload == Workload::Broadcast {
             self.servers.len()
         } else {
@@ -193,12 +199,10 @@ impl Client {
         };
         let mut all = Vec::new();
         for &entrant in entrants {
-            if entrant.contender == Contender::Udp
-                && workload == Workload::PingPong
-                && !self.fits_datagram(size)?
-            {
+            if entrant.contender == Contender::Udp && !self.udp_can(workload, size)? {
                 tell(format_args!(
-                    "suci perf: {size} B do not fit a datagram; no ping-pong by raw UDP"
+                    "suci perf: no {} of {size} B by raw UDP: one datagram each, and nothing is sent again",
+                    report::name(workload)
                 ));
                 continue;
             }
@@ -226,7 +230,13 @@ impl Client {
         Ok(all)
     }
 
-    fn fits_datagram(&self, size: usize) -> Result<bool> {
+    /// Whoever waits for an answer must know that it got the whole question, and all of them.
+    fn udp_can(&self, workload: Workload, size: usize) -> Result<bool> {
+        match workload {
+            Workload::PingPong => {}
+            Workload::Mix => return Ok(false),
+            _ => return Ok(true),
+        }
         let Some(server) = self.servers.first() else {
             return Ok(false);
         };

@@ -62,6 +62,8 @@ pub(super) enum Request {
         caller: u32,
         wait: Waiting,
         pin: Option<usize>,
+        #[serde(default = "yes")]
+        payload_checksum: bool,
     },
     /// A further TCP connection of mine waits: it carries TCP's rounds. Answered by [`Reply::Ready`].
     Tcp,
@@ -108,9 +110,47 @@ pub(super) struct Account {
     pub(super) cpu_seconds: f64,
     /// Packets that this side sent, acknowledgements included.
     pub(super) packets: u64,
+    /// How long round trips took.
+    #[serde(default)]
+    pub(super) trips: Option<Trips>,
     /// How long messages of this side waited.
     #[serde(default)]
     pub(super) waits: Waited,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Microseconds that half of the round trips did not exceed, and 99 of 100.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Trips {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+impl Trips {
+    /// Of nanoseconds; nothing if there are none.
+    pub(super) fn of(mut nanos: Vec<u64>) -> Option<Self> {
+        nanos.sort_unstable();
+        let rank = |share: usize| {
+            nanos
+                .len()
+                .saturating_mul(share)
+                .div_ceil(100)
+                .saturating_sub(1)
+        };
+        let at = |share| nanos.get(rank(share)).map(|nanos| micros(*nanos));
+        Some(Self {
+            p50: at(50)?,
+            p99: at(99)?,
+        })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1e3
 }
 
 /// Nanoseconds for each reason, in the order of [`WaitReason::ALL`]; of several peers their sum.

@@ -44,6 +44,7 @@ pub(super) fn broadcast(
         seconds: begun.elapsed().as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu,
         packets: suci_wire::packets(node)?.saturating_sub(packets),
+        trips: None,
         waits: work::since(suci_wire::waits(node, peers)?, waits),
     })
 }

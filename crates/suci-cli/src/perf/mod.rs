@@ -8,6 +8,7 @@
 mod client;
 mod control;
 mod fan;
+mod mix;
 mod report;
 mod server;
 mod suci_wire;

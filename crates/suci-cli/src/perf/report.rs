@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use suci::WaitReason;
 
-use super::control::{Account, Contender, Entrant, Waited};
+use super::control::{Account, Contender, Entrant, Trips, Waited};
 use crate::args::{Prefer, Workload};
 use crate::stats::Samples;
 
@@ -18,6 +18,8 @@ pub(super) struct Series {
     size: usize,
     receivers: usize,
     values: Vec<f64>,
+    seconds: f64,
+    trips: Vec<Trips>,
     client: Account,
     server: Account,
 }
@@ -37,8 +39,18 @@ struct Row {
     min: f64,
     max: f64,
     rounds: usize,
+    /// Medians over rounds of the percentiles of each, in microseconds; of round trips.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<f64>,
+    /// All rounds together.
+    seconds: f64,
+    bytes: u64,
     /// Both sides, all rounds.
     cpu_seconds: f64,
+    cpu_seconds_client: f64,
+    cpu_seconds_server: f64,
     /// Sent by both sides in all rounds.
     packets: u64,
     /// Messages (or round trips) in all rounds.
@@ -77,6 +89,8 @@ impl Series {
             size,
             receivers,
             values: Vec::new(),
+            seconds: 0.0,
+            trips: Vec::new(),
             client,
             server,
         }
@@ -90,6 +104,8 @@ impl Series {
             _ => (client, client.seconds),
         };
         self.values.push(value(self.workload, account, seconds));
+        self.seconds += seconds;
+        self.trips.extend(client.trips);
         for (total, one) in [(&mut self.client, client), (&mut self.server, server)] {
             let seconds = total.seconds + one.seconds;
             super::fan::add(total, one);
@@ -99,12 +115,14 @@ impl Series {
 
     fn row(&self) -> Option<Row> {
         let samples = Samples::new(self.values.clone())?;
-        let messages = match self.entrant.contender {
-            Contender::Udp if self.workload != Workload::PingPong => self.server.messages,
-            _ => self.client.messages,
+        let (messages, bytes) = match self.entrant.contender {
+            Contender::Udp if self.workload != Workload::PingPong => {
+                (self.server.messages, self.server.bytes)
+            }
+            _ => (self.client.messages, self.client.bytes),
         };
         let packets = self.client.packets.saturating_add(self.server.packets);
-        let trip = self.workload == Workload::PingPong;
+        let trip = matches!(self.workload, Workload::PingPong | Workload::Mix);
         let each = ratio(packets, messages);
         Some(Row {
             workload: self.workload,
@@ -117,7 +135,13 @@ impl Series {
             min: samples.min(),
             max: samples.max(),
             rounds: samples.len(),
+            p50: self.trip(|trips| trips.p50),
+            p99: self.trip(|trips| trips.p99),
+            seconds: self.seconds,
+            bytes,
             cpu_seconds: self.client.cpu_seconds + self.server.cpu_seconds,
+            cpu_seconds_client: self.client.cpu_seconds,
+            cpu_seconds_server: self.server.cpu_seconds,
             packets,
             messages,
             packets_per_round_trip: each.filter(|_| trip),
@@ -129,6 +153,12 @@ impl Series {
             }),
             acks_per_packet: ratio(self.server.packets, self.client.packets).filter(|_| !trip),
         })
+    }
+
+    /// The median of one percentile over rounds.
+    fn trip(&self, percentile: impl Fn(&Trips) -> f64) -> Option<f64> {
+        let of_rounds = self.trips.iter().map(percentile).collect();
+        Some(Samples::new(of_rounds)?.median())
     }
 
     /// Parts of the time of all rounds; with several receivers, of all of them together.
@@ -144,11 +174,24 @@ impl Series {
     }
 }
 
+/// As the command line has it.
+pub(super) fn name(workload: Workload) -> &'static str {
+    match workload {
+        Workload::PingPong => "ping-pong",
+        Workload::Stream => "stream",
+        Workload::Rate => "rate",
+        Workload::RateLone => "rate-lone",
+        Workload::Broadcast => "broadcast",
+        Workload::Mix => "mix",
+    }
+}
+
 fn unit(workload: Workload) -> &'static str {
     match workload {
         Workload::PingPong => "us",
         Workload::Stream | Workload::Broadcast => "Gbit/s",
         Workload::Rate | Workload::RateLone => "messages/s",
+        Workload::Mix => "requests/s",
     }
 }
 
@@ -161,7 +204,7 @@ fn value(workload: Workload, account: &Account, seconds: f64) -> f64 {
     match workload {
         Workload::PingPong => seconds / messages * 1e6,
         Workload::Stream | Workload::Broadcast => bytes * 8.0 / seconds / 1e9,
-        Workload::Rate | Workload::RateLone => messages / seconds,
+        Workload::Rate | Workload::RateLone | Workload::Mix => messages / seconds,
     }
 }
 
@@ -231,11 +274,8 @@ fn waited(sides: &Sides) -> String {
 
 fn line(row: &Row) -> String {
     let name = match row.workload {
-        Workload::PingPong => "ping-pong".to_owned(),
-        Workload::Stream => "stream".to_owned(),
-        Workload::Rate => "rate".to_owned(),
-        Workload::RateLone => "rate-lone".to_owned(),
         Workload::Broadcast => format!("bcast 1:{}", row.receivers),
+        other => name(other).to_owned(),
     };
     let contender = match (row.contender, row.prefer) {
         (Contender::Tcp, _) => "tcp cubic",
@@ -245,7 +285,7 @@ fn line(row: &Row) -> String {
         (other, None) => other.name(),
     };
     let digits = |value: f64| match row.unit {
-        "messages/s" => format!("{value:.0}"),
+        "messages/s" | "requests/s" => format!("{value:.0}"),
         _ => format!("{value:.2}"),
     };
     let each = row
@@ -277,6 +317,7 @@ mod tests {
             seconds,
             cpu_seconds: 0.5,
             packets,
+            trips: None,
             waits: Waited::default(),
         }
     }
@@ -359,6 +400,20 @@ mod tests {
             (&row["prefer"], &row["contender"]),
             (&"response".into(), &"suci".into())
         );
+    }
+
+    #[test]
+    fn percentiles_are_medians_over_rounds() {
+        let mut series = Series::new(Workload::PingPong, plain(Contender::Tcp), 64, 1);
+        for slow in [9_000, 30_000, 20_000] {
+            let mut client = account(100, 6400, 0.5, 100);
+            client.trips = Trips::of((1..=98).map(|_| 5_000).chain([slow, slow]).collect());
+            series.add(&client, &account(100, 6400, 0.0, 100));
+        }
+        let row = series.row().unwrap();
+        assert_eq!((row.p50, row.p99), (Some(5.0), Some(20.0)));
+        assert_eq!((row.seconds, row.bytes), (1.5, 19_200));
+        assert!(Trips::of(Vec::new()).is_none());
     }
 
     #[test]

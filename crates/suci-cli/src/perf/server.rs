@@ -83,13 +83,14 @@ impl Session {
         control: &mut Control,
         open: impl Fn(NodeId) -> NodeBuilder,
     ) -> Result<Option<Self>> {
-        let (id, caller, wait, pin) = match control.hear(Some(PATIENCE))? {
+        let (id, caller, wait, pin, payload_checksum) = match control.hear(Some(PATIENCE))? {
             Some(Request::Hello {
                 node,
                 caller,
                 wait,
                 pin,
-            }) => (NodeId(node), NodeId(caller), wait, pin),
+                payload_checksum,
+            }) => (NodeId(node), NodeId(caller), wait, pin, payload_checksum),
             Some(other) => return Err(Failure::new(format!("the client began with {other:?}"))),
             None => return Ok(None),
         };
@@ -99,6 +100,7 @@ impl Session {
         let node = open(id)
             .accept(Accept::Anyone)
             .wait(suci_wire::wait(wait))
+            .payload_checksum(payload_checksum)
             .open()?;
         node::warn("perf", node.warning());
         let (udp, tcp) = (
@@ -142,7 +144,7 @@ impl Session {
                 round.size
             )));
         }
-        let payload = work::payload(round.size);
+        let payload = work::payload(work::longest(round.workload, round.size));
         let account = match round.contender {
             Contender::Suci => {
                 self.prefer(round.prefer)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use suci::{Bytes, Draft, Error, Event, Node, NodeId, Wait, WaitReason};
+use suci::{Bytes, Draft, Error, Event, Message, Node, NodeId, Wait, WaitReason};
 
 use super::control::{PATIENCE, Waited};
 use super::wire::{Mark, Received, Wire, touch};
@@ -59,9 +59,11 @@ pub(super) fn send_to_all(
 
 /// The next message of anybody, who and what; nothing if none came within `limit`.
 pub(super) fn recv(node: &mut Node, limit: Duration) -> Result<Option<(NodeId, Received)>> {
-    let Some(message) = node.recv_timeout(limit)? else {
-        return Ok(None);
-    };
+    node.recv_timeout(limit)?.map(read).transpose()
+}
+
+/// Reads a message as a program would, and says what it was.
+fn read(message: Message) -> Result<(NodeId, Received)> {
     let mark = u8::try_from(message.tag).ok().and_then(Mark::of);
     let mark = mark.ok_or_else(|| {
         Failure::new(format!(
@@ -71,7 +73,7 @@ pub(super) fn recv(node: &mut Node, limit: Duration) -> Result<Option<(NodeId, R
     })?;
     touch(&message.payload);
     let length = message.payload.len();
-    Ok(Some((message.from, Received { mark, length })))
+    Ok((message.from, Received { mark, length }))
 }
 
 /// Packets handed to the network so far.
@@ -107,31 +109,43 @@ pub(super) fn silent(node: &mut Node, peer: NodeId) -> Failure {
     Failure::new(format!("node {peer} was silent for {PATIENCE:?}: {why}"))
 }
 
+impl Suci<'_> {
+    /// Sends as one batch, or as several when there is no room.
+    fn send_these<'p>(&mut self, mut payloads: impl Iterator<Item = &'p Bytes>) -> Result<()> {
+        let peer = self.peer;
+        loop {
+            let fill = |batch: &mut suci::Batch<'_>| {
+                payloads.find(|payload| batch.send(peer, draft(payload, Mark::Data)).is_err())
+            };
+            match self.node.batch(fill)? {
+                // Full, or something worse that this will name.
+                Some(refused) => send(self.node, peer, refused, Mark::Data)?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
 impl Wire for Suci<'_> {
     fn send(&mut self, payload: &Bytes, mark: Mark) -> Result<()> {
         send(self.node, self.peer, payload, mark)
     }
 
     fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        let mut sent = 0;
-        while sent < count {
-            let peer = self.peer;
-            let fill = |batch: &mut suci::Batch<'_>| {
-                let one = |_| batch.send(peer, draft(payload, Mark::Data));
-                (sent..count).map(one).take_while(Result::is_ok).count()
-            };
-            sent += self.node.batch(fill)?;
-            if sent < count {
-                // Full, or something worse that this will name.
-                send(self.node, self.peer, payload, Mark::Data)?;
-                sent += 1;
-            }
-        }
-        Ok(())
+        self.send_these(std::iter::repeat_n(payload, count))
+    }
+
+    fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
+        self.send_these(payloads.iter())
     }
 
     fn recv(&mut self) -> Result<Option<Received>> {
         Ok(recv(self.node, LOOK)?.map(|(_, received)| received))
+    }
+
+    fn try_recv(&mut self) -> Result<Option<Received>> {
+        let message = self.node.try_recv()?.map(read).transpose()?;
+        Ok(message.map(|(_, received)| received))
     }
 
     fn silent(&mut self) -> Failure {

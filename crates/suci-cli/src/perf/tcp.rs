@@ -82,11 +82,10 @@ impl Tcp {
     fn receive(&mut self) -> io::Result<Received> {
         let mut prefix = [0; 4];
         self.input.read_exact(&mut prefix)?;
-        let prefix = u32::from_le_bytes(prefix);
-        let (mark, length) = (prefix >> LENGTH_BITS, prefix & ((1 << LENGTH_BITS) - 1));
-        let mark = u8::try_from(mark).ok().and_then(Mark::of);
+        let mark = u8::try_from(u32::from_le_bytes(prefix) >> LENGTH_BITS);
+        let mark = mark.ok().and_then(Mark::of);
         let mark = mark.ok_or_else(|| io::Error::other("a message prefix that no client sends"))?;
-        let length = usize::try_from(length).map_err(io::Error::other)?;
+        let length = length(prefix);
         if length > MAX_SIZE {
             return Err(io::Error::other(format!(
                 "a message of {length} bytes, longer than any client sends"
@@ -118,6 +117,12 @@ fn failure(error: &io::Error) -> Failure {
     Failure::new(format!(
         "TCP contender: {how}; see the other side's error output"
     ))
+}
+
+/// What a prefix says of the length.
+fn length(prefix: [u8; 4]) -> usize {
+    let length = u32::from_le_bytes(prefix) & ((1 << LENGTH_BITS) - 1);
+    usize::try_from(length).unwrap_or(usize::MAX)
 }
 
 fn prefix(length: usize, mark: Mark) -> io::Result<[u8; 4]> {
@@ -156,6 +161,15 @@ impl Wire for Tcp {
 
     fn recv(&mut self) -> Result<Option<Received>> {
         self.receive().map(Some).map_err(|error| failure(&error))
+    }
+
+    fn try_recv(&mut self) -> Result<Option<Received>> {
+        let buffered = self.input.buffer();
+        let length = buffered.first_chunk().map(|prefix| length(*prefix));
+        match length.is_some_and(|length| buffered.len() >= 4 + length) {
+            true => self.recv(),
+            false => Ok(None),
+        }
     }
 
     fn silent(&mut self) -> Failure {

@@ -136,6 +136,11 @@ impl Wire for Udp {
         }
     }
 
+    /// What is here is for the kernel to know.
+    fn try_recv(&mut self) -> Result<Option<Received>> {
+        Ok(None)
+    }
+
     fn silent(&mut self) -> Failure {
         Failure::new(format!(
             "raw UDP: nothing arrived for {PATIENCE:?}; check the firewall"

@@ -50,8 +50,17 @@ pub(super) trait Wire {
         (0..count).try_for_each(|_| self.send(payload, Mark::Data))
     }
 
+    /// Sends data messages that are ready together.
+    fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
+        let mut payloads = payloads.iter();
+        payloads.try_for_each(|payload| self.send(payload, Mark::Data))
+    }
+
     /// The next message; nothing if none came for a while.
     fn recv(&mut self) -> Result<Option<Received>>;
+
+    /// The next message if it is here already.
+    fn try_recv(&mut self) -> Result<Option<Received>>;
 
     /// What it means that nothing came for [`PATIENCE`](super::control::PATIENCE).
     fn silent(&mut self) -> Failure;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use suci::Bytes;
 
-use super::control::{Account, Control, PATIENCE, Waited};
+use super::control::{Account, Control, PATIENCE, Trips, Waited};
+use super::mix::{self, Replies};
 use super::usage::cpu_seconds;
 use super::wire::{Mark, Wire};
 use crate::args::Workload;
@@ -25,6 +26,14 @@ pub(super) fn payload(size: usize) -> Bytes {
     bytes.collect::<Vec<u8>>().into()
 }
 
+/// The longest message of a workload whose messages are of `size`, unless it has sizes of its own.
+pub(super) fn longest(workload: Workload, size: usize) -> usize {
+    match workload {
+        Workload::Mix => mix::LONGEST,
+        _ => size,
+    }
+}
+
 /// The client's half of a round, at least for `time`.
 pub(super) fn client<W: Wire>(
     wire: &mut W,
@@ -34,41 +43,70 @@ pub(super) fn client<W: Wire>(
 ) -> Result<Account> {
     let waits = wire.waits()?;
     let (cpu, packets, begun) = (cpu_seconds(), wire.packets()?, Instant::now());
-    let end = begun + time;
-    let batch = (BATCH_BYTES / payload.len().max(1)).clamp(1, BATCH);
-    let mut messages = 0;
-    // At least one, however short the time and however long the machine was busy elsewhere.
-    loop {
-        messages += match workload {
-            Workload::PingPong => round_trip(wire, payload)?,
-            Workload::Rate => {
-                wire.send_batch(payload, batch)?;
-                u64::try_from(batch).unwrap_or(0)
-            }
-            Workload::Stream | Workload::RateLone | Workload::Broadcast => {
-                wire.send(payload, Mark::Data)?;
-                1
-            }
-        };
-        if Instant::now() >= end {
-            break;
-        }
-    }
+    let done = match workload {
+        Workload::Mix => mix::ask(wire, payload, begun + time)?,
+        _ => same(wire, workload, payload, begun + time)?,
+    };
     // Round trips are over by now; a stream is when the other side has it all.
     let (trips, trip_packets) = (begun.elapsed(), wire.packets()?);
     part(wire)?;
     let (time, packets_now) = match workload {
-        Workload::PingPong => (trips, trip_packets),
+        Workload::PingPong | Workload::Mix => (trips, trip_packets),
         _ => (begun.elapsed(), wire.packets()?),
     };
     Ok(Account {
-        messages,
-        bytes: messages.saturating_mul(u64::try_from(payload.len()).unwrap_or(u64::MAX)),
+        messages: done.messages,
+        bytes: done.bytes,
         seconds: time.as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu,
         packets: packets_now.saturating_sub(packets),
+        trips: Trips::of(done.nanos),
         waits: since(wire.waits()?, waits),
     })
+}
+
+/// What the client has done in one round.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Messages, or requests and round trips.
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    /// Of each round trip.
+    pub(super) nanos: Vec<u64>,
+}
+
+/// Messages of one size, there or there and back.
+fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant) -> Result<Done> {
+    let batch = (BATCH_BYTES / payload.len().max(1)).clamp(1, BATCH);
+    let (mut done, mut last) = (Done::default(), Instant::now());
+    // At least one, however short the time and however long the machine was busy elsewhere.
+    while last < end || done.messages == 0 {
+        let sent = match workload {
+            Workload::PingPong => {
+                round_trip(wire, payload)?;
+                1
+            }
+            Workload::Rate => {
+                wire.send_batch(payload, batch)?;
+                batch
+            }
+            // To ask the time after each small one would take a good part of it.
+            _ => {
+                (0..batch).try_for_each(|_| wire.send(payload, Mark::Data))?;
+                batch
+            }
+        };
+        done.messages += u64::try_from(sent).unwrap_or(0);
+        let now = Instant::now();
+        if workload == Workload::PingPong {
+            let nanos = (now - last).as_nanos();
+            done.nanos.push(u64::try_from(nanos).unwrap_or(u64::MAX));
+        }
+        last = now;
+    }
+    let each = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+    done.bytes = done.messages.saturating_mul(each);
+    Ok(done)
 }
 
 /// What was added to `before`.
@@ -79,12 +117,12 @@ pub(super) fn since(mut now: Waited, before: Waited) -> Waited {
     now
 }
 
-fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<u64> {
+fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<()> {
     wire.send(payload, Mark::Data)?;
     let begun = Instant::now();
     loop {
         match wire.recv()? {
-            Some(received) if received.mark == Mark::Data => return Ok(1),
+            Some(received) if received.mark == Mark::Data => return Ok(()),
             Some(_) => {}
             None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
             None if wire.is_reliable() => {}
@@ -120,8 +158,12 @@ pub(super) fn server<W: Wire>(
     let mut first = None;
     let mut heard = Instant::now();
     let mut quiet = None;
+    let mut replies = Replies::new(payload);
     loop {
-        let received = wire.recv()?;
+        let received = match workload {
+            Workload::Mix => replies.serve(wire)?,
+            _ => wire.recv()?,
+        };
         if received.is_some() {
             quiet = None;
         }
@@ -129,6 +171,8 @@ pub(super) fn server<W: Wire>(
             Some(received) if received.mark == Mark::Data => {
                 if workload == Workload::PingPong {
                     wire.send(payload, Mark::Data)?;
+                } else if workload == Workload::Mix {
+                    account.bytes = account.bytes.saturating_add(replies.add());
                 } else if !wire.is_reliable() {
                     // Others are measured by their client, until it hears that all has arrived.
                     heard = Instant::now();

@@ -1,0 +1,180 @@
+//! Requests and replies of the sizes that a distributed shared memory was seen to send (DSE): most of them a
+//! few bytes, some a page. Several are under way; what has come together is answered together.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use suci::Bytes;
+
+use super::control::PATIENCE;
+use super::wire::{Received, Wire};
+use super::work::Done;
+use crate::error::Result;
+
+/// Requests under way.
+const IN_FLIGHT: usize = 16;
+
+/// The longest message of the mix.
+pub(super) const LONGEST: usize = 8192;
+
+/// Replies are not as long as the requests beside them.
+const REPLIES: u32 = u32::MAX / 2;
+
+/// Messages of the mix, one after the other, cut from one payload.
+struct Messages {
+    full: Bytes,
+    index: u32,
+}
+
+impl Messages {
+    /// What a client asks; `full` has [`LONGEST`] bytes.
+    fn requests(full: &Bytes) -> Self {
+        Self {
+            full: full.clone(),
+            index: 0,
+        }
+    }
+
+    /// What a server answers.
+    fn replies(full: &Bytes) -> Self {
+        Self {
+            full: full.clone(),
+            index: REPLIES,
+        }
+    }
+
+    fn next(&mut self) -> Bytes {
+        let length = size(self.index).min(self.full.len());
+        self.index = self.index.wrapping_add(1);
+        self.full.slice(..length)
+    }
+}
+
+/// Size of a message: 60 % to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB, the rest to [`LONGEST`].
+fn size(index: u32) -> usize {
+    // A bijection that spreads (splitmix's finalizer, cut to 32 bits): no generator to carry along.
+    let mut hash = index.wrapping_mul(0x9e37_79b1);
+    hash ^= hash >> 15;
+    hash = hash.wrapping_mul(0x85eb_ca6b);
+    hash ^= hash >> 13;
+    let (share, spread) = (hash % 1000, hash >> 10);
+    let size = match share {
+        0..600 => 1 + spread % 16,
+        600..800 => 17 + spread % 16,
+        800..980 => 33 + spread % 96,
+        980..983 => 129 + spread % 896,
+        _ => 1025 + spread % 7168,
+    };
+    usize::try_from(size).unwrap_or(LONGEST)
+}
+
+/// The client's half, until `end`, when all is answered.
+pub(super) fn ask<W: Wire>(wire: &mut W, full: &Bytes, end: Instant) -> Result<Done> {
+    let mut requests = Messages::requests(full);
+    let mut asked = Done::default();
+    let mut sent = VecDeque::with_capacity(IN_FLIGHT);
+    let mut batch = Vec::with_capacity(IN_FLIGHT);
+    let mut heard = Instant::now();
+    loop {
+        let now = Instant::now();
+        if now < end || asked.messages == 0 {
+            batch.clear();
+            while sent.len() < IN_FLIGHT {
+                let request = requests.next();
+                asked.bytes = asked.bytes.saturating_add(length(&request));
+                batch.push(request);
+                sent.push_back(now);
+            }
+            wire.send_each(&batch)?;
+        }
+        let mut received = wire.recv()?;
+        let now = Instant::now();
+        if received.is_none() && now - heard >= PATIENCE {
+            return Err(wire.silent());
+        }
+        while let Some(reply) = received {
+            heard = now;
+            asked.bytes = asked
+                .bytes
+                .saturating_add(u64::try_from(reply.length).unwrap_or(0));
+            if let Some(begun) = sent.pop_front() {
+                asked.messages += 1;
+                let nanos = (now - begun).as_nanos();
+                asked.nanos.push(u64::try_from(nanos).unwrap_or(u64::MAX));
+            }
+            received = if sent.is_empty() {
+                None
+            } else {
+                wire.try_recv()?
+            };
+        }
+        if sent.is_empty() && now >= end {
+            return Ok(asked);
+        }
+    }
+}
+
+/// Replies that wait to be sent together.
+pub(super) struct Replies {
+    messages: Messages,
+    batch: Vec<Bytes>,
+}
+
+impl Replies {
+    pub(super) fn new(full: &Bytes) -> Self {
+        Self {
+            messages: Messages::replies(full),
+            batch: Vec::with_capacity(IN_FLIGHT),
+        }
+    }
+
+    /// Adds one, and says how long it is.
+    pub(super) fn add(&mut self) -> u64 {
+        let reply = self.messages.next();
+        let length = length(&reply);
+        self.batch.push(reply);
+        length
+    }
+
+    /// The next message. As long as more are here already replies wait; then they go together.
+    pub(super) fn serve<W: Wire>(&mut self, wire: &mut W) -> Result<Option<Received>> {
+        if self.batch.len() < IN_FLIGHT
+            && let Some(received) = wire.try_recv()?
+        {
+            return Ok(Some(received));
+        }
+        if !self.batch.is_empty() {
+            wire.send_each(&self.batch)?;
+            self.batch.clear();
+        }
+        wire.recv()
+    }
+}
+
+fn length(message: &Bytes) -> u64 {
+    u64::try_from(message.len()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sizes_are_those_of_the_paper() {
+        let mut shares = [0_u32; 5];
+        for index in (0..50_000).chain(REPLIES..REPLIES + 50_000) {
+            let class = match size(index) {
+                1..=16 => 0,
+                17..=32 => 1,
+                33..=128 => 2,
+                129..=1024 => 3,
+                1025..=LONGEST => 4,
+                other => panic!("{other}"),
+            };
+            shares[class] += 1;
+        }
+        for (share, expected) in shares.into_iter().zip([60_000, 20_000, 18_000, 300, 1_700]) {
+            assert!(share.abs_diff(expected) < expected / 5, "{shares:?}");
+        }
+    }
+}
