@@ -15,6 +15,9 @@ SEEDS  ?= 0..10000
 FUZZ_SECONDS ?= 60
 NAME   ?= foundation
 ONLY   ?=
+VS     ?=
+NET    ?=
+ROUNDS ?= 9
 
 # cargo-deny parses metadata for a second; optimising it would cost minutes of building.
 TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
@@ -89,10 +92,9 @@ fuzz: setup-rust setup-host ## Each fuzz target for FUZZ_SECONDS (default 60)
 	@echo "== fuzz: each target for $(FUZZ_SECONDS) s"
 	$(XTASK) fuzz --seconds $(FUZZ_SECONDS)
 
-bench: setup-rust setup-host ## suci perf beside TCP and raw UDP, between two namespaces
-	@echo "== bench: suci perf beside TCP and raw UDP, between two namespaces"
-	$(CARGO) build --release --locked -p suci-cli
-	$(XTASK) bench
+bench: setup-rust setup-host ## Suci beside its alternatives; ONLY=rtt,mix VS=tcp,zeromq ROUNDS=9 NET=loopback pick
+	@echo "== bench: Suci beside its alternatives (subsets: make bench ONLY=rtt VS=tcp-cubic,zeromq)"
+	$(XTASK) bench run --rounds $(ROUNDS) $(if $(ONLY),--only '$(ONLY)') $(if $(VS),--vs '$(VS)') $(if $(NET),--net '$(NET)')
 
 doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"

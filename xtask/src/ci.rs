@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
-use crate::{exec, faults, fuzz, layers, planted};
+use crate::{bench, exec, faults, fuzz, layers, planted};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
 const SEEDS: &str = "0..300";
@@ -66,6 +66,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "processes",
         run: processes,
+    },
+    Step {
+        name: "bench",
+        run: bench_tests,
     },
     Step {
         name: "loom",
@@ -131,7 +135,10 @@ fn command(command: &mut Command) -> Result<()> {
 
 fn format() -> Result<()> {
     cargo(&["fmt", "--all", "--", "--check"])?;
-    cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check"])
+    for apart in ["fuzz/Cargo.toml", "bench/Cargo.toml"] {
+        cargo(&["fmt", "--all", "--manifest-path", apart, "--", "--check"])?;
+    }
+    Ok(())
 }
 
 fn clippy() -> Result<()> {
@@ -164,6 +171,16 @@ fn tests() -> Result<()> {
 fn processes() -> Result<()> {
     cargo(&["build", "--locked", "-p", "suci-cli"])?;
     cargo(&["test", "--locked", "-p", "xtask", "-p", "suci-tests"])
+}
+
+/// How the bench plans, counts and reports. Its contenders, which are other people's libraries, are not built.
+fn bench_tests() -> Result<()> {
+    let mut test = exec::cargo(["test", "--locked", "-p", "suci-bench"]);
+    command(
+        test.args(bench::MANIFEST)
+            .arg("--target-dir")
+            .arg(bench::dir()),
+    )
 }
 
 /// Every interleaving of the rings between program and engine threads. A target directory of its

@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask CHORE`, and what tests across processes share:
 //! [`netns`] and [`exec`].
 
+pub mod bench;
 pub mod ci;
 pub mod demo;
 pub mod error;
@@ -10,7 +11,7 @@ pub mod fuzz;
 pub mod layers;
 pub mod mutants;
 pub mod netns;
-pub mod perf;
+mod perf;
 pub mod planted;
 pub mod show;
 mod signals;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
-use xtask::{Result, ci, demo, faults, fuzz, layers, mutants, perf, planted, show};
+use xtask::{Result, bench, ci, demo, faults, fuzz, layers, mutants, planted, show};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -41,8 +41,12 @@ enum Chore {
         /// One target only
         target: Option<String>,
     },
-    /// The release build of `suci perf` beside TCP and raw UDP, between two namespaces
-    Bench,
+    /// Suci side by side with its alternatives: `bench run`, `bench list`, `bench report`
+    Bench {
+        /// What the bench takes; `bench help` tells
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Messages from all to all, a file to everybody, figures beside TCP (needs a release build)
     Demo,
     /// Mutation tests of recovery, credit and reassembly
@@ -79,7 +83,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Fuzz { seconds, target } => {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())
         }
-        Chore::Bench => perf::bench(),
+        Chore::Bench { args } => bench::run(&args),
         Chore::Demo => demo::run(),
         Chore::Mutants => mutants::check(),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),

@@ -1,5 +1,4 @@
-//! `suci perf` between two namespaces: for the benchmark that people read, and for the lines
-//! that judge its rows.
+//! `suci perf` between two namespaces, for the lines that judge its rows.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,17 +12,6 @@ use crate::netns::Pair;
 
 /// The port of both contenders; nobody else lives in the namespaces.
 const PORT: u16 = 7000;
-
-/// Every workload beside TCP and raw UDP, as a table.
-///
-/// # Errors
-/// Namespaces cannot be made, or an end fails.
-pub fn bench() -> Result<()> {
-    let suci = exec::target_dir().join("release/suci");
-    let pair = Pair::new()?;
-    let (mut client, _server) = ends(&suci, &pair)?;
-    exec::run(client.args(["--vs", "tcp,udp"]))
-}
 
 /// The rows of `suci perf --json` with further `args`.
 ///

@@ -1,0 +1,301 @@
+//! The workloads, the same code for every contender of this crate; contenders/bench.h says the same in C.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::wire::{Mark, Result, Wire};
+use super::{Args, Workload, sys};
+
+/// Before it counts everyone goes this long unmeasured, to open windows and warm caches.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Messages between two looks at the clock, at most, and their bytes.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Requests under way in the mix.
+pub(crate) const IN_FLIGHT: usize = 16;
+
+/// What one end counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Half {
+    messages: u64,
+    bytes: u64,
+    seconds: f64,
+    /// Of this process, all threads.
+    cpu_seconds: f64,
+    /// Microseconds of round trips.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<f64>,
+}
+
+impl Half {
+    fn count(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// A payload that lives as long as the process, different in every cache line, zero (data) at its begin.
+fn payload(size: usize) -> &'static [u8] {
+    let bytes: Vec<u8> = (0..size.max(1)).map(|at| (at / 64 % 251) as u8).collect();
+    bytes.leak()
+}
+
+fn word(mark: Mark) -> &'static [u8] {
+    match mark {
+        Mark::Data => &[Mark::Data as u8],
+        Mark::Last => &[Mark::Last as u8],
+        Mark::Done => &[Mark::Done as u8],
+    }
+}
+
+/// Size of the message number `index` of the mix: 60 % to 16 B, 20 % to 32 B, 18 % to 128 B, 0.3 % to
+/// 1 KiB, the rest to 8 KiB.
+pub(crate) fn mix_size(index: u32) -> usize {
+    let mut hash = index.wrapping_mul(0x9e37_79b1);
+    hash ^= hash >> 15;
+    hash = hash.wrapping_mul(0x85eb_ca6b);
+    hash ^= hash >> 13;
+    let (share, spread) = (hash % 1000, (hash >> 10) as usize);
+    match share {
+        0..600 => 1 + spread % 16,
+        600..800 => 17 + spread % 16,
+        800..980 => 33 + spread % 96,
+        980..983 => 129 + spread % 896,
+        _ => 1025 + spread % 7168,
+    }
+}
+
+/// The client's half, over one wire or several at once, a thread each.
+pub(crate) fn client(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Result<Half> {
+    let full = payload(args.size.max(mix_longest(args.workload)));
+    let mut phase = |time: Duration| -> Result<Half> {
+        let cpu = sys::cpu_seconds();
+        let halves = match wires.as_mut_slice() {
+            [wire] => vec![client_phase(wire.as_mut(), args, full, time)?],
+            several => std::thread::scope(|scope| {
+                let threads: Vec<_> = several
+                    .iter_mut()
+                    .map(|wire| scope.spawn(move || client_phase(wire.as_mut(), args, full, time)))
+                    .collect();
+                let joined = threads.into_iter().map(|thread| thread.join());
+                joined
+                    .map(|half| half.unwrap_or_else(|_| Err("a thread panicked".into())))
+                    .collect::<Result<Vec<_>>>()
+            })?,
+        };
+        let mut total = halves.first().copied().unwrap_or_default();
+        total.messages = halves.iter().map(|half| half.messages).sum();
+        total.bytes = halves.iter().map(|half| half.bytes).sum();
+        total.seconds = halves.iter().map(|half| half.seconds).fold(0.0, f64::max);
+        total.cpu_seconds = sys::cpu_seconds() - cpu;
+        Ok(total)
+    };
+    phase(WARM_UP)?;
+    phase(Duration::from_secs_f64(args.seconds))
+}
+
+fn mix_longest(workload: Workload) -> usize {
+    match workload {
+        Workload::Mix => 8192,
+        _ => 1,
+    }
+}
+
+fn client_phase(
+    wire: &mut dyn Wire,
+    args: &Args,
+    full: &'static [u8],
+    time: Duration,
+) -> Result<Half> {
+    let begun = Instant::now();
+    let mut half = Half::default();
+    let mut nanos = Vec::new();
+    match args.workload {
+        Workload::PingPong => ping(
+            wire,
+            &full[..args.size],
+            begun + time,
+            &mut half,
+            &mut nanos,
+        )?,
+        Workload::Mix => ask(wire, full, begun + time, &mut half, &mut nanos)?,
+        Workload::Stream | Workload::Broadcast => {
+            stream(wire, &full[..args.size], begun + time, &mut half)?;
+        }
+    }
+    // Round trips are over by now; a stream is when the other side has it all.
+    let trips = begun.elapsed();
+    wire.send(word(Mark::Last))?;
+    wire.flush()?;
+    while wire.recv()?.mark != Mark::Done {}
+    let time = match args.workload {
+        Workload::PingPong | Workload::Mix => trips,
+        Workload::Stream | Workload::Broadcast => begun.elapsed(),
+    };
+    half.seconds = time.as_secs_f64();
+    nanos.sort_unstable();
+    (half.p50, half.p99) = (percentile(&nanos, 50), percentile(&nanos, 99));
+    Ok(half)
+}
+
+fn stream(
+    wire: &mut dyn Wire,
+    message: &'static [u8],
+    end: Instant,
+    half: &mut Half,
+) -> Result<()> {
+    let batch = (BATCH_BYTES / message.len()).clamp(1, BATCH);
+    loop {
+        for _ in 0..batch {
+            wire.send(message)?;
+            half.count(message.len());
+        }
+        if Instant::now() >= end {
+            return Ok(());
+        }
+    }
+}
+
+fn ping(
+    wire: &mut dyn Wire,
+    message: &'static [u8],
+    end: Instant,
+    half: &mut Half,
+    nanos: &mut Vec<u64>,
+) -> Result<()> {
+    let mut last = Instant::now();
+    while last < end || half.messages == 0 {
+        wire.send(message)?;
+        wire.flush()?;
+        while wire.recv()?.mark != Mark::Data {}
+        half.count(message.len());
+        let now = Instant::now();
+        nanos.push((now - last).as_nanos() as u64);
+        last = now;
+    }
+    Ok(())
+}
+
+/// Requests and replies of the mix. Whatever has come is answered by new requests together.
+fn ask(
+    wire: &mut dyn Wire,
+    full: &'static [u8],
+    end: Instant,
+    half: &mut Half,
+    nanos: &mut Vec<u64>,
+) -> Result<()> {
+    let mut sent = VecDeque::with_capacity(IN_FLIGHT);
+    let mut index = 0_u32;
+    loop {
+        let now = Instant::now();
+        if now < end {
+            while sent.len() < IN_FLIGHT {
+                let size = mix_size(index);
+                index = index.wrapping_add(1);
+                wire.send(&full[..size])?;
+                half.bytes += size as u64;
+                sent.push_back(now);
+            }
+            wire.flush()?;
+        }
+        let mut received = Some(wire.recv()?);
+        let now = Instant::now();
+        while let Some(reply) = received {
+            half.count(reply.length);
+            if let Some(begun) = sent.pop_front() {
+                nanos.push((now - begun).as_nanos() as u64);
+            }
+            received = if sent.is_empty() {
+                None
+            } else {
+                wire.try_recv()?
+            };
+        }
+        if sent.is_empty() && now >= end {
+            return Ok(());
+        }
+    }
+}
+
+/// The server's half.
+pub(crate) fn server(mut wire: Box<dyn Wire + Send>, args: &Args) -> Result<Half> {
+    let full = payload(args.size.max(mix_longest(args.workload)));
+    server_phase(wire.as_mut(), args, full)?;
+    server_phase(wire.as_mut(), args, full)
+}
+
+fn server_phase(wire: &mut dyn Wire, args: &Args, full: &'static [u8]) -> Result<Half> {
+    let cpu = sys::cpu_seconds();
+    let mut half = Half::default();
+    let mut index = u32::MAX / 2;
+    loop {
+        let received = match wire.try_recv()? {
+            Some(received) => received,
+            None => {
+                wire.flush()?;
+                wire.recv()?
+            }
+        };
+        if received.mark == Mark::Last {
+            break;
+        }
+        half.count(received.length);
+        match args.workload {
+            Workload::PingPong => wire.send(&full[..args.size])?,
+            Workload::Mix => {
+                let size = mix_size(index);
+                index = index.wrapping_add(1);
+                half.bytes += size as u64;
+                wire.send(&full[..size])?;
+            }
+            Workload::Stream | Workload::Broadcast => {}
+        }
+    }
+    wire.send(word(Mark::Done))?;
+    wire.flush()?;
+    half.cpu_seconds = sys::cpu_seconds() - cpu;
+    Ok(half)
+}
+
+/// Microseconds that `share` of 100 do not exceed, of ascending nanoseconds.
+fn percentile(nanos: &[u64], share: usize) -> Option<f64> {
+    let rank = (nanos.len() * share).div_ceil(100).saturating_sub(1);
+    nanos.get(rank).map(|nanos| *nanos as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mix_is_that_of_the_paper() {
+        let mut shares = [0_u32; 5];
+        for index in 0..100_000 {
+            let class = match mix_size(index) {
+                1..=16 => 0,
+                17..=32 => 1,
+                33..=128 => 2,
+                129..=1024 => 3,
+                _ => 4,
+            };
+            shares[class] += 1;
+        }
+        for (share, expected) in shares.into_iter().zip([60_000, 20_000, 18_000, 300, 1_700]) {
+            assert!(share.abs_diff(expected) < expected / 5, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_samples() {
+        let nanos: Vec<u64> = (1..=200).map(|micros| micros * 1000).collect();
+        assert_eq!(percentile(&nanos, 50), Some(100.0));
+        assert_eq!(percentile(&nanos, 99), Some(198.0));
+        assert_eq!(percentile(&[], 50), None);
+    }
+}

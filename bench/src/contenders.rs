@@ -1,0 +1,150 @@
+//! Who is compared, with what tuning, and who cannot do what.
+
+use crate::plan::{Net, Task, Wait, Workload};
+
+/// One way to carry messages.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    /// What stands behind the name, and how it is tuned.
+    pub(crate) what: &'static str,
+    pub(crate) program: Program,
+    pub(crate) waits: &'static [Wait],
+    /// What it can do.
+    does: Does,
+}
+
+/// What is started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Program {
+    /// The shipped command.
+    Suci { batch: bool, checksum: bool },
+    /// The binary of the crate beside this one.
+    Rust,
+}
+
+/// Which tasks make sense for a contender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Does {
+    Everything,
+    /// No more than a bound of what a network without loss allows.
+    Bound,
+    /// As that, and only between two.
+    DatagramBound,
+    /// What its unbatched brother does as well is not repeated.
+    SmallOneWay,
+    /// The same, where requests and replies can be batched too.
+    Small,
+    /// A variant of Suci that matters where bytes count.
+    LargeOneWay,
+    /// Small messages in a stream of full packets.
+    PacketsOneWay,
+}
+
+/// Messages up to here are worth batching.
+const SMALL: usize = 4096;
+
+impl Contender {
+    /// Whether it takes part.
+    pub(crate) fn takes(&self, task: &Task) -> bool {
+        let one_way = matches!(task.workload, Workload::Stream | Workload::Rate);
+        let lossless = matches!(task.net, Net::Veth | Net::Loopback);
+        match self.does {
+            Does::Everything => true,
+            Does::Bound => lossless,
+            Does::DatagramBound => {
+                let between_two = matches!(task.workload, Workload::PingPong) || one_way;
+                lossless && between_two && task.size <= 65_536
+            }
+            Does::SmallOneWay => one_way && task.size <= SMALL && lossless,
+            Does::Small => {
+                (one_way && task.size <= SMALL && lossless) || task.workload == Workload::Mix
+            }
+            Does::LargeOneWay => task.workload == Workload::Stream && lossless,
+            Does::PacketsOneWay => {
+                task.workload == Workload::Stream && task.size <= SMALL && lossless
+            }
+        }
+    }
+}
+
+const BOTH: &[Wait] = &[Wait::Block, Wait::Spin];
+
+/// Everybody, in the order of the tables' first round.
+pub(crate) const CONTENDERS: &[Contender] = &[
+    Contender {
+        name: "suci",
+        what: "suci perf, default configuration, each message sent by itself (in the mix: what came together is answered together)",
+        program: Program::Suci {
+            batch: false,
+            checksum: true,
+        },
+        waits: BOTH,
+        does: Does::Everything,
+    },
+    Contender {
+        name: "suci-batch",
+        what: "the same, messages sent in batches (Node::batch)",
+        program: Program::Suci {
+            batch: true,
+            checksum: true,
+        },
+        waits: BOTH,
+        does: Does::SmallOneWay,
+    },
+    Contender {
+        name: "suci-no-crc",
+        what: "suci without payload CRC, each message sent by itself",
+        program: Program::Suci {
+            batch: false,
+            checksum: false,
+        },
+        waits: BOTH,
+        does: Does::LargeOneWay,
+    },
+    Contender {
+        name: "suci-batch-no-crc",
+        what: "suci-batch without payload CRC",
+        program: Program::Suci {
+            batch: true,
+            checksum: false,
+        },
+        waits: BOTH,
+        does: Does::PacketsOneWay,
+    },
+    Contender {
+        name: "gso",
+        what: "bound: UDP GSO and GRO, 32 B header + 1,440 B, 44 to a train, gathered, 1 MiB of bare credit",
+        program: Program::Rust,
+        waits: BOTH,
+        does: Does::Bound,
+    },
+    Contender {
+        name: "udp",
+        what: "raw UDP, one datagram per call, 1,024 datagrams of bare credit, buffers of 4 MiB",
+        program: Program::Rust,
+        waits: BOTH,
+        does: Does::DatagramBound,
+    },
+    Contender {
+        name: "tcp-cubic",
+        what: "TCP, NODELAY, default buffers, 4 B of length, one write per message",
+        program: Program::Rust,
+        waits: BOTH,
+        does: Does::Everything,
+    },
+    Contender {
+        name: "tcp-bbr",
+        what: "the same with bbr",
+        program: Program::Rust,
+        waits: BOTH,
+        does: Does::Everything,
+    },
+    Contender {
+        name: "tcp-cubic-batch",
+        what: "tcp-cubic, small messages collected by the user into writes of 64 KiB",
+        program: Program::Rust,
+        waits: BOTH,
+        does: Does::Small,
+    },
+];

@@ -1,0 +1,313 @@
+//! One turn: starts both ends of a contender, and says what they counted.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use xtask::error::{Context, Failure, Result};
+use xtask::netns::Pair;
+
+use crate::contenders::Program;
+use crate::output::Talker;
+use crate::plan::{Entrant, Net, Task, Workload};
+
+/// The client's processor and the servers'.
+const CPUS: [&str; 2] = ["0", "1"];
+
+/// What a turn may take beyond its measurement: starting, warming up, parting.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Random drop of [`Net::VethLoss`], each way.
+const LOSS: f64 = 0.01;
+
+/// Where the two ends live.
+pub(crate) enum Site {
+    Loopback,
+    Namespaces(Pair),
+}
+
+impl Site {
+    pub(crate) fn new(net: Net) -> Result<Self> {
+        if net == Net::Loopback {
+            return Ok(Self::Loopback);
+        }
+        let pair = Pair::new()?;
+        if net != Net::Veth {
+            pair.offloads_off()?;
+        }
+        if net == Net::VethLoss {
+            pair.drop_randomly(LOSS)?;
+        }
+        Ok(Self::Namespaces(pair))
+    }
+
+    fn client(&self, program: &Path) -> Command {
+        match self {
+            Self::Loopback => Command::new(program),
+            Self::Namespaces(pair) => pair.a.command(program),
+        }
+    }
+
+    fn server(&self, program: &Path) -> Command {
+        match self {
+            Self::Loopback => Command::new(program),
+            Self::Namespaces(pair) => pair.b.command(program),
+        }
+    }
+
+    /// An address that nobody has used in this run.
+    fn address(&self) -> SocketAddr {
+        static PORT: AtomicU16 = AtomicU16::new(0);
+        // Below the ports that the kernel gives to clients, from 32,768 on.
+        let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed) % 12_000;
+        let ip = match self {
+            Self::Loopback => Ipv4Addr::LOCALHOST,
+            Self::Namespaces(pair) => pair.b_addr(),
+        };
+        SocketAddr::new(IpAddr::V4(ip), port)
+    }
+}
+
+/// What both ends counted in one turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds_client: f64,
+    pub(crate) cpu_seconds_server: f64,
+    /// Microseconds of round trips.
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+}
+
+/// What one end of a contender prints.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Half {
+    messages: u64,
+    bytes: u64,
+    seconds: f64,
+    cpu_seconds: f64,
+    p50: Option<f64>,
+    p99: Option<f64>,
+}
+
+/// The row of `suci perf --json`, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct SuciRow {
+    messages: u64,
+    bytes: u64,
+    seconds: f64,
+    cpu_seconds_client: f64,
+    cpu_seconds_server: f64,
+    p50: Option<f64>,
+    p99: Option<f64>,
+}
+
+/// The programs that are started.
+pub(crate) struct Programs {
+    pub(crate) suci: PathBuf,
+    pub(crate) contender: PathBuf,
+}
+
+impl Programs {
+    /// Contenders lie beside this program.
+    pub(crate) fn find(suci: &Path) -> Result<Self> {
+        let own = std::env::current_exe()?;
+        let programs = Self {
+            suci: suci.to_owned(),
+            contender: own.with_file_name("contender"),
+        };
+        for program in [&programs.suci, &programs.contender] {
+            if !program.is_file() {
+                let why = format!("{} is missing; `make bench` builds it", program.display());
+                return Err(Failure::new(why));
+            }
+        }
+        Ok(programs)
+    }
+
+    /// One turn of `entrant`.
+    pub(crate) fn turn(
+        &self,
+        site: &Site,
+        task: &Task,
+        entrant: Entrant,
+        seconds: f64,
+    ) -> Result<Turn> {
+        let limit = PATIENCE + Duration::from_secs_f64(seconds);
+        match entrant.contender.program {
+            Program::Suci { batch, checksum } => {
+                self.suci(site, task, entrant, seconds, limit, (batch, checksum))
+            }
+            Program::Rust => ends(site, &self.contender, task, entrant, seconds, limit),
+        }
+    }
+
+    fn suci(
+        &self,
+        site: &Site,
+        task: &Task,
+        entrant: Entrant,
+        seconds: f64,
+        limit: Duration,
+        (batch, checksum): (bool, bool),
+    ) -> Result<Turn> {
+        let workload = match (task.workload, batch) {
+            (Workload::PingPong, _) => "ping-pong",
+            (Workload::Stream, false) => "stream",
+            (Workload::Rate, false) => "rate-lone",
+            (Workload::Stream | Workload::Rate, true) => "rate",
+            (Workload::Mix, _) => "mix",
+            (Workload::Broadcast, _) => "broadcast",
+        };
+        let mut client = site.client(&self.suci);
+        client.args(["perf", "--plain", "--json", "--rounds", "1"]);
+        client.args(["--pin", &CPUS.join(","), "--wait", entrant.wait.name()]);
+        client.args(["--workload", workload, "--seconds", &seconds.to_string()]);
+        client.args(["--size", &task.size.max(1).to_string()]);
+        if !checksum {
+            client.arg("--no-payload-checksum");
+        }
+        let mut servers = Vec::new();
+        for _ in 0..task.receivers {
+            let at = site.address().to_string();
+            let mut server = site.server(&self.suci);
+            server.args(["perf", "--plain", "--listen", &at]);
+            servers.push(Talker::start("suci perf --listen", server)?);
+            client.arg(at);
+        }
+        let mut client = Talker::start("suci perf", client)?;
+        let said = client.finish_by(Instant::now() + limit)?;
+        let line = said.last().context("suci perf printed nothing")?;
+        let row: SuciRow = serde_json::from_str(line).context(line)?;
+        Ok(Turn {
+            messages: row.messages,
+            bytes: row.bytes,
+            seconds: row.seconds,
+            cpu_seconds_client: row.cpu_seconds_client,
+            cpu_seconds_server: row.cpu_seconds_server,
+            p50: row.p50,
+            p99: row.p99,
+        })
+    }
+}
+
+/// The options that both ends of a contender share.
+fn options(command: &mut Command, task: &Task, entrant: Entrant, seconds: f64, cpu: &str) {
+    let workload = match task.workload {
+        Workload::PingPong => "ping-pong",
+        Workload::Stream | Workload::Rate => "stream",
+        Workload::Mix => "mix",
+        Workload::Broadcast => "broadcast",
+    };
+    command.arg(entrant.contender.name);
+    command.args(["--workload", workload, "--size", &task.size.to_string()]);
+    command.args(["--seconds", &seconds.to_string()]);
+    command.args(["--wait", entrant.wait.name(), "--pin", cpu]);
+}
+
+/// A contender with the common command line: servers first, then the client that calls them.
+fn ends(
+    site: &Site,
+    program: &Path,
+    task: &Task,
+    entrant: Entrant,
+    seconds: f64,
+    limit: Duration,
+) -> Result<Turn> {
+    let name = entrant.contender.name;
+    let mut servers = Vec::new();
+    let mut addresses = Vec::new();
+    for _ in 0..task.receivers {
+        let at = site.address().to_string();
+        let mut server = site.server(program);
+        options(&mut server, task, entrant, seconds, CPUS[1]);
+        server.args(["--serve", &at]);
+        let mut server = Talker::start(&format!("{name}, server"), server)?;
+        server.wait_for("ready", PATIENCE)?;
+        servers.push(server);
+        addresses.push(at);
+    }
+    let mut client = site.client(program);
+    options(&mut client, task, entrant, seconds, CPUS[0]);
+    client.args(["--call", &addresses.join(",")]);
+    let mut client = Talker::start(&format!("{name}, client"), client)?;
+    let deadline = Instant::now() + limit;
+    let theirs = half(&client.finish_by(deadline)?)?;
+    let mut sum = Half::default();
+    for mut server in servers {
+        let one = half(&server.finish_by(deadline)?)?;
+        sum.bytes += one.bytes;
+        sum.cpu_seconds += one.cpu_seconds;
+    }
+    joined(name, theirs, sum)
+}
+
+fn half(said: &[String]) -> Result<Half> {
+    let line = said.last().context("no figures were printed")?;
+    serde_json::from_str(line).context(line)
+}
+
+/// Both ends of one turn, which must agree on what was carried.
+fn joined(name: &str, client: Half, server: Half) -> Result<Turn> {
+    if client.bytes != server.bytes {
+        let (sent, arrived) = (client.bytes, server.bytes);
+        return Err(Failure::new(format!(
+            "{name}: {arrived} bytes arrived of {sent}"
+        )));
+    }
+    Ok(Turn {
+        messages: client.messages,
+        bytes: client.bytes,
+        seconds: client.seconds,
+        cpu_seconds_client: client.cpu_seconds,
+        cpu_seconds_server: server.cpu_seconds,
+        p50: client.p50,
+        p99: client.p99,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_must_agree() {
+        let line = r#"{"messages":3,"bytes":192,"seconds":0.5,"cpu_seconds":0.25,"p50":5.0}"#;
+        let client = half(&["ready".to_owned(), line.to_owned()]).unwrap();
+        let turn = joined(
+            "x",
+            client,
+            Half {
+                bytes: 192,
+                cpu_seconds: 0.5,
+                ..Half::default()
+            },
+        );
+        let turn = turn.unwrap();
+        assert_eq!(
+            (
+                turn.messages,
+                turn.cpu_seconds_client,
+                turn.cpu_seconds_server
+            ),
+            (3, 0.25, 0.5)
+        );
+        assert_eq!((turn.p50, turn.p99), (Some(5.0), None));
+        let failure = joined(
+            "x",
+            client,
+            Half {
+                bytes: 128,
+                ..Half::default()
+            },
+        )
+        .unwrap_err();
+        assert_eq!(failure.to_string(), "x: 128 bytes arrived of 192");
+        assert!(half(&["ready".to_owned()]).is_err());
+    }
+}

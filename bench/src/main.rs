@@ -1,0 +1,94 @@
+//! `make bench`: Suci side by side with its alternatives. Each contender is a pair of processes, one on each
+//! of two processors, started anew for every turn; contenders take turns within a round in alternating
+//! order, and medians over rounds are reported, so that what disturbs the machine for a moment disturbs all of
+//! them or is outvoted, and so that whoever had luck with its memory (large copies are bimodal by process on
+//! some machines) has it once.
+
+mod contenders;
+mod idle;
+mod launch;
+mod output;
+mod plan;
+mod progress;
+mod report;
+mod run;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use xtask::{Result, exec};
+
+use plan::{Net, Wait};
+
+/// Suci side by side with its alternatives
+#[derive(Parser)]
+#[command(name = "suci-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure
+    Run(RunArgs),
+    /// What can be measured, and who takes part
+    List,
+}
+
+/// What is measured, and how long.
+#[derive(Clone, Debug, clap::Args)]
+struct RunArgs {
+    /// Only tasks whose names contain one of these
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only contenders whose names begin with one of these; Suci always takes part
+    #[arg(long, value_delimiter = ',')]
+    vs: Vec<String>,
+    /// Only those who wait so
+    #[arg(long, value_enum)]
+    wait: Option<Wait>,
+    /// Between which ends; default: namespaces, and those without offloads for loss
+    #[arg(long, value_enum, value_delimiter = ',')]
+    net: Vec<Net>,
+    /// Other sizes than the tasks' own, bytes
+    #[arg(long, value_delimiter = ',')]
+    size: Vec<usize>,
+    /// How often each contender has its turn
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// How long each turn is measured; with loss at least 5
+    #[arg(long, default_value_t = 0.3)]
+    seconds: f64,
+    /// One JSON object per line instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Append the rows, as JSON, to this file too
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The release build of suci
+    #[arg(long, default_value_os_t = exec::target_dir().join("release/suci"))]
+    suci: PathBuf,
+}
+
+fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Run(args) => run::all(&args),
+        Command::List => {
+            print!("{}", plan::listed());
+            Ok(())
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! What is measured: tasks, and who takes part in which.
+
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::RunArgs;
+use crate::contenders::{CONTENDERS, Contender};
+
+/// What the two ends do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    /// A message there, the same back.
+    PingPong,
+    /// Messages one way, in Gbit/s.
+    Stream,
+    /// The same, in messages per second: small ones.
+    Rate,
+    /// Requests and replies of the sizes of DSE, 16 under way.
+    Mix,
+    /// One message to several receivers.
+    Broadcast,
+}
+
+impl Workload {
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::PingPong => "us",
+            Self::Stream | Self::Broadcast => "Gbit/s",
+            Self::Rate => "messages/s",
+            Self::Mix => "requests/s",
+        }
+    }
+
+    /// Whether the smaller figure is the better one.
+    pub(crate) fn less_is_better(self) -> bool {
+        self == Self::PingPong
+    }
+}
+
+/// What lies between the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Net {
+    /// Two namespaces, veth, MTU 1500
+    Veth,
+    /// The same with segmentation offloads off, so that packets cross one by one
+    VethPlain,
+    /// That with 1 % of the packets dropped each way
+    VethLoss,
+    /// Loopback
+    Loopback,
+}
+
+impl Net {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Veth => "veth",
+            Self::VethPlain => "veth-plain",
+            Self::VethLoss => "veth-loss",
+            Self::Loopback => "loopback",
+        }
+    }
+}
+
+/// How a contender waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Wait {
+    /// Asleep
+    Block,
+    /// Looking again and again
+    Spin,
+}
+
+impl Wait {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Spin => "spin",
+        }
+    }
+}
+
+/// One table of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    pub(crate) net: Net,
+    pub(crate) workload: Workload,
+    pub(crate) size: usize,
+    pub(crate) receivers: usize,
+}
+
+impl Task {
+    /// A name to select by.
+    pub(crate) fn name(&self) -> String {
+        let (size, net) = (self.size, self.net.name());
+        match (self.workload, self.net) {
+            (_, Net::VethLoss) => format!("loss-{size}"),
+            (_, Net::VethPlain) => format!("no-loss-{size}"),
+            (Workload::PingPong, _) => format!("rtt-{size}@{net}"),
+            (Workload::Stream, _) => format!("stream-{size}@{net}"),
+            (Workload::Rate, _) => format!("rate-{size}@{net}"),
+            (Workload::Mix, _) => format!("mix@{net}"),
+            (Workload::Broadcast, _) => format!("broadcast-{size}@{net}"),
+        }
+    }
+
+    /// What it is, for people.
+    pub(crate) fn title(&self) -> String {
+        let size = bytes(self.size);
+        let what = match self.workload {
+            Workload::PingPong => format!("round trip of {size}"),
+            Workload::Stream => format!("one way, messages of {size}"),
+            Workload::Rate => format!("message rate, {size}"),
+            Workload::Mix => "request and reply, DSE's mix of sizes, 16 in flight".to_owned(),
+            Workload::Broadcast => format!("broadcast of {size} to {}, sum", self.receivers),
+        };
+        let net = match self.net {
+            Net::Veth => "two namespaces, veth, MTU 1500",
+            Net::VethPlain => "two namespaces, offloads off, no loss",
+            Net::VethLoss => "two namespaces, offloads off, 1 % loss each way",
+            Net::Loopback => "loopback",
+        };
+        format!("{what}; {net}")
+    }
+
+    /// Random loss is a matter of luck within a second.
+    pub(crate) fn seconds(&self, asked: f64) -> f64 {
+        match self.net {
+            Net::VethLoss => asked.max(5.0),
+            _ => asked,
+        }
+    }
+
+    /// Who Suci is when others are compared with it: where small messages are counted, one who batches.
+    pub(crate) fn baseline(&self) -> &'static str {
+        match self.workload {
+            Workload::Rate => "suci-batch",
+            _ => "suci",
+        }
+    }
+}
+
+/// A size as people say it.
+pub(crate) fn bytes(size: usize) -> String {
+    match size {
+        size if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} MiB", size >> 20),
+        size if size >= 1 << 10 && size.is_multiple_of(1 << 10) => format!("{} KiB", size >> 10),
+        size => format!("{size} B"),
+    }
+}
+
+/// A contender, and how it waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Entrant {
+    pub(crate) contender: &'static Contender,
+    pub(crate) wait: Wait,
+}
+
+const WORKLOADS: &[(Workload, &[usize])] = &[
+    (Workload::PingPong, &[64, 65_536]),
+    (Workload::Stream, &[1_472, 65_536, 1 << 20]),
+    (Workload::Rate, &[32, 128]),
+    (Workload::Mix, &[0]),
+    (Workload::Broadcast, &[65_536]),
+];
+
+/// Receivers of a broadcast.
+const RECEIVERS: usize = 3;
+
+/// Messages of the tasks with loss and of the one that they are compared with.
+const LOSS_SIZE: usize = 65_536;
+
+/// The tasks that were asked for.
+pub(crate) fn tasks(args: &RunArgs) -> Vec<Task> {
+    let nets = match args.net.as_slice() {
+        [] => &[Net::Veth, Net::VethPlain, Net::VethLoss],
+        named => named,
+    };
+    let mut tasks = Vec::new();
+    for &net in nets {
+        if matches!(net, Net::VethPlain | Net::VethLoss) {
+            tasks.extend(sized(net, Workload::Stream, &[LOSS_SIZE], &args.size));
+        } else {
+            for (workload, sizes) in WORKLOADS {
+                tasks.extend(sized(net, *workload, sizes, &args.size));
+            }
+        }
+    }
+    tasks.retain(|task| {
+        let name = task.name();
+        args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
+    });
+    tasks
+}
+
+fn sized(net: Net, workload: Workload, own: &[usize], asked: &[usize]) -> Vec<Task> {
+    let sizes = match (workload, asked) {
+        (Workload::Mix, _) | (_, []) => own,
+        (_, asked) => asked,
+    };
+    let task = |&size| Task {
+        net,
+        workload,
+        size,
+        receivers: if workload == Workload::Broadcast {
+            RECEIVERS
+        } else {
+            1
+        },
+    };
+    sizes.iter().map(task).collect()
+}
+
+/// Who takes part in `task`, of those that were asked for.
+pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
+    let mut entrants = Vec::new();
+    for contender in CONTENDERS {
+        let is_named = args.vs.is_empty()
+            || contender.name.starts_with("suci")
+            || args
+                .vs
+                .iter()
+                .any(|name| contender.name.starts_with(name.as_str()));
+        if !is_named || !contender.takes(task) {
+            continue;
+        }
+        for &wait in contender.waits {
+            // Where a loss takes longer than any waking up, and where several servers that spin on one
+            // processor would only wait for one another, those who can sleep do.
+            let is_slow = matches!(task.net, Net::VethLoss | Net::VethPlain)
+                || task.workload == Workload::Broadcast;
+            let is_apt = !is_slow || wait == Wait::Block || contender.waits.len() == 1;
+            if is_apt && args.wait.is_none_or(|asked| asked == wait) {
+                entrants.push(Entrant { contender, wait });
+            }
+        }
+    }
+    entrants
+}
+
+/// All tasks and contenders, for people.
+pub(crate) fn listed() -> String {
+    let mut text = String::from("tasks:\n");
+    for net in Net::value_variants() {
+        let (workloads, loss) = (WORKLOADS, [(Workload::Stream, &[LOSS_SIZE][..])]);
+        let own = match net {
+            Net::VethPlain | Net::VethLoss => &loss[..],
+            Net::Veth | Net::Loopback => workloads,
+        };
+        for (workload, sizes) in own {
+            for task in sized(*net, *workload, sizes, &[]) {
+                let _ = writeln!(text, "  {:<24} {}", task.name(), task.title());
+            }
+        }
+    }
+    text.push_str("contenders:\n");
+    for contender in CONTENDERS {
+        let waits: Vec<_> = contender.waits.iter().map(|wait| wait.name()).collect();
+        let _ = writeln!(
+            text,
+            "  {:<24} {:<12} {}",
+            contender.name,
+            waits.join(", "),
+            contender.what
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Asked {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    fn asked(line: &str) -> RunArgs {
+        Asked::parse_from(std::iter::once("bench").chain(line.split_whitespace())).args
+    }
+
+    #[test]
+    fn tasks_are_selected_by_parts_of_their_names() {
+        let names = |line| -> Vec<String> { tasks(&asked(line)).iter().map(Task::name).collect() };
+        assert_eq!(names("--only rtt"), ["rtt-64@veth", "rtt-65536@veth"]);
+        assert_eq!(
+            names("--only mix,loss"),
+            ["mix@veth", "no-loss-65536", "loss-65536"]
+        );
+        assert_eq!(
+            names("--only stream --size 1000,2000 --net loopback"),
+            ["stream-1000@loopback", "stream-2000@loopback"]
+        );
+        assert!(names("").len() > 8);
+    }
+
+    #[test]
+    fn suci_takes_part_in_everything() {
+        for task in tasks(&asked("--net veth,veth-plain,veth-loss,loopback")) {
+            let entrants = entrants(&task, &asked("--vs tcp-cubic"));
+            let names: Vec<_> = entrants.iter().map(|e| e.contender.name).collect();
+            assert!(
+                names.contains(&task.baseline()),
+                "{}: {names:?}",
+                task.name()
+            );
+            assert!(names.contains(&"tcp-cubic"), "{}: {names:?}", task.name());
+            assert!(!names.contains(&"udp"));
+        }
+    }
+
+    #[test]
+    fn sizes_are_said_as_people_say_them() {
+        assert_eq!(
+            [1472, 65_536, 1 << 20].map(bytes),
+            ["1472 B", "64 KiB", "1 MiB"]
+        );
+    }
+}

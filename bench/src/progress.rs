@@ -1,0 +1,79 @@
+//! How far the run is, on standard error.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use crate::plan::Task;
+
+/// Beside its measurement a turn takes about so long: two processes start, warm up and part.
+const OVERHEAD: Duration = Duration::from_millis(300);
+
+pub(crate) struct Progress {
+    begun: Instant,
+    /// What is planned, and what of it is over, turns weighed by their length.
+    planned: Duration,
+    over: Duration,
+    is_terminal: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(planned: Duration) -> Self {
+        Self {
+            begun: Instant::now(),
+            planned,
+            over: Duration::ZERO,
+            is_terminal: stderr().is_terminal(),
+        }
+    }
+
+    /// How long one turn will take.
+    pub(crate) fn turn(task: &Task, seconds: f64) -> Duration {
+        Duration::from_secs_f64(task.seconds(seconds)) + OVERHEAD
+    }
+
+    pub(crate) fn passed(&mut self, turn: Duration) {
+        self.over += turn;
+    }
+
+    /// How long it will go on, judged by how long it has taken.
+    fn left(&self) -> Duration {
+        let rest = self.planned.saturating_sub(self.over);
+        if self.over < Duration::from_secs(5) {
+            return rest;
+        }
+        rest.mul_f64(self.begun.elapsed().as_secs_f64() / self.over.as_secs_f64())
+    }
+
+    /// One line that replaces the one before; on no terminal only what is `worth` a line of its own.
+    pub(crate) fn say(&self, text: &str, worth: bool) {
+        let left = self.left().as_secs();
+        let (minutes, seconds) = (left / 60, left % 60);
+        // Nobody is left to tell if that fails.
+        if self.is_terminal {
+            let _ = write!(stderr(), "\r\x1b[K{text}; {minutes}:{seconds:02} left");
+        } else if worth {
+            let _ = writeln!(stderr(), "{text}; {minutes}:{seconds:02} left");
+        }
+    }
+
+    /// A line that stays.
+    pub(crate) fn tell(&self, text: &str) {
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
+        let _ = writeln!(stderr(), "{clear}{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_what_is_over() {
+        let mut progress = Progress::new(Duration::from_secs(100));
+        assert_eq!(progress.left(), Duration::from_secs(100));
+        progress.begun -= Duration::from_secs(40);
+        progress.passed(Duration::from_secs(20));
+        // Everything takes twice as long as planned.
+        assert_eq!(progress.left().as_secs_f64().round(), 160.0);
+    }
+}
