@@ -251,7 +251,7 @@ pub(crate) struct PerfArgs {
     /// How long each turn lasts
     #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
-    /// How to wait for messages: sleeping, or spinning
+    /// How contenders wait for messages
     #[arg(long, value_enum, default_value_t = Waiting::Block)]
     pub(crate) wait: Waiting,
     /// Processors for client and server, as `0,1`
@@ -323,6 +323,8 @@ impl From<Prefer> for suci::Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Waiting {
+    /// Asleep; Suci looks for an answer for up to 50 us first, as is its default
+    Adaptive,
     /// Asleep
     Block,
     /// Looking again and again

@@ -55,7 +55,7 @@ impl Default for NodeBuilder {
             plain_on_network: false,
             faults: None,
             udp: UdpOptions::default(),
-            wait: Wait::Block,
+            wait: Wait::default(),
             statistics: true,
             metrics: None,
         }
@@ -213,7 +213,7 @@ impl NodeBuilder {
         self
     }
 
-    /// How blocking calls wait. Default: they sleep.
+    /// How blocking calls wait. Default: [`Wait::Adaptive`].
     #[must_use]
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;

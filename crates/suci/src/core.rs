@@ -1,10 +1,12 @@
 //! What a [`Node`](crate::Node) and its helper share.
 
 use crate::cell::{Cell, Taken};
+use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
 use crate::sys::{self, Alarm, Bell};
+use crate::wait::Spinner;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,6 +151,20 @@ impl Turn<'_> {
     /// A call lasts: a helper that watches for signs of life sees one, and does not nap on after it.
     pub(crate) fn show_life(&self) {
         self.work.show_life(|| self.core.helper_bell.ring());
+    }
+
+    /// As [`Driver::wait`], for a program that takes its message at once: output may follow in the next call. Not if it
+    /// waits on the descriptor, which would have to say when.
+    pub(crate) fn wait_for_message(
+        &mut self,
+        deadline: Deadline,
+        spinner: &mut Spinner,
+    ) -> Result<(), Error> {
+        if self.core.is_exposed() {
+            self.work.driver.wait(deadline, spinner)
+        } else {
+            self.work.driver.wait_for_message(deadline, spinner)
+        }
     }
 
     /// Makes the descriptor readable exactly when a call would find something to do.

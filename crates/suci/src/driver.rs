@@ -6,7 +6,7 @@ use crate::message::{Draft, Message};
 use crate::metrics::Responder;
 use crate::statistics::Publisher;
 use crate::sys;
-use crate::wait::{Spinner, Wait};
+use crate::wait::{Habit, Spinner, Wait};
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
@@ -59,6 +59,8 @@ pub(crate) struct Driver {
     /// Looks since the kernel was last asked what it charges.
     unchecked: u32,
     head: Option<Message>,
+    /// How long its waits for answers look before they sleep.
+    pub(crate) habit: Habit,
     outlook: Outlook,
 }
 
@@ -94,6 +96,7 @@ impl Driver {
             late: false,
             unchecked: 0,
             head: None,
+            habit: Habit::default(),
             outlook: Outlook::default(),
         }
     }
@@ -325,9 +328,9 @@ impl Driver {
     /// Accepts a message; [`Driver::output`] sends it.
     pub(crate) fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<MessageNumber, Error> {
         let now = self.clock.now();
-        self.engine
-            .send(now, to, message)
-            .map_err(|error| Error::from_send(to, error))
+        let number = self.engine.send(now, to, message);
+        self.habit.on_sent();
+        number.map_err(|error| Error::from_send(to, error))
     }
 
     /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
@@ -377,9 +380,9 @@ impl Driver {
         if let Some(head) = self.head.take() {
             return Some(head);
         }
-        self.engine
-            .recv()
-            .map(|(from, message)| Message::new(from, message))
+        let (from, message) = self.engine.recv()?;
+        self.habit.on_taken();
+        Some(Message::new(from, message))
     }
 
     /// Puts a message back: it is the next one.

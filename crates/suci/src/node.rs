@@ -331,21 +331,14 @@ impl Node {
             return Err(Error::Closed);
         }
         turn.settle()?;
-        let mut spinner = Spinner::new(self.wait);
-        // Who waits on the descriptor calls again when it says so, which an output put off cannot make it say.
-        let exposed = self.core.is_exposed();
+        let mut spinner = turn.habit.message(self.wait);
         loop {
-            if exposed {
-                turn.wait(deadline, &mut spinner)?;
-            } else {
-                turn.wait_for_message(deadline, &mut spinner)?;
-            }
+            turn.wait_for_message(deadline, &mut spinner)?;
             turn.show_life();
-            if let Some(message) = turn.take_message() {
-                return Ok(Some(message));
-            }
-            if deadline.is_over() {
-                return Ok(None);
+            let message = turn.take_message();
+            if message.is_some() || deadline.is_over() {
+                turn.habit.learn(&spinner);
+                return Ok(message);
             }
         }
     }
@@ -450,12 +443,13 @@ impl Node {
     /// [`Error::Io`].
     pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
         let deadline = Deadline::after(limit);
-        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
+        let mut spinner = turn.habit.message(self.wait);
         turn.turn()?;
         while !turn.has_news() && !deadline.is_over() {
             pause(&mut turn, deadline, &mut spinner)?;
         }
+        turn.habit.learn(&spinner);
         Ok(turn.has_news())
     }
 

@@ -7,11 +7,25 @@ use suci_proto::time::Instant;
 /// for has come by then; on any other, spinning on keeps the peer from answering.
 const UNDISTURBED: u32 = 64;
 
+/// How long to look for an answer before sleeping: as long as waking up costs, on both sides, with some room. Whoever
+/// looks for as long as sleeping costs never spends more than twice what the better of both would have cost (Karlin,
+/// Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning", 1991).
+const ANSWER: Duration = Duration::from_micros(50);
+
+/// After one answer that did not come so soon, the next two waits sleep at once; after two in a row the next four, and
+/// so on up to two to this power.
+const MOST_MISSES: u32 = 6;
+
 /// How a blocking call waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleeps until something happens. Costs no processor time.
+    /// Sleeps until something happens, but a call that waits for an answer, since the program sent something after the
+    /// last message it took, first looks again and again for up to 50 us if that was worth it of late: a round trip
+    /// within a rack is over before a sleeping process would be awake. Where answers take longer, where many processes
+    /// share a processor, and in [`SharedNode`](crate::SharedNode) it is as [`Block`](Self::Block).
     #[default]
+    Adaptive,
+    /// Sleeps until something happens. Costs no processor time.
     Block,
     /// Looks again and again for so long, then sleeps. Saves the price of waking up (microseconds) at the
     /// price of one processor.
@@ -26,31 +40,42 @@ impl Wait {
 /// One wait: looks at first, sleeps later.
 #[derive(Debug)]
 pub(crate) struct Spinner {
-    wait: Wait,
+    bound: Duration,
     until: Option<Instant>,
     looks: u32,
+    /// It looked for as long as it may, in vain.
+    over: bool,
 }
 
 impl Spinner {
     pub(crate) fn new(wait: Wait) -> Self {
+        Self::bounded(match wait {
+            Wait::Adaptive | Wait::Block => Duration::ZERO,
+            Wait::Spin(bound) => bound,
+        })
+    }
+
+    fn bounded(bound: Duration) -> Self {
         Self {
-            wait,
+            bound,
             until: None,
             looks: 0,
+            over: false,
         }
     }
 
     /// What was waited for came: the next wait begins.
     pub(crate) fn restart(&mut self) {
-        *self = Self::new(self.wait);
+        *self = Self::bounded(self.bound);
     }
 
     /// Pauses for a moment and says that looking again is in order; or that sleeping is.
     pub(crate) fn pauses(&mut self, now: Instant) -> bool {
-        let Wait::Spin(bound) = self.wait else {
+        if self.bound.is_zero() {
             return false;
-        };
-        if now >= *self.until.get_or_insert(now + bound) {
+        }
+        if now >= *self.until.get_or_insert(now + self.bound) {
+            self.over = true;
             return false;
         }
         self.looks += 1;
@@ -63,9 +88,79 @@ impl Spinner {
     }
 }
 
+/// Whether looking for answers pays, as far as the last ones tell.
+#[derive(Debug, Default)]
+pub(crate) struct Habit {
+    /// The program sent something after the last message that it took: the next one may be the answer.
+    asked: bool,
+    /// Waits in a row that looked in vain.
+    misses: u32,
+    /// Waits that sleep at once before another looks.
+    rests: u32,
+}
+
+impl Habit {
+    /// The program sent a message.
+    pub(crate) fn on_sent(&mut self) {
+        self.asked = true;
+    }
+
+    /// The program took a message.
+    pub(crate) fn on_taken(&mut self) {
+        self.asked = false;
+    }
+
+    /// A wait for the next message; [`Habit::learn`] follows it.
+    pub(crate) fn message(&mut self, wait: Wait) -> Spinner {
+        if wait != Wait::Adaptive || !self.asked {
+            return Spinner::new(wait);
+        }
+        let rest = self.rests > 0;
+        self.rests = self.rests.saturating_sub(1);
+        Spinner::bounded(if rest { Duration::ZERO } else { ANSWER })
+    }
+
+    /// That wait is over.
+    pub(crate) fn learn(&mut self, spinner: &Spinner) {
+        if spinner.over {
+            self.misses = (self.misses + 1).min(MOST_MISSES);
+            self.rests = 1 << self.misses;
+        } else if spinner.looks > 0 {
+            self.misses = 0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A wait that looks until something comes or its time is over; whether it looked at all.
+    fn look(habit: &mut Habit, comes_after: Duration) -> bool {
+        habit.on_sent();
+        let mut spinner = habit.message(Wait::Adaptive);
+        habit.on_taken();
+        let start = Instant::ZERO;
+        let looked = spinner.pauses(start);
+        if looked {
+            spinner.pauses(start + comes_after);
+        }
+        habit.learn(&spinner);
+        looked
+    }
+
+    #[test]
+    fn answers_that_come_late_are_looked_for_less_and_less() {
+        let (soon, late) = (ANSWER / 2, ANSWER * 2);
+        let mut habit = Habit::default();
+        assert!(!habit.message(Wait::Adaptive).pauses(Instant::ZERO));
+        assert!((0..100).all(|_| look(&mut habit, soon)));
+        let looks = (0..1_000).filter(|_| look(&mut habit, late)).count();
+        assert!((10..30).contains(&looks), "{looks} of 1000");
+        // A single answer in time, and every wait looks again.
+        while !look(&mut habit, soon) {}
+        assert!((0..100).all(|_| look(&mut habit, soon)));
+    }
 
     #[test]
     fn spins_for_its_bound_then_sleeps_until_restarted() {
@@ -77,5 +172,6 @@ mod tests {
         spinner.restart();
         assert!(spinner.pauses(start + Duration::from_millis(2)));
         assert!(!Spinner::new(Wait::Block).pauses(start));
+        assert!(!Spinner::new(Wait::Adaptive).pauses(start));
     }
 }

@@ -16,6 +16,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How the library waits.
 pub(super) fn wait(wait: Waiting) -> Wait {
     match wait {
+        Waiting::Adaptive => Wait::Adaptive,
         Waiting::Block => Wait::Block,
         Waiting::Spin => Wait::Spin(PATIENCE),
     }

@@ -124,7 +124,7 @@ impl Wire for Udp {
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock
-                        if self.wait == Waiting::Block || begun.elapsed() >= SILENCE =>
+                        if self.wait != Waiting::Spin || begun.elapsed() >= SILENCE =>
                     {
                         return Ok(None);
                     }
