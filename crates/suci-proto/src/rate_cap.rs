@@ -39,10 +39,18 @@ impl RateCap {
     /// Until when a packet of `size` bytes has to wait, if it has to. At least one goes each second.
     pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
         let rate = self.rate?.max(size);
+        (self.budget(now, size) < size).then(|| self.pacer.next_time(now, rate, size))
+    }
+
+    /// Bytes that may go now in packets of `size`.
+    pub(crate) fn budget(&mut self, now: Instant, size: u64) -> u64 {
+        let Some(rate) = self.rate else {
+            return u64::MAX;
+        };
         // A larger packet would never fit what the pacer holds at most.
         self.packet = self.packet.max(usize::try_from(size).unwrap_or(usize::MAX));
         self.pacer.set_mtu(self.packet);
-        (self.pacer.budget(now, rate) < size).then(|| self.pacer.next_time(now, rate, size))
+        self.pacer.budget(now, rate.max(size))
     }
 
     /// A packet of messages went.

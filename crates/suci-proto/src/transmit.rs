@@ -5,9 +5,10 @@
 //! (UDP_SEGMENT). A train lives until the driver says what became of it: a full socket
 //! costs nothing but time.
 
-use crate::types::Ecn;
-use crate::wire::{Crc, PLAIN_OVERHEAD};
+use crate::types::{Ecn, PacketNumber};
+use crate::wire::{Crc, PLAIN_OVERHEAD, renumber, varint};
 use bytes::Bytes;
+use core::ops::Range;
 use std::net::SocketAddr;
 
 /// One run of a packet's bytes.
@@ -15,8 +16,8 @@ use std::net::SocketAddr;
 struct Piece {
     /// 0: the head block; n: body n - 1.
     source: u32,
-    start: u32,
     len: u32,
+    start: usize,
 }
 
 /// A packet of the train.
@@ -96,7 +97,7 @@ impl Train {
             .iter()
             .rev()
             .find(|piece| piece.source == 0)
-            .map_or(open.head_start, |piece| (piece.start + piece.len) as usize)
+            .map_or(open.head_start, |piece| piece.start + piece.len as usize)
     }
 
     /// Turns what was appended to the head block since the last piece into a piece.
@@ -107,7 +108,7 @@ impl Train {
         if len > 0 {
             self.pieces.push(Piece {
                 source: 0,
-                start: from as u32,
+                start: from,
                 len: len as u32,
             });
             open.len += len;
@@ -127,7 +128,7 @@ impl Train {
         }
         self.pieces.push(Piece {
             source: self.bodies.len() as u32,
-            start: start as u32,
+            start,
             len: len as u32,
         });
         if let Some(open) = &mut self.open {
@@ -167,6 +168,12 @@ impl Train {
         let Some(open) = self.open.take() else {
             return 0;
         };
+        self.seal(open, header_only);
+        open.len
+    }
+
+    /// Fills the checksum of a packet in, whose pieces are complete, and counts it as a segment.
+    fn seal(&mut self, open: Open, header_only: bool) {
         let mut crc = Crc::new();
         let field = open.head_start + CHECKSUM;
         crc.update(self.head.get(open.head_start..field).unwrap_or_default());
@@ -181,7 +188,60 @@ impl Train {
             piece: open.first_piece as u32,
             len: open.len as u32,
         });
-        open.len
+    }
+
+    /// The head of the newest packet and the piece of the newest body behind it, if that is all of it.
+    fn newest(&self) -> Option<(Piece, Piece)> {
+        let first = self.segments.last()?.piece as usize;
+        match self.pieces.get(first..)? {
+            &[head, body] if head.source == 0 && body.source as usize == self.bodies.len() => {
+                Some((head, body))
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of the newest packet before what it refers to, if it refers to anything.
+    pub(crate) fn newest_head(&self) -> Option<usize> {
+        self.newest().map(|(head, _)| head.len as usize)
+    }
+
+    /// Adds packets that differ from the newest, which is a head and a piece of a body, in their number, in the bytes of
+    /// the body that they carry, and in the offset of these, which alone follows the first `kept` bytes of the head.
+    /// As long as `next` names a number and bytes.
+    pub(crate) fn follow(
+        &mut self,
+        kept: usize,
+        header_only: bool,
+        mut next: impl FnMut() -> Option<(PacketNumber, Range<u64>)>,
+    ) {
+        let Some((like, body)) = self.newest().filter(|(h, _)| kept <= h.len as usize) else {
+            return;
+        };
+        while let Some((number, bytes)) = next() {
+            let head_start = self.head.len();
+            self.head.extend_from_within(like.start..like.start + kept);
+            renumber(self.head.get_mut(head_start..).unwrap_or_default(), number);
+            varint::put(&mut self.head, bytes.start);
+            let head = self.head.len() - head_start;
+            let len = (bytes.end - bytes.start) as usize;
+            let open = Open {
+                head_start,
+                first_piece: self.pieces.len(),
+                len: head + len,
+            };
+            self.pieces.push(Piece {
+                source: 0,
+                len: head as u32,
+                start: head_start,
+            });
+            self.pieces.push(Piece {
+                source: body.source,
+                len: len as u32,
+                start: bytes.start as usize,
+            });
+            self.seal(open, header_only);
+        }
     }
 
     fn checksum_rest(&self, crc: &mut Crc, open: Open) {
@@ -194,7 +254,7 @@ impl Train {
     }
 
     fn bytes_of(&self, piece: Piece) -> &[u8] {
-        let range = piece.start as usize..(piece.start + piece.len) as usize;
+        let range = piece.start..piece.start + piece.len as usize;
         let source = match piece.source.checked_sub(1) {
             None => self.head.as_slice(),
             Some(n) => self.bodies.get(n as usize).map_or(&[][..], |b| b.as_ref()),
@@ -293,8 +353,8 @@ impl<'a> Transmit<'a> {
         core::iter::from_fn(move || {
             let mut run = pieces.next()?;
             // Head pieces of neighbouring packets touch: one slice serves them all.
-            while let Some(next) =
-                pieces.next_if(|p| p.source == run.source && p.start == run.start + run.len)
+            while let Some(next) = pieces
+                .next_if(|p| p.source == run.source && p.start == run.start + run.len as usize)
             {
                 run.len += next.len;
             }

@@ -167,6 +167,11 @@ impl Turns {
         }
     }
 
+    /// Bytes that `place` may still send in its turn.
+    pub(crate) fn left(&self, place: usize) -> i64 {
+        self.entries.get(place).map_or(0, |entry| entry.left)
+    }
+
     /// The class whose turn it is.
     pub(crate) fn front_class(&self) -> Option<u8> {
         self.occupied.checked_ilog2().map(|class| class as u8)

@@ -139,6 +139,8 @@ impl Engine {
                 replies: VecDeque::new(),
                 wanted_routes: VecDeque::new(),
                 frames: Vec::new(),
+                #[cfg(test)]
+                one_by_one: false,
                 config,
             },
             jar: CookieJar::new(key),

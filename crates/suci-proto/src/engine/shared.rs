@@ -51,6 +51,9 @@ pub(crate) struct Shared {
     pub(crate) wanted_routes: VecDeque<(NodeId, SocketAddr)>,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
+    /// Packets are never built in runs: to compare with those that are.
+    #[cfg(test)]
+    pub(crate) one_by_one: bool,
 }
 
 impl Shared {

@@ -3,6 +3,7 @@
 mod hostile;
 mod news;
 mod places;
+mod runs;
 
 use super::*;
 use crate::credit::{SendCredit, SocketCredit};

@@ -31,6 +31,7 @@ mod slot;
 
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
+pub(crate) use outbox::Rest;
 pub use outbox::{Outbox, OutboxLimits, Piece, PushError};
 pub use pool::Pool;
 

@@ -5,6 +5,9 @@
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod fate;
+mod run;
+
+pub(crate) use run::Rest;
 
 use super::outgoing::{Block, Channel, Status, Terms};
 use super::{Completion, Outgoing, len64};

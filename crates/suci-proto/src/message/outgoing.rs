@@ -4,6 +4,8 @@
 //! sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next may go
 //! while the bytes of the one before still flow, which hides its round trip.
 
+mod run;
+
 use super::entry::{Entry, Name, Phase};
 use super::outbox::Piece;
 use super::{Completion, Outcome, Outgoing};

@@ -5,6 +5,8 @@
 //! memory credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
 
 mod control;
+mod pace;
+mod run;
 mod special;
 
 use super::mode::SHORT;
@@ -155,6 +157,25 @@ impl Peer {
         connection.paced_until = None;
         connection.capped_until = None;
         train.begin(connection.path.address(), mark(shared));
+        let last = self.fill(now, max_segments, outranked, train, shared);
+        shared.counters.payload_copied += train.copied();
+        self.note_blocked(now);
+        match train.segments() {
+            0 => Built::Nothing,
+            _ if last => Built::Last,
+            _ => Built::Train,
+        }
+    }
+
+    /// Packets of one size, as many as may go. True if nothing is left that could go later.
+    fn fill(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        outranked: bool,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> bool {
         let mut segment = None;
         let mut most = max_segments;
         let mut last = false;
@@ -165,6 +186,12 @@ impl Peer {
                 if most == SHORTEST_TRAIN {
                     break;
                 }
+            }
+            if train.segments() >= SHORTEST_TRAIN
+                && let Some(size) = segment
+                && self.build_run(now, most, size, train, shared)
+            {
+                continue;
             }
             let Some(wanted) = self.wanted(now) else {
                 // What waits for memory is said in a packet of its own.
@@ -194,13 +221,7 @@ impl Peer {
             }
             segment = Some(len);
         }
-        shared.counters.payload_copied += train.copied();
-        self.note_blocked(now);
-        match train.segments() {
-            0 => Built::Nothing,
-            _ if last => Built::Last,
-            _ => Built::Train,
-        }
+        last
     }
 
     /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).
@@ -432,7 +453,6 @@ impl Peer {
         frames: &[SentFrame],
         shared: &mut Shared,
     ) {
-        let random = shared.random();
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -442,7 +462,7 @@ impl Peer {
         };
         connection.recovery.on_sent(number, now, len, kind, frames);
         connection.credit.on_sent(number, now, contents.eliciting);
-        connection.numbers.advance(random);
+        connection.numbers.advance(|| shared.random());
         connection.traffic.packets_sent += 1;
         connection.traffic.bytes_sent += len as u64;
         if contents.eliciting {
@@ -567,66 +587,5 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
             }
             (*sent, *last)
         }
-    }
-}
-
-impl Connection {
-    /// Bytes that may be in flight: what the network takes, unless the program's controller wants less.
-    fn window(&self, size: u64) -> u64 {
-        self.usable_window().min(self.steered.window_for(size))
-    }
-
-    /// Bytes per second that the network takes.
-    fn network_rate(&self, now: Instant) -> Option<u64> {
-        let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
-        let bound = self.slack.bound(now, self.recovery.rtt());
-        Some(bound.map_or(rate, |bound| rate.min(bound)))
-    }
-
-    /// Bytes per second at which to send, if pacing is on.
-    fn rate(&self, now: Instant, size: u64) -> Option<u64> {
-        let network = self.network_rate(now);
-        match self.steered.pace_for(size) {
-            Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
-            None => network,
-        }
-    }
-
-    /// Whether the program's controller keeps a full packet from flying.
-    fn is_held(&self, size: u64) -> bool {
-        self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
-    }
-
-    /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes pass the last
-    /// two; held back they go as PINGs.
-    fn may_fly(&mut self, now: Instant, size: u64) -> bool {
-        if self.is_held(size) {
-            return false;
-        }
-        if self.pending.probes > 0 {
-            return true;
-        }
-        if self.is_full(size) {
-            return false;
-        }
-        let Some(rate) = self.rate(now, size) else {
-            return true;
-        };
-        let wanted = size.saturating_add(self.reserve);
-        if self.pacer.budget(now, rate) >= wanted {
-            return true;
-        }
-        self.paced_until = Some(self.pacer.next_time(now, rate, wanted));
-        false
-    }
-
-    fn is_full(&self, size: u64) -> bool {
-        self.recovery.in_flight().saturating_add(size) > self.usable_window()
-    }
-
-    /// The congestion window without what is reserved for higher classes.
-    fn usable_window(&self) -> u64 {
-        let window = self.congestion.window();
-        window.saturating_sub(self.reserve.min(window / 8))
     }
 }

@@ -70,12 +70,29 @@ impl Numbers {
     }
 
     /// The number was used.
-    pub(crate) fn advance(&mut self, random: u64) {
+    pub(crate) fn advance(&mut self, random: impl FnOnce() -> u64) {
         self.next = self.next.saturating_add(1);
         if self.next == self.skip_at {
             self.next = self.next.saturating_add(1);
-            self.plan_skip(random);
+            self.plan_skip(random());
         }
+    }
+
+    /// How many numbers follow one another before one is skipped, the last one before it left out.
+    pub(crate) fn in_a_row(&self) -> u64 {
+        self.skip_at.saturating_sub(self.next).saturating_sub(1)
+    }
+
+    /// The next `count` numbers were used, at most [`in_a_row`](Self::in_a_row).
+    pub(crate) fn advance_by(&mut self, count: u64) {
+        debug_assert!(count <= self.in_a_row(), "none of them is skipped");
+        self.next = self.next.saturating_add(count);
+    }
+
+    /// The number after the next `count` is skipped.
+    #[cfg(test)]
+    pub(crate) fn skip_after(&mut self, count: u64) {
+        self.skip_at = self.next.saturating_add(count.max(1));
     }
 
     /// The number of the first packet.

@@ -196,6 +196,23 @@ impl Recovery {
         }
     }
 
+    /// As [`on_sent`](Self::on_sent) for eliciting packets of `size` bytes with consecutive numbers from `first` on, of
+    /// which each carried one of `frames`. Something is in flight.
+    pub(crate) fn on_run_sent(
+        &mut self,
+        first: PacketNumber,
+        now: Instant,
+        size: usize,
+        frames: &[SentFrame],
+    ) {
+        debug_assert!(self.has_eliciting_in_flight(), "a run follows a packet");
+        self.clock = now;
+        self.delivery.app_limited = self.delivery.delivered < self.app_limited_until;
+        self.ledger
+            .record_run(first, now, size, frames, self.delivery);
+        self.pto.restart(now);
+    }
+
     /// Applies an acknowledgement: `ranges` inclusive and descending, `ack_delay` as the peer
     /// stated it. Numbers resolved long ago may be named again without effect.
     ///

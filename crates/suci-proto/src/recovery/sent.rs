@@ -303,12 +303,7 @@ impl Ledger {
             first_frame: self.frames_base.saturating_add(self.frames.len() as u64),
             jump: position,
         };
-        if position > next {
-            self.skips.push_back(next..=position.saturating_sub(1));
-            for _ in next..position {
-                self.slots.push_back(slot);
-            }
-        }
+        self.skip(position, slot);
         slot.fate = if kind.eliciting {
             Fate::Flying
         } else {
@@ -324,6 +319,57 @@ impl Ledger {
             self.silent = self.silent.saturating_add(1);
             if self.silent > MAX_SILENT {
                 self.forget_oldest_silent();
+            }
+        }
+    }
+
+    /// Records eliciting packets of `size` bytes with consecutive numbers from `first` on. Each carried one of `frames`.
+    pub(super) fn record_run(
+        &mut self,
+        first: PacketNumber,
+        now: Instant,
+        size: usize,
+        frames: &[SentFrame],
+        rate: RateMark,
+    ) {
+        let next = self.next();
+        let Some(position) = first.checked_sub(self.first).filter(|&at| at >= next) else {
+            debug_assert!(false, "packet numbers must rise");
+            return;
+        };
+        let first_frame = self.frames_base.saturating_add(self.frames.len() as u64);
+        let slot = Slot {
+            fate: Fate::Gone,
+            mtu_probe: false,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            sent_at: now,
+            rate,
+            frame_count: 0,
+            first_frame,
+            jump: position,
+        };
+        self.skip(position, slot);
+        let count = frames.len() as u64;
+        self.slots.extend((0..count).map(|at| Slot {
+            fate: Fate::Flying,
+            frame_count: 1,
+            first_frame: first_frame.saturating_add(at),
+            jump: position.saturating_add(at),
+            ..slot
+        }));
+        self.frames.extend_from_slice(frames);
+        self.flying = self.flying.saturating_add(frames.len());
+        let bytes = u64::from(slot.size).saturating_mul(count);
+        self.in_flight = self.in_flight.saturating_add(bytes);
+    }
+
+    /// The numbers up to `position` become skipped ones: each takes a slot like `gone`.
+    fn skip(&mut self, position: u64, gone: Slot) {
+        let next = self.next();
+        if position > next {
+            self.skips.push_back(next..=position.saturating_sub(1));
+            for _ in next..position {
+                self.slots.push_back(gone);
             }
         }
     }

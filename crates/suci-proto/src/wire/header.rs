@@ -9,6 +9,8 @@ use core::ops::Range;
 pub const HEADER: usize = 16;
 /// The connection tag.
 pub(super) const TAG: usize = 8;
+/// Where the packet number lies.
+const NUMBER: Range<usize> = 8..HEADER;
 /// Where the checksum lies.
 pub(super) const CHECKSUM: Range<usize> = 24..28;
 /// What a plain packet costs beside its frames: header, tag, CRC32C.
@@ -187,6 +189,13 @@ pub fn put_header(buf: &mut Vec<u8>, header: &Header) {
     buf.extend_from_slice(&header.number.to_le_bytes());
     buf.extend_from_slice(&header.tag.to_le_bytes());
     buf.extend_from_slice(&[0; 4]);
+}
+
+/// Gives a packet that is like another but for its frames and checksum its own number.
+pub(crate) fn renumber(packet: &mut [u8], number: u64) {
+    if let Some(place) = packet.get_mut(NUMBER) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
 }
 
 const fn flags_of(header: &Header) -> u8 {

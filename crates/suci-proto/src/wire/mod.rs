@@ -26,6 +26,7 @@ pub use frame::{
 pub use handshake::{
     Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,
 };
+pub(crate) use header::renumber;
 pub use header::{
     CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
     peek_index, peek_version, put_header,

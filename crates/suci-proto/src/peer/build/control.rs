@@ -230,15 +230,22 @@ impl Connection {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
+        self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
+    }
+
+    /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the window says.
+    pub(super) fn unasked_room(&self, size: u64) -> u64 {
         let window = self.window(size);
-        let last = self.recovery.in_flight().saturating_add(2 * size) > window
-            || self.credit.data_allowance(number, now) <= 1;
         let part = match self.modes.ours() {
             Mode::Adaptive => window / 4,
             Mode::Throughput => (window / 4).max((UNASKED * size).min(window / 2)),
             Mode::Response => window / 8,
         };
-        last || self.unasked.saturating_add(size) > part
+        // The last packet that the window allows asks, too.
+        let before_last = window
+            .saturating_sub(self.recovery.in_flight())
+            .saturating_sub(size);
+        part.saturating_sub(self.unasked).min(before_last)
     }
 
     /// What there is to say about socket credit, as far as `put` takes it.

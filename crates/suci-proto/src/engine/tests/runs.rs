@@ -1,0 +1,220 @@
+//! Runs of full packets are what packets one by one would be: the same bytes, and the same books.
+
+use super::*;
+use crate::config::Config;
+use crate::congestion::ControllerChoice;
+use crate::turns::Priority;
+use proptest::prelude::*;
+
+/// What a program and its network do next.
+#[derive(Clone, Debug)]
+enum Step {
+    Send {
+        channel: u32,
+        size: usize,
+    },
+    /// So many packets of each train are lost, from this one on.
+    Round {
+        lost: Option<(usize, usize)>,
+        wait: u64,
+    },
+    Cap(Option<u64>),
+    /// A packet number is skipped soon.
+    Skip(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let sizes = prop_oneof![
+        1..300_usize,
+        1_400..3_000_usize,
+        3_000..100_000_usize,
+        100_000..400_000_usize
+    ];
+    prop_oneof![
+        3 => (0..3_u32, sizes).prop_map(|(channel, size)| Step::Send { channel, size }),
+        6 => (prop::option::weighted(0.2, (0..50_usize, 1..5_usize)), 0..400_u64)
+            .prop_map(|(lost, wait)| Step::Round { lost, wait }),
+        1 => prop::option::of(1_000_000..1_000_000_000_u64).prop_map(Step::Cap),
+        1 => (1..100_u64).prop_map(Step::Skip),
+    ]
+}
+
+fn controller() -> impl Strategy<Value = ControllerChoice> {
+    prop_oneof![
+        3 => Just(ControllerChoice::Auto),
+        1 => Just(ControllerChoice::Cubic),
+        1 => Just(ControllerChoice::Wan),
+        1 => Just(ControllerChoice::Fixed { bytes: 200_000 }),
+    ]
+}
+
+/// How the two ends are set up.
+#[derive(Clone, Debug)]
+struct Setting {
+    controller: ControllerChoice,
+    mode: Mode,
+    payload_checksum: bool,
+    buffer: u64,
+    mtu: usize,
+    priorities: bool,
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let modes = prop_oneof![
+        Just(Mode::Adaptive),
+        Just(Mode::Throughput),
+        Just(Mode::Response)
+    ];
+    let buffers = prop_oneof![Just(BUFFER), Just(1 << 20)];
+    let mtus = prop_oneof![3 => Just(1_472_usize), 1 => Just(1_200_usize), 1 => Just(8_972_usize)];
+    let flags = (any::<bool>(), prop::bool::weighted(0.3));
+    (controller(), modes, buffers, mtus, flags).prop_map(
+        |(controller, mode, buffer, mtu, (payload_checksum, priorities))| Setting {
+            controller,
+            mode,
+            payload_checksum,
+            buffer,
+            mtu,
+            priorities,
+        },
+    )
+}
+
+/// Two ends, the first of which sends.
+struct Pairs {
+    world: World,
+    mtu: usize,
+}
+
+impl Pairs {
+    fn new(setting: &Setting, one_by_one: bool) -> Self {
+        let mut world = World::new(0);
+        for host in 0..2 {
+            let identity = Identity {
+                node: id(host),
+                incarnation: Incarnation(host as u128 + 1),
+            };
+            let config = Config {
+                accept: Accept::Anyone,
+                controller: setting.controller,
+                mode: setting.mode,
+                payload_checksum: setting.payload_checksum,
+                max_datagram: setting.mtu,
+                ack_on_poll: true,
+                ..Config::default()
+            };
+            let seed = [host as u8; 32];
+            let mut engine =
+                Engine::new(config, identity, seed, setting.buffer, world.now).unwrap();
+            engine
+                .add_peer(world.now, id(1 - host), address(1 - host))
+                .unwrap();
+            engine.shared.one_by_one = one_by_one;
+            world.engines.push(engine);
+        }
+        let to = id(1);
+        if setting.priorities {
+            for (channel, class) in [(0, 3), (1, 5), (2, 5)] {
+                let priority = Priority::new(class, 16).unwrap();
+                world.engines[0]
+                    .set_channel_priority(to, ChannelId(channel), priority)
+                    .unwrap();
+            }
+        }
+        Self {
+            world,
+            mtu: setting.mtu,
+        }
+    }
+
+    fn outgoing(&mut self, host: usize) -> Vec<Packet> {
+        while let Some((node, _)) = self.world.engines[host].poll_route() {
+            self.world.engines[host].set_route_mtu(node, Some(self.mtu));
+        }
+        self.world.outgoing(host)
+    }
+
+    /// What both ends send now arrives, but for what is lost of the first one's.
+    fn round(&mut self, lost: Option<(usize, usize)>, wait: u64) -> Vec<Vec<u8>> {
+        let mut packets: Vec<Packet> = (0..2).flat_map(|host| self.outgoing(host)).collect();
+        let bytes = packets.iter().map(|p| p.bytes.clone()).collect();
+        self.world.now += Duration::from_micros(wait);
+        for engine in &mut self.world.engines {
+            engine.begin_turn(self.world.now);
+        }
+        if let Some((from, count)) = lost {
+            let end = (from + count).min(packets.len());
+            packets.drain(from.min(end)..end);
+        }
+        packets.iter().for_each(|packet| self.world.deliver(packet));
+        for engine in &mut self.world.engines {
+            engine.handle_timeout(self.world.now);
+        }
+        self.world.received(1);
+        bytes
+    }
+
+    fn take(&mut self, step: &Step) -> Vec<Vec<u8>> {
+        let now = self.world.now;
+        match *step {
+            Step::Send { channel, size } => {
+                let payload: Vec<u8> = (0..size).map(|at| (at * 7 + at / 251) as u8).collect();
+                let message = Outgoing {
+                    channel: ChannelId(channel),
+                    payload: payload.into(),
+                    ..message(b"")
+                };
+                let _ = self.world.engines[0].send(now, id(1), message);
+                Vec::new()
+            }
+            Step::Round { lost, wait } => self.round(lost, wait),
+            Step::Skip(after) => {
+                if let Some(connection) = &mut self.world.peer(0, 1).connection {
+                    connection.numbers.skip_after(after);
+                }
+                Vec::new()
+            }
+            Step::Cap(rate) => {
+                self.world.engines[0].set_rate_cap(now, id(1), rate);
+                Vec::new()
+            }
+        }
+    }
+
+    /// All that the first end knows of the second: packets in flight, credit, windows, queues, what is owed.
+    fn books(&mut self) -> String {
+        format!("{:?}", self.world.peer(0, 1))
+    }
+}
+
+/// Where two texts begin to differ.
+fn difference(one: &str, other: &str) -> Option<String> {
+    let at = one.bytes().zip(other.bytes()).position(|(a, b)| a != b)?;
+    let part = |text: &str| {
+        text.get(at.saturating_sub(200)..(at + 100).min(text.len()))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Some(format!("{}\n{}", part(one), part(other)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 10, ..ProptestConfig::default() })]
+
+    #[test]
+    fn runs_are_packets_one_by_one(
+        setting in setting(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut pairs = [false, true].map(|one_by_one| Pairs::new(&setting, one_by_one));
+        for step in &steps {
+            let [in_runs, one_by_one] = pairs.each_mut().map(|pair| pair.take(step));
+            prop_assert_eq!(in_runs.len(), one_by_one.len());
+            for (run, single) in in_runs.iter().zip(&one_by_one) {
+                prop_assert_eq!(run, single);
+            }
+            let [in_runs, one_by_one] = pairs.each_mut().map(Pairs::books);
+            prop_assert_eq!(difference(&in_runs, &one_by_one), None);
+        }
+    }
+}

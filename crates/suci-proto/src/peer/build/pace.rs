@@ -1,0 +1,65 @@
+//! How many bytes may fly, and how fast: congestion window, pacer and the program's controller.
+
+use crate::peer::Connection;
+use crate::time::Instant;
+
+impl Connection {
+    /// Bytes that may be in flight: what the network takes, unless the program's controller wants less.
+    pub(super) fn window(&self, size: u64) -> u64 {
+        self.usable_window().min(self.steered.window_for(size))
+    }
+
+    /// Bytes per second that the network takes.
+    pub(super) fn network_rate(&self, now: Instant) -> Option<u64> {
+        let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
+        let bound = self.slack.bound(now, self.recovery.rtt());
+        Some(bound.map_or(rate, |bound| rate.min(bound)))
+    }
+
+    /// Bytes per second at which to send, if pacing is on.
+    pub(super) fn rate(&self, now: Instant, size: u64) -> Option<u64> {
+        let network = self.network_rate(now);
+        match self.steered.pace_for(size) {
+            Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
+            None => network,
+        }
+    }
+
+    /// Whether the program's controller keeps a full packet from flying.
+    pub(super) fn is_held(&self, size: u64) -> bool {
+        self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
+    }
+
+    /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes pass the last
+    /// two; held back they go as PINGs.
+    pub(super) fn may_fly(&mut self, now: Instant, size: u64) -> bool {
+        if self.is_held(size) {
+            return false;
+        }
+        if self.pending.probes > 0 {
+            return true;
+        }
+        if self.is_full(size) {
+            return false;
+        }
+        let Some(rate) = self.rate(now, size) else {
+            return true;
+        };
+        let wanted = size.saturating_add(self.reserve);
+        if self.pacer.budget(now, rate) >= wanted {
+            return true;
+        }
+        self.paced_until = Some(self.pacer.next_time(now, rate, wanted));
+        false
+    }
+
+    pub(super) fn is_full(&self, size: u64) -> bool {
+        self.recovery.in_flight().saturating_add(size) > self.usable_window()
+    }
+
+    /// The congestion window without what is reserved for higher classes.
+    pub(super) fn usable_window(&self) -> u64 {
+        let window = self.congestion.window();
+        window.saturating_sub(self.reserve.min(window / 8))
+    }
+}
