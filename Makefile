@@ -25,7 +25,7 @@ TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off 
 
 # What the namespace tests call, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git
+	g++:g++ git:git valgrind:valgrind
 
 .PHONY: help setup setup-rust setup-host setup-deny setup-mutants demo test sim fuzz bench doc mutants show
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
-use crate::{bench, exec, faults, fuzz, layers, planted};
+use crate::{bench, exec, faults, fuzz, guards, layers, planted};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
 const SEEDS: &str = "0..300";
@@ -78,6 +78,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "simulator",
         run: simulator,
+    },
+    Step {
+        name: "guards",
+        run: || guards::check(false),
     },
     Step {
         name: "planted",

@@ -8,6 +8,7 @@ pub mod error;
 pub mod exec;
 pub mod faults;
 pub mod fuzz;
+pub mod guards;
 pub mod layers;
 pub mod mutants;
 pub mod netns;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
-use xtask::{Result, bench, ci, demo, faults, fuzz, layers, mutants, planted, show};
+use xtask::{Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, show};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -28,6 +28,12 @@ enum Chore {
     /// docs/faults.md against the tests in the tree
     Faults {
         /// Fill the table's last column from the tree first
+        #[arg(long)]
+        write: bool,
+    },
+    /// docs/costs.md against what messages cost, counted under valgrind
+    Guards {
+        /// Write what is counted to the page: this is what it costs from now on
         #[arg(long)]
         write: bool,
     },
@@ -79,6 +85,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Ci { only } => ci::run(only.as_deref()),
         Chore::Layers => layers::check(),
         Chore::Faults { write } => faults::check(write),
+        Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
         Chore::Fuzz { seconds, target } => {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())

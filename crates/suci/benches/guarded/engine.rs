@@ -1,0 +1,223 @@
+//! Two engines in virtual time, driven as a `Node` drives its own: the counts are exact.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use suci_proto::time::{Duration, Instant};
+use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
+use suci_proto::{Arrival, Config, Engine, Identity, Outgoing, TransmitResult};
+
+use crate::{BATCH, Done, LARGE, SMALL, TINY, of};
+
+/// Between a packet's departure and its arrival.
+const LATENCY: Duration = Duration::from_micros(20);
+
+/// Of each socket, as the kernel counts it.
+const BUFFER: u64 = 8 << 20;
+
+/// UDP payload of a packet on Ethernet.
+const MTU: usize = 1_472;
+
+/// What Linux sends as one train.
+const MAX_SEGMENTS: usize = 64;
+
+pub(crate) fn round_trip(rounds: usize) -> Done {
+    let mut pair = Pair::new();
+    let payload = Bytes::from_static(&SMALL);
+    for _ in 0..rounds {
+        pair.send(0, &payload, 1);
+        pair.until_received(1, 1);
+        pair.send(1, &payload, 1);
+        pair.until_received(0, 1);
+    }
+    pair.done(rounds as u64)
+}
+
+pub(crate) fn batch(rounds: usize) -> Done {
+    let mut pair = Pair::new();
+    let payload = Bytes::from_static(&TINY);
+    for _ in 0..rounds {
+        pair.send(0, &payload, BATCH);
+        pair.until_received(1, BATCH);
+    }
+    pair.done((rounds * BATCH) as u64)
+}
+
+/// A unit is a packet that the receiver took: full but for the last of a message.
+pub(crate) fn large(rounds: usize) -> Done {
+    let mut pair = Pair::new();
+    let payload = Bytes::from(vec![5; LARGE]);
+    for _ in 0..rounds {
+        pair.send(0, &payload, 1);
+        pair.until_received(1, 1);
+    }
+    pair.done(pair.engines[1].counters().datagrams_in)
+}
+
+struct Pair {
+    now: Instant,
+    engines: [Engine; 2],
+    /// What arrives next, by whom it is for.
+    wires: [Vec<Vec<u8>>; 2],
+    /// Whose program has done something since it last waited.
+    busy: [bool; 2],
+}
+
+fn address(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1 + host as u8], 7_000))
+}
+
+fn id(host: usize) -> NodeId {
+    NodeId(host as u32)
+}
+
+impl Pair {
+    /// Two engines that have exchanged a message.
+    fn new() -> Self {
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let engine = |host: usize| {
+            let config = Config {
+                ack_on_poll: true,
+                ..Config::default()
+            };
+            let identity = Identity {
+                node: id(host),
+                incarnation: Incarnation(1 + host as u128),
+            };
+            let mut engine = Engine::new(config, identity, [host as u8; 32], BUFFER, now).unwrap();
+            engine
+                .add_peer(now, id(1 - host), address(1 - host))
+                .unwrap();
+            engine
+        };
+        let mut pair = Self {
+            now,
+            engines: [engine(0), engine(1)],
+            wires: [Vec::new(), Vec::new()],
+            busy: [false; 2],
+        };
+        pair.send(0, &Bytes::from_static(&SMALL), 1);
+        pair.until_received(1, 1);
+        pair
+    }
+
+    fn done(&self, units: u64) -> Done {
+        let packets = self.engines.iter().map(|e| e.counters().packets_out);
+        Done {
+            units,
+            packets: packets.sum(),
+        }
+    }
+
+    /// `count` messages in one batch.
+    fn send(&mut self, from: usize, payload: &Bytes, count: usize) {
+        let (now, engine) = (self.now, &mut self.engines[from]);
+        of(from, || {
+            for _ in 0..count {
+                let message = Outgoing {
+                    channel: ChannelId(0),
+                    tag: 0,
+                    kind: Kind::USER,
+                    user_header: Bytes::new(),
+                    payload: payload.clone(),
+                    notify: false,
+                    token: 0,
+                };
+                engine.send(now, id(1 - from), message).unwrap();
+            }
+        });
+        self.output(from);
+        self.busy[from] = true;
+    }
+
+    /// Lets both wait until node `to` has taken `count` messages.
+    fn until_received(&mut self, to: usize, count: usize) {
+        let mut received = 0;
+        while received < count {
+            for host in 0..2 {
+                self.settle(host);
+            }
+            self.advance();
+            for host in 0..2 {
+                self.turn(host);
+            }
+            received += self.take(to);
+        }
+    }
+
+    /// A program that begins to wait has nothing more for acknowledgements to ride on.
+    fn settle(&mut self, host: usize) {
+        if std::mem::take(&mut self.busy[host]) {
+            let (now, engine) = (self.now, &mut self.engines[host]);
+            of(host, || engine.begin_turn(now));
+            self.output(host);
+        }
+    }
+
+    /// To when something arrives or is due.
+    fn advance(&mut self) {
+        let arrival = self.wires.iter().any(|wire| !wire.is_empty());
+        let arrival = arrival.then_some(self.now + LATENCY);
+        let due = self.engines.iter().filter_map(Engine::next_timeout).min();
+        let next = arrival.into_iter().chain(due).min();
+        self.now = next.expect("nothing more would happen").max(self.now);
+    }
+
+    /// What arrived, what is due and what is to be sent, unless nothing is.
+    fn turn(&mut self, host: usize) {
+        let arrived = std::mem::take(&mut self.wires[host]);
+        let (now, engine) = (self.now, &mut self.engines[host]);
+        let is_due = |engine: &Engine| engine.next_timeout().is_some_and(|at| at <= now);
+        if arrived.is_empty() && !is_due(engine) {
+            return;
+        }
+        let arrival = Arrival {
+            from: address(1 - host),
+            ecn: Ecn::Ect0,
+            at: now,
+        };
+        let deferred = of(host, || {
+            engine.begin_turn(now);
+            for packet in &arrived {
+                engine.handle_datagram(now, &arrival, packet);
+            }
+            if is_due(engine) {
+                engine.handle_timeout(now);
+            }
+            engine.defer_output(now)
+        });
+        if !deferred {
+            self.output(host);
+        }
+    }
+
+    fn take(&mut self, host: usize) -> usize {
+        let engine = &mut self.engines[host];
+        let taken = of(host, || {
+            let mut taken = 0;
+            while engine.recv().is_some() {
+                taken += 1;
+            }
+            taken
+        });
+        self.busy[host] |= taken > 0;
+        taken
+    }
+
+    /// Everything that may go. What a driver hands to the kernel is copied to the wire here, which is nobody's work.
+    fn output(&mut self, host: usize) {
+        let (now, engine) = (self.now, &mut self.engines[host]);
+        while let Some((node, _)) = engine.poll_route() {
+            engine.set_route_mtu(node, Some(MTU));
+        }
+        while let Some(transmit) = of(host, || engine.poll_transmit(now, MAX_SEGMENTS)) {
+            let mut train = Vec::new();
+            transmit.copy_to(&mut train);
+            let (segment, segments) = (transmit.segment, transmit.segments);
+            self.wires[1 - host].extend(train.chunks(segment).map(<[u8]>::to_vec));
+            of(host, || {
+                engine.transmit_done(now, TransmitResult::Sent(segments))
+            });
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The programs that `cargo xtask guards` counts, under valgrind: `guarded WORKLOAD ROUNDS`.
+//!
+//! Everything counted happens inside [`first`] or [`second`], which valgrind finds by their names: one for each of
+//! the two nodes, which live in one thread, so that the counts repeat. What a unit of work costs is the difference
+//! between two numbers of rounds, so that what comes before the first round cancels out.
+//!
+//! On standard output: `units N`, how often the work was done that figures are given for, `packets N`, how many packets
+//! both nodes sent, and `clock-readings N`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a program that measures may panic"
+)]
+
+mod engine;
+mod host;
+mod node;
+
+/// What a workload did in so many rounds.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    units: u64,
+    packets: u64,
+}
+
+/// The bytes of a small message, and of one in a batch.
+const SMALL: [u8; 64] = [7; 64];
+const TINY: [u8; 32] = [9; 32];
+
+/// Messages in a batch: several packets of them.
+const BATCH: usize = 256;
+
+/// Bytes of a large message: it needs many packets and no leave.
+const LARGE: usize = 256 << 10;
+
+/// Work of the node that asks, or sends.
+#[inline(never)]
+fn first<R>(work: impl FnOnce() -> R) -> R {
+    let done = work();
+    stay(0);
+    done
+}
+
+/// Work of the node that answers, or receives.
+#[inline(never)]
+fn second<R>(work: impl FnOnce() -> R) -> R {
+    let done = work();
+    stay(1);
+    done
+}
+
+/// Keeps the caller on the stack until its work is done, where its last call could take its place, and apart from the
+/// other one, whose code would be the same.
+fn stay(node: usize) {
+    std::hint::black_box(node);
+}
+
+/// The work of node 0 or 1.
+fn of<R>(node: usize, work: impl FnOnce() -> R) -> R {
+    if node == 0 { first(work) } else { second(work) }
+}
+
+/// Does the work so many times.
+type Workload = fn(usize) -> Done;
+
+const WORKLOADS: &[(&str, Workload)] = &[
+    ("engine-round-trip", engine::round_trip),
+    ("engine-batch", engine::batch),
+    ("engine-large", engine::large),
+    ("node-round-trip", node::round_trip),
+    ("node-batch", node::batch),
+    ("node-large", node::large),
+];
+
+/// Seconds after which something waits in vain: both nodes have one thread.
+const PATIENCE: u32 = 60;
+
+fn main() {
+    // SAFETY: alarm takes any number; the signal ends the process.
+    unsafe { libc::alarm(PATIENCE) };
+    let mut words = std::env::args().skip(1);
+    let name = words.next().expect("a workload");
+    let rounds = words.next().expect("a number of rounds").parse();
+    let workload = WORKLOADS.iter().find(|(known, _)| *known == name);
+    let (_, run) = workload.expect("the name of a workload");
+    let done = run(rounds.expect("a number of rounds"));
+    println!("units {}", done.units);
+    println!("packets {}", done.packets);
+    println!("clock-readings {}", host::readings());
+}

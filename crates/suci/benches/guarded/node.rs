@@ -1,0 +1,97 @@
+//! Two nodes of one thread that talk over loopback: the counts have the system calls in them.
+
+use std::time::Duration;
+
+use suci::{AddressBook, Bytes, Node, NodeId};
+
+use crate::host;
+use crate::{BATCH, Done, LARGE, SMALL, TINY, first, second};
+
+/// Passes between two readings of the clock where each message of a batch reads it.
+const QUICK: Duration = Duration::from_nanos(100);
+
+pub(crate) fn round_trip(rounds: usize) -> Done {
+    let (mut a, mut b) = pair();
+    let payload = Bytes::from_static(&SMALL);
+    for _ in 0..rounds {
+        first(|| a.send(b.id(), payload.clone())).unwrap();
+        second(|| {
+            let message = b.recv().unwrap();
+            b.send(message.from, payload.clone()).unwrap();
+        });
+        first(|| a.recv()).unwrap();
+    }
+    done(a, b, rounds as u64)
+}
+
+pub(crate) fn batch(rounds: usize) -> Done {
+    let (mut a, mut b) = pair();
+    let to = b.id();
+    host::set_step(QUICK);
+    for _ in 0..rounds {
+        let fill = |batch: &mut suci::Batch<'_>| {
+            for _ in 0..BATCH {
+                batch.send_copy(to, &TINY).unwrap();
+            }
+        };
+        first(|| a.batch(fill)).unwrap();
+        for _ in 0..BATCH {
+            until_received(&mut a, &mut b);
+        }
+    }
+    done(a, b, (rounds * BATCH) as u64)
+}
+
+/// A unit is a packet that the receiver took: full but for the last of a message.
+pub(crate) fn large(rounds: usize) -> Done {
+    let (mut a, mut b) = pair();
+    let payload = Bytes::from(vec![5; LARGE]);
+    for _ in 0..rounds {
+        first(|| a.send(b.id(), payload.clone())).unwrap();
+        until_received(&mut a, &mut b);
+    }
+    let units = b.counters().unwrap().datagrams_in;
+    done(a, b, units)
+}
+
+/// Both poll until a message of `from` has come.
+fn until_received(from: &mut Node, to: &mut Node) {
+    while second(|| to.try_recv()).unwrap().is_none() {
+        first(|| from.poll(Duration::ZERO)).unwrap();
+    }
+}
+
+/// Two nodes that have exchanged messages. Without what does something by itself, now and then.
+fn pair() -> (Node, Node) {
+    let node = |id| {
+        Node::builder()
+            .id(NodeId(id))
+            .book(AddressBook::new())
+            .unattended()
+            .statistics(false)
+            .open()
+            .unwrap()
+    };
+    let (mut a, mut b) = (node(0), node(1));
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    // Each learns that the other one stands before anything waits in a call that blocks.
+    a.send(b.id(), Bytes::from_static(&SMALL)).unwrap();
+    until_received(&mut a, &mut b);
+    b.send(a.id(), Bytes::from_static(&SMALL)).unwrap();
+    until_received(&mut b, &mut a);
+    (a, b)
+}
+
+/// Leaves the nodes open: to close them is nobody's work here.
+fn done(a: Node, b: Node, units: u64) -> Done {
+    let packets = [a, b].map(|node| {
+        let packets = node.counters().unwrap().packets_out;
+        std::mem::forget(node);
+        packets
+    });
+    Done {
+        units,
+        packets: packets.iter().sum(),
+    }
+}

@@ -1,0 +1,190 @@
+//! docs/costs.md against the tree: what a message costs in packets, system calls, allocations, copies and
+//! instructions, counted under valgrind, so that a regression is a diff.
+//!
+//! The programs counted are in `crates/suci/benches/guarded`. Time and chance are the same in each of their runs, and
+//! so are the counts, on an idle machine and on a busy one. Times are measured elsewhere (`suci perf`).
+
+mod page;
+mod valgrind;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::Value;
+
+use self::page::{Page, Row, differences};
+use crate::error::{Context, Failure, Result};
+use crate::exec;
+
+/// A program of `guarded`.
+struct Workload {
+    name: &'static str,
+    /// What is done, for the reader.
+    what: &'static str,
+    /// What the figures are for one of.
+    unit: &'static str,
+    /// How often it is done, the first time; the second time it is done twice as often.
+    rounds: u32,
+    /// Whether it has sockets and a clock.
+    has_host: bool,
+}
+
+const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "engine-round-trip",
+        what: "Two engines in virtual time: 64 B there and back. The sender asks, the receiver answers",
+        unit: "round trip",
+        rounds: 1_000,
+        has_host: false,
+    },
+    Workload {
+        name: "engine-batch",
+        what: "Two engines in virtual time: batches of 256 messages of 32 B, one way",
+        unit: "message",
+        rounds: 40,
+        has_host: false,
+    },
+    Workload {
+        name: "engine-large",
+        what: "Two engines in virtual time: messages of 256 KiB, one way",
+        unit: "full packet",
+        rounds: 10,
+        has_host: false,
+    },
+    Workload {
+        name: "node-round-trip",
+        what: "Two `Node`s over loopback: 64 B there and back, in calls that block",
+        unit: "round trip",
+        rounds: 1_000,
+        has_host: true,
+    },
+    Workload {
+        name: "node-batch",
+        what: "Two `Node`s over loopback: batches of 256 messages of 32 B, one way",
+        unit: "message",
+        rounds: 40,
+        has_host: true,
+    },
+    Workload {
+        name: "node-large",
+        what: "Two `Node`s over loopback: messages of 256 KiB, one way",
+        unit: "full packet",
+        rounds: 10,
+        has_host: true,
+    },
+];
+
+/// By how much instructions may differ from the page: code generation and the C library move them a little.
+const INSTRUCTIONS_WITHIN: f64 = 0.01;
+
+/// Counts everything and compares with the page, or rewrites it when `write`.
+///
+/// # Errors
+/// A figure differs, in either direction: what got cheaper must not become dearer again unseen.
+pub fn check(write: bool) -> Result<()> {
+    let path = exec::root().join("docs/costs.md");
+    let measured = Page {
+        tools: tools()?,
+        rows: measure(&build()?)?,
+    };
+    if write {
+        return std::fs::write(&path, measured.text()).context(path.display());
+    }
+    let text = std::fs::read_to_string(&path).context(path.display())?;
+    let expected = Page::parse(&text)?;
+    let wrong = differences(&expected, &measured, INSTRUCTIONS_WITHIN);
+    if wrong.is_empty() {
+        println!(
+            "   {} figures as docs/costs.md has them",
+            measured.rows.len()
+        );
+        return Ok(());
+    }
+    let mut said = wrong;
+    if expected.tools != measured.tools {
+        let (then, now) = (&expected.tools, &measured.tools);
+        said.push(format!(
+            "(docs/costs.md was counted with {then}; this is {now})"
+        ));
+    }
+    said.push(
+        "If that is meant, accept it: run `cargo xtask guards --write`, and commit docs/costs.md \
+         with what changed it, saying why."
+            .to_owned(),
+    );
+    Err(Failure::new(said.join("\n")))
+}
+
+/// What the counts depend on beside the tree.
+fn tools() -> Result<String> {
+    let valgrind = exec::capture(Command::new("valgrind").arg("--version")).map_err(|failure| {
+        Failure::new(format!("{failure}; `make setup-host` installs valgrind"))
+    })?;
+    let rustc = exec::capture(
+        Command::new("rustc")
+            .arg("--version")
+            .current_dir(exec::root()),
+    )?;
+    let rustc: Vec<&str> = rustc.split_whitespace().take(2).collect();
+    let (rustc, valgrind, arch) = (rustc.join(" "), valgrind.trim(), std::env::consts::ARCH);
+    Ok(format!("{rustc}, {valgrind}, {arch}"))
+}
+
+/// The release build of `guarded`.
+fn build() -> Result<PathBuf> {
+    let mut cargo = exec::cargo(["build", "--locked", "--release", "-p", "suci"]);
+    cargo.args([
+        "--bench",
+        "guarded",
+        "--message-format=json-render-diagnostics",
+    ]);
+    cargo.stderr(std::process::Stdio::inherit());
+    let said = exec::capture(&mut cargo)?;
+    let mut messages = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let built = messages.find(|m| m["target"]["name"] == "guarded");
+    let path = built.as_ref().and_then(|m| m["executable"].as_str());
+    path.map(PathBuf::from).context("cargo built no `guarded`")
+}
+
+/// All figures. Workloads run beside one another: nothing that is counted depends on time.
+fn measure(guarded: &Path) -> Result<Vec<Row>> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, Vec<Row>)>> {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(workload) = WORKLOADS.get(at) else {
+                return Ok(done);
+            };
+            done.push((at, rows(guarded, workload)?));
+        }
+    };
+    let workers = thread::available_parallelism()?.get().min(WORKLOADS.len());
+    let done = thread::scope(|scope| {
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let ends = started.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().flat_map(|(_, rows)| rows).collect())
+}
+
+/// The figures of one workload: what twice as many rounds cost more, for each unit done more.
+fn rows(guarded: &Path, workload: &Workload) -> Result<Vec<Row>> {
+    let once = valgrind::count(guarded, workload, workload.rounds)?;
+    let twice = valgrind::count(guarded, workload, 2 * workload.rounds)?;
+    let units = (twice.units - once.units) as f64;
+    let pairs = once.figures.into_iter().zip(twice.figures);
+    let row = |((figure, once), (_, twice)): ((String, u64), (String, u64))| Row {
+        workload: workload.name.to_owned(),
+        figure,
+        value: (twice as f64 - once as f64) / units,
+    };
+    Ok(pairs.map(row).collect())
+}
