@@ -27,7 +27,12 @@ TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off 
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
 	g++:g++ git:git valgrind:valgrind
 
-.PHONY: help setup setup-rust setup-host setup-deny setup-mutants demo test sim fuzz bench doc mutants show
+# What the contenders of the bench in C are built and run with, as file:package pairs.
+BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
+	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
+	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev
+
+.PHONY: help setup setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench doc mutants show
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -63,6 +68,18 @@ setup-host:
 	  else echo "missing: $${missing[*]}; as root run:  $$install" >&2; exit 1; fi; \
 	fi
 
+# What is missing is left out by the bench itself, with the command that installs it.
+setup-bench:
+	@echo "== setup: the libraries of the bench's contenders"
+	@missing=(); \
+	for pair in $(BENCH_FILES); do [ -e "$${pair%%:*}" ] || missing+=("$${pair#*:}"); done; \
+	if [ "$${#missing[@]}" -gt 0 ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  { apt-get update -q && apt-get install -q -y --no-install-recommends "$${missing[@]}"; } || \
+	    echo "not installed: $${missing[*]}" >&2; \
+	elif [ "$${#missing[@]}" -gt 0 ]; then \
+	  echo "as root: apt-get install $${missing[*]}" >&2; \
+	fi
+
 setup-deny:
 	@echo "== setup: cargo-deny $(DENY_VERSION) (about a minute when it must be built)"
 	@$(CARGO) deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || \
@@ -92,7 +109,7 @@ fuzz: setup-rust setup-host ## Each fuzz target for FUZZ_SECONDS (default 60)
 	@echo "== fuzz: each target for $(FUZZ_SECONDS) s"
 	$(XTASK) fuzz --seconds $(FUZZ_SECONDS)
 
-bench: setup-rust setup-host ## Suci beside its alternatives; ONLY=rtt,mix VS=tcp,zeromq ROUNDS=9 NET=loopback pick
+bench: setup-rust setup-host setup-bench ## Suci beside its alternatives; ONLY=rtt,mix VS=tcp,zeromq ROUNDS=9 NET=loopback pick
 	@echo "== bench: Suci beside its alternatives (subsets: make bench ONLY=rtt VS=tcp-cubic,zeromq)"
 	$(XTASK) bench run --rounds $(ROUNDS) $(if $(ONLY),--only '$(ONLY)') $(if $(VS),--vs '$(VS)') $(if $(NET),--net '$(NET)')
 

@@ -21,12 +21,29 @@ pub(crate) enum Program {
     Suci { batch: bool, checksum: bool },
     /// The binary of the crate beside this one.
     Rust,
+    /// A C program of contenders/, compiled when it is needed.
+    C(&'static Library),
+    /// The same, started by mpiexec.
+    Mpi(&'static Library),
+}
+
+/// What a C program needs.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Library {
+    /// contenders/SOURCE.c.
+    pub(crate) source: &'static str,
+    pub(crate) compiler: &'static str,
+    pub(crate) link: &'static [&'static str],
+    /// Debian's packages with its headers and tools.
+    pub(crate) packages: &'static str,
 }
 
 /// Which tasks make sense for a contender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Everything,
+    /// Everything between two.
+    Pair,
     /// No more than a bound of what a network without loss allows.
     Bound,
     /// As that, and only between two.
@@ -51,6 +68,7 @@ impl Contender {
         let lossless = matches!(task.net, Net::Veth | Net::Loopback);
         match self.does {
             Does::Everything => true,
+            Does::Pair => task.workload != Workload::Broadcast,
             Does::Bound => lossless,
             Does::DatagramBound => {
                 let between_two = matches!(task.workload, Workload::PingPong) || one_way;
@@ -69,6 +87,43 @@ impl Contender {
 }
 
 const BOTH: &[Wait] = &[Wait::Block, Wait::Spin];
+const BLOCK: &[Wait] = &[Wait::Block];
+const SPIN: &[Wait] = &[Wait::Spin];
+
+const ZEROMQ: Library = Library {
+    source: "zeromq",
+    compiler: "gcc",
+    link: &["-lzmq"],
+    packages: "libzmq3-dev",
+};
+
+const FABRIC: Library = Library {
+    source: "fabric",
+    compiler: "gcc",
+    link: &["-lfabric"],
+    packages: "libfabric-dev",
+};
+
+const UCX: Library = Library {
+    source: "ucx",
+    compiler: "gcc",
+    link: &["-lucp", "-lucs"],
+    packages: "libucx-dev",
+};
+
+const MPICH: Library = Library {
+    source: "mpich",
+    compiler: "mpicc.mpich",
+    link: &[],
+    packages: "mpich libmpich-dev",
+};
+
+const ENET: Library = Library {
+    source: "enet",
+    compiler: "gcc",
+    link: &["-lenet"],
+    packages: "libenet-dev",
+};
 
 /// Everybody, in the order of the tables' first round.
 pub(crate) const CONTENDERS: &[Contender] = &[
@@ -146,5 +201,68 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::Rust,
         waits: BOTH,
         does: Does::Small,
+    },
+    Contender {
+        name: "zeromq",
+        what: "ZeroMQ: PUSH/PULL, PAIR where there are answers; HWM 10,000, one I/O thread, which batches",
+        program: Program::C(&ZEROMQ),
+        waits: BLOCK,
+        does: Does::Everything,
+    },
+    Contender {
+        name: "mpich",
+        what: "MPICH over TCP (ch4:ucx, UCX_TLS=tcp): MPI_Isend and MPI_Irecv, 64 in flight (16 of 1 MiB)",
+        program: Program::Mpi(&MPICH),
+        waits: SPIN,
+        does: Does::Pair,
+    },
+    Contender {
+        name: "ucx",
+        what: "UCX over TCP: tagged messages, 64 in flight (16 of 1 MiB)",
+        program: Program::C(&UCX),
+        waits: SPIN,
+        does: Does::Pair,
+    },
+    Contender {
+        name: "fabric-tcp",
+        what: "libfabric tcp;ofi_rxm: RDM, tagged, 64 in flight (16 of 1 MiB)",
+        program: Program::C(&FABRIC),
+        waits: SPIN,
+        does: Does::Pair,
+    },
+    Contender {
+        name: "fabric-udp",
+        what: "libfabric udp;ofi_rxd, likewise",
+        program: Program::C(&FABRIC),
+        waits: SPIN,
+        does: Does::Pair,
+    },
+    Contender {
+        name: "enet",
+        what: "ENet: reliable packets, throttle off, buffers of 4 MiB",
+        program: Program::C(&ENET),
+        waits: BLOCK,
+        does: Does::Pair,
+    },
+    Contender {
+        name: "quinn",
+        what: "quinn (QUIC, encrypted): one stream, 8 MiB windows, one write per message",
+        program: Program::Rust,
+        waits: BLOCK,
+        does: Does::Everything,
+    },
+    Contender {
+        name: "quinn-batch",
+        what: "the same, small messages collected by the user into writes of 64 KiB",
+        program: Program::Rust,
+        waits: BLOCK,
+        does: Does::Small,
+    },
+    Contender {
+        name: "kcp",
+        what: "KCP: nodelay, resend 2, no congestion window, windows of 1,024 packets",
+        program: Program::Rust,
+        waits: BLOCK,
+        does: Does::Pair,
     },
 ];

@@ -11,12 +11,16 @@ const LOOK: Duration = Duration::from_millis(200);
 /// finer bound.
 const BUSY: f64 = 0.08;
 
+/// How often it is said that we wait.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
 /// After so long nobody will go away any more.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Waits until the machine is idle, and calls `say` with the share in use once it has to.
 pub(crate) fn wait(mut say: impl FnMut(f64)) -> Result<()> {
     let begun = Instant::now();
+    let mut said = None;
     let mut before = ticks()?;
     loop {
         std::thread::sleep(LOOK);
@@ -32,7 +36,10 @@ pub(crate) fn wait(mut say: impl FnMut(f64)) -> Result<()> {
                 PATIENCE.as_secs()
             )));
         }
-        say(busy);
+        if said.is_none_or(|at: Instant| at.elapsed() >= SAY_EVERY) {
+            said = Some(Instant::now());
+            say(busy);
+        }
         before = now;
     }
 }

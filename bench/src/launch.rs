@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use xtask::error::{Context, Failure, Result};
-use xtask::netns::Pair;
+use xtask::netns::{INTERFACE, Pair};
 
 use crate::contenders::Program;
 use crate::output::Talker;
 use crate::plan::{Entrant, Net, Task, Workload};
+use crate::{compile, mpi};
 
 /// The client's processor and the servers'.
-const CPUS: [&str; 2] = ["0", "1"];
+pub(crate) const CPUS: [&str; 2] = ["0", "1"];
 
 /// What a turn may take beyond its measurement: starting, warming up, parting.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -35,6 +36,7 @@ impl Site {
             return Ok(Self::Loopback);
         }
         let pair = Pair::new()?;
+        await_carrier(&pair)?;
         if net != Net::Veth {
             pair.offloads_off()?;
         }
@@ -71,6 +73,21 @@ impl Site {
     }
 }
 
+/// Waits until both interfaces are running: UCX, and MPICH with it, passes over those that are not yet.
+fn await_carrier(pair: &Pair) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let state = format!("/sys/class/net/{INTERFACE}/operstate");
+    for end in [&pair.a, &pair.b] {
+        while end.run(&["cat", &state])?.trim() != "up" {
+            if Instant::now() >= deadline {
+                return Err(Failure::new(format!("{INTERFACE} does not come up")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
 /// What both ends counted in one turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Turn {
@@ -86,10 +103,11 @@ pub(crate) struct Turn {
 
 /// What one end of a contender prints.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Half {
+pub(crate) struct Half {
     messages: u64,
     bytes: u64,
-    seconds: f64,
+    /// Of a server 0.
+    pub(crate) seconds: f64,
     cpu_seconds: f64,
     p50: Option<f64>,
     p99: Option<f64>,
@@ -109,8 +127,8 @@ struct SuciRow {
 
 /// The programs that are started.
 pub(crate) struct Programs {
-    pub(crate) suci: PathBuf,
-    pub(crate) contender: PathBuf,
+    suci: PathBuf,
+    contender: PathBuf,
 }
 
 impl Programs {
@@ -144,6 +162,14 @@ impl Programs {
                 self.suci(site, task, entrant, seconds, limit, (batch, checksum))
             }
             Program::Rust => ends(site, &self.contender, task, entrant, seconds, limit),
+            Program::C(library) => {
+                let program = compile::binary(library)?;
+                ends(site, &program, task, entrant, seconds, limit)
+            }
+            Program::Mpi(library) => {
+                let program = compile::binary(library)?;
+                mpi::ranks(site, &program, task, entrant, seconds, limit)
+            }
         }
     }
 
@@ -197,7 +223,13 @@ impl Programs {
 }
 
 /// The options that both ends of a contender share.
-fn options(command: &mut Command, task: &Task, entrant: Entrant, seconds: f64, cpu: &str) {
+pub(crate) fn options(
+    command: &mut Command,
+    task: &Task,
+    entrant: Entrant,
+    seconds: f64,
+    cpu: &str,
+) {
     let workload = match task.workload {
         Workload::PingPong => "ping-pong",
         Workload::Stream | Workload::Rate => "stream",
@@ -247,13 +279,13 @@ fn ends(
     joined(name, theirs, sum)
 }
 
-fn half(said: &[String]) -> Result<Half> {
+pub(crate) fn half(said: &[String]) -> Result<Half> {
     let line = said.last().context("no figures were printed")?;
     serde_json::from_str(line).context(line)
 }
 
 /// Both ends of one turn, which must agree on what was carried.
-fn joined(name: &str, client: Half, server: Half) -> Result<Turn> {
+pub(crate) fn joined(name: &str, client: Half, server: Half) -> Result<Turn> {
     if client.bytes != server.bytes {
         let (sent, arrived) = (client.bytes, server.bytes);
         return Err(Failure::new(format!(

@@ -4,9 +4,11 @@
 //! them or is outvoted, and so that whoever had luck with its memory (large copies are bimodal by process on
 //! some machines) has it once.
 
+mod compile;
 mod contenders;
 mod idle;
 mod launch;
+mod mpi;
 mod output;
 mod plan;
 mod progress;
@@ -62,6 +64,9 @@ struct RunArgs {
     /// How long each turn is measured; with loss at least 5
     #[arg(long, default_value_t = 0.3)]
     seconds: f64,
+    /// Measure although others use the machine: to try things out, not for figures
+    #[arg(long)]
+    busy: bool,
     /// One JSON object per line instead of tables
     #[arg(long)]
     json: bool,

@@ -99,13 +99,13 @@ fn rounds(
         .collect();
     for round in 0..args.rounds {
         let title = format!("{}: round {} of {}", task.name(), round + 1, args.rounds);
-        idle::wait(|busy| {
-            let busy = 100.0 * busy;
-            progress.say(
-                &format!("{title} waits: {busy:.0} % of the machine is in use"),
-                true,
-            );
-        })?;
+        if !args.busy {
+            idle::wait(|busy| {
+                let busy = 100.0 * busy;
+                let waits = format!("{title} waits: {busy:.0} % of the machine is in use");
+                progress.say(&waits, true);
+            })?;
+        }
         progress.say(&title, round == 0);
         let count = all.len();
         for turn in 0..count {

@@ -5,7 +5,10 @@
 //! A server prints `ready` when it can be called. Each end does its half of the work twice, first for
 //! [`work::WARM_UP`], and prints what it counted the second time as one line of JSON.
 
+mod frames;
 mod gso;
+mod kcp;
+mod quic;
 mod sys;
 mod tcp;
 mod udp;
@@ -51,6 +54,9 @@ enum Name {
     TcpCubic,
     TcpCubicBatch,
     TcpBbr,
+    Quinn,
+    QuinnBatch,
+    Kcp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,6 +86,9 @@ fn open(args: &Args, end: End) -> Result<Box<dyn Wire + Send>> {
         Name::TcpCubic => Box::new(tcp::Tcp::open(args, end, c"cubic", false)?),
         Name::TcpCubicBatch => Box::new(tcp::Tcp::open(args, end, c"cubic", true)?),
         Name::TcpBbr => Box::new(tcp::Tcp::open(args, end, c"bbr", false)?),
+        Name::Quinn => Box::new(quic::Quic::open(end, false)?),
+        Name::QuinnBatch => Box::new(quic::Quic::open(end, true)?),
+        Name::Kcp => Box::new(kcp::Kcp::open(args, end)?),
     })
 }
 

@@ -116,3 +116,17 @@ pub(crate) fn recv_train(
 pub(crate) fn checked(done: isize) -> io::Result<usize> {
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
 }
+
+/// Sleeps until something can be read, for so many milliseconds at most.
+pub(crate) fn wait_readable(fd: i32, millis: i32) -> io::Result<()> {
+    let mut wanted = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, ours, for the time of the call.
+    match checked(unsafe { libc::poll(&raw mut wanted, 1, millis) } as isize) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}

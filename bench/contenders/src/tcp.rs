@@ -6,11 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use super::frames::Frames;
 use super::wire::{Received, Result, Wire};
 use super::{Args, End, Wait, sys};
-
-/// What is read ahead behind the message that is being read.
-const AHEAD: usize = 256 << 10;
 
 /// What a user who batches collects before a write.
 const BATCH: usize = 64 << 10;
@@ -26,10 +24,7 @@ pub(crate) struct Tcp {
     /// Whether small messages are collected.
     batch: bool,
     out: Vec<u8>,
-    /// Read ahead: `ahead[from..to]` comes next.
-    ahead: Vec<u8>,
-    from: usize,
-    to: usize,
+    frames: Frames,
     message: Vec<u8>,
 }
 
@@ -51,60 +46,24 @@ impl Tcp {
             stream,
             batch,
             out: Vec::with_capacity(2 * BATCH),
-            ahead: vec![0; AHEAD],
-            from: 0,
-            to: 0,
+            frames: Frames::new(),
             message: Vec::new(),
         })
-    }
-
-    /// Reads what is there, at least one byte, behind what is buffered.
-    fn read_ahead(&mut self) -> Result<()> {
-        if self.from == self.to {
-            (self.from, self.to) = (0, 0);
-        } else if self.to == AHEAD {
-            self.ahead.copy_within(self.from..self.to, 0);
-            (self.from, self.to) = (0, self.to - self.from);
-        }
-        let ahead = &mut self.ahead[self.to..];
-        self.to += patient(|| (&self.stream).read(ahead))?;
-        Ok(())
-    }
-
-    fn buffered_length(&self) -> Option<usize> {
-        let prefix = self.ahead[self.from..self.to].first_chunk::<4>()?;
-        Some(u32::from_le_bytes(*prefix) as usize)
-    }
-
-    /// A message that is buffered as a whole.
-    fn take_buffered(&mut self) -> Result<Option<Received>> {
-        let Some(length) = self.buffered_length() else {
-            return Ok(None);
-        };
-        let begin = self.from + 4;
-        if self.to - begin < length {
-            return Ok(None);
-        }
-        self.from = begin + length;
-        Received::touch(&self.ahead[begin..begin + length]).map(Some)
     }
 
     /// A message of which the beginning is buffered: the rest goes straight to its place, and what comes
     /// behind it into the buffer, by one call.
     fn take_long(&mut self, length: usize) -> Result<Received> {
         self.message.resize(length, 0);
-        let begin = self.from + 4;
-        let mut have = self.to - begin;
-        self.message[..have].copy_from_slice(&self.ahead[begin..self.to]);
-        (self.from, self.to) = (0, 0);
+        let mut have = self.frames.begin(&mut self.message);
         while have < length {
             let rest = &mut self.message[have..];
-            let ahead = &mut self.ahead[..];
+            let ahead = self.frames.room();
             let got = patient(|| {
                 let mut parts = [IoSliceMut::new(rest), IoSliceMut::new(ahead)];
                 (&self.stream).read_vectored(&mut parts)
             })?;
-            self.to = got.saturating_sub(length - have);
+            self.frames.filled(got.saturating_sub(length - have));
             have = length.min(have + got);
         }
         Received::touch(&self.message)
@@ -180,17 +139,21 @@ impl Wire for Tcp {
 
     fn recv(&mut self) -> Result<Received> {
         loop {
-            if let Some(received) = self.take_buffered()? {
+            if let Some(received) = self.frames.take()? {
                 return Ok(received);
             }
-            match self.buffered_length() {
+            match self.frames.length() {
                 Some(length) if length > SMALL => return self.take_long(length),
-                _ => self.read_ahead()?,
+                _ => {
+                    let room = self.frames.room();
+                    let count = patient(|| (&self.stream).read(room))?;
+                    self.frames.filled(count);
+                }
             }
         }
     }
 
     fn try_recv(&mut self) -> Result<Option<Received>> {
-        self.take_buffered()
+        self.frames.take()
     }
 }

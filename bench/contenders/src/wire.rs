@@ -71,4 +71,9 @@ pub(crate) trait Wire {
     fn try_recv(&mut self) -> Result<Option<Received>> {
         Ok(None)
     }
+
+    /// Sees to it that what was sent arrives although the process ends.
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -97,7 +97,9 @@ pub(crate) fn client(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Resul
         Ok(total)
     };
     phase(WARM_UP)?;
-    phase(Duration::from_secs_f64(args.seconds))
+    let half = phase(Duration::from_secs_f64(args.seconds))?;
+    wires.iter_mut().try_for_each(|wire| wire.close())?;
+    Ok(half)
 }
 
 fn mix_longest(workload: Workload) -> usize {
@@ -227,7 +229,9 @@ fn ask(
 pub(crate) fn server(mut wire: Box<dyn Wire + Send>, args: &Args) -> Result<Half> {
     let full = payload(args.size.max(mix_longest(args.workload)));
     server_phase(wire.as_mut(), args, full)?;
-    server_phase(wire.as_mut(), args, full)
+    let half = server_phase(wire.as_mut(), args, full)?;
+    wire.close()?;
+    Ok(half)
 }
 
 fn server_phase(wire: &mut dyn Wire, args: &Args, full: &'static [u8]) -> Result<Half> {
