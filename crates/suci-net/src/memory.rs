@@ -2,12 +2,15 @@
 //!
 //! Each endpoint has one bounded queue that is charged as Linux charges a socket's receive buffer,
 //! and drops what does not fit, so that code which keeps its promises here does so on a socket.
-//! There is no loss otherwise, no reordering, and ECN marks arrive as sent.
+//! There is no loss otherwise, no reordering, and ECN marks arrive as sent. Several endpoints may share
+//! an address, as the sockets of a group do (`Udp::into_group`).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::DerefMut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::train::{cut, unmapped};
@@ -19,6 +22,9 @@ use crate::{
 /// First port handed out for port 0: the ephemeral range of RFC 6335, section 6.
 const FIRST_EPHEMERAL: u16 = 49_152;
 
+/// Which byte of a datagram names one of several endpoints at its address.
+const STEERING_BYTE: usize = 4;
+
 /// Where endpoints find each other. Clones are the same hub.
 #[derive(Debug, Clone)]
 pub struct Hub {
@@ -29,10 +35,20 @@ pub struct Hub {
 
 #[derive(Debug, Default)]
 struct Shared {
-    endpoints: Mutex<HashMap<SocketAddr, Arc<Inbox>>>,
+    endpoints: RwLock<HashMap<SocketAddr, Arc<Place>>>,
 }
 
+/// Who is at an address.
 #[derive(Debug)]
+struct Place {
+    inboxes: Box<[Inbox]>,
+    /// Endpoints that are left.
+    open: AtomicUsize,
+}
+
+/// Apart from those beside it: each has a reader of its own.
+#[derive(Debug)]
+#[repr(align(128))]
 struct Inbox {
     capacity: usize,
     queue: Mutex<Queue>,
@@ -97,8 +113,21 @@ impl Hub {
     /// # Errors
     /// `AddrInUse` if the address is taken, or every port for port 0.
     pub fn endpoint(&self, addr: SocketAddr) -> io::Result<Memory> {
+        let mut alone = self.group(addr, 1)?;
+        alone.pop().ok_or_else(|| io::ErrorKind::AddrInUse.into())
+    }
+
+    /// Opens `count` endpoints at one address. Of what arrives there, each gets the datagrams whose byte 4 is its place
+    /// in the list modulo `count`; those that are shorter go to the first.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a count of 0; else as [`Hub::endpoint`].
+    pub fn group(&self, addr: SocketAddr, count: usize) -> io::Result<Vec<Memory>> {
+        if count == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let mut local = unmapped(addr);
-        let mut endpoints = locked(&self.shared.endpoints);
+        let mut endpoints = self.shared.write();
         if local.port() == 0 {
             let free = (FIRST_EPHEMERAL..=u16::MAX)
                 .find(|port| !endpoints.contains_key(&SocketAddr::new(local.ip(), *port)));
@@ -107,30 +136,53 @@ impl Hub {
         if endpoints.contains_key(&local) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let inbox = Arc::new(Inbox {
+        let inbox = |_| Inbox {
             capacity: self.capacity,
             queue: Mutex::default(),
             arrived: Condvar::new(),
+        };
+        let place = Arc::new(Place {
+            inboxes: (0..count).map(inbox).collect(),
+            open: AtomicUsize::new(count),
         });
-        endpoints.insert(local, Arc::clone(&inbox));
+        endpoints.insert(local, Arc::clone(&place));
         drop(endpoints);
-        Ok(Memory {
+        let endpoint = |number| Memory {
             shared: Arc::clone(&self.shared),
             local,
-            inbox,
+            place: Arc::clone(&place),
+            number,
             mtu: self.mtu,
             taken: Vec::new(),
             counters: Counters::default(),
-        })
+        };
+        Ok((0..count).map(endpoint).collect())
     }
 }
 
-/// One endpoint of a [`Hub`]. Its address is free again when it is dropped.
+impl Shared {
+    fn write(&self) -> impl DerefMut<Target = HashMap<SocketAddr, Arc<Place>>> + '_ {
+        self.endpoints
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is at `addr`.
+    fn find(&self, addr: SocketAddr) -> Option<Arc<Place>> {
+        let endpoints = self.endpoints.read();
+        let endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
+        endpoints.get(&unmapped(addr)).cloned()
+    }
+}
+
+/// One endpoint of a [`Hub`]. Its address is free again when it and those that share it are dropped.
 #[derive(Debug)]
 pub struct Memory {
     shared: Arc<Shared>,
     local: SocketAddr,
-    inbox: Arc<Inbox>,
+    place: Arc<Place>,
+    /// Which of the endpoints there.
+    number: usize,
     mtu: usize,
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,
@@ -139,38 +191,54 @@ pub struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        locked(&self.shared.endpoints).remove(&self.local);
+        if self.place.open.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.shared.write().remove(&self.local);
+        }
     }
 }
 
-impl Inbox {
+impl Memory {
+    fn inbox(&self) -> &Inbox {
+        // Numbered from 0 to one less than the inboxes there.
+        &self.place.inboxes[self.number]
+    }
+}
+
+impl Place {
     fn put(&self, from: SocketAddr, train: &Train<'_>) {
         let at = Instant::now();
-        let mut queue = locked(&self.queue);
         let mut pieces = Vec::new();
         for index in 0..train.segments() {
             let start = index.saturating_mul(train.segment);
             let end = start.saturating_add(train.segment).min(train.len);
-            let cost = charge(end.saturating_sub(start));
-            if queue.charged.saturating_add(cost) > self.capacity {
-                queue.dropped += 1;
-                continue;
-            }
             pieces.clear();
             cut(train.slices, start, end, &mut pieces);
             let mut bytes = Vec::with_capacity(end.saturating_sub(start));
             for piece in &pieces {
                 bytes.extend_from_slice(piece);
             }
-            queue.charged += cost;
-            let bytes = bytes.into_boxed_slice();
-            queue.packets.push_back(Packet {
+            let byte = bytes.get(STEERING_BYTE).copied().unwrap_or(0);
+            let inbox = &self.inboxes[usize::from(byte) % self.inboxes.len()];
+            inbox.put(Packet {
                 from,
                 ecn: train.ecn,
                 at,
-                bytes,
+                bytes: bytes.into_boxed_slice(),
             });
         }
+    }
+}
+
+impl Inbox {
+    fn put(&self, packet: Packet) {
+        let cost = charge(packet.bytes.len());
+        let mut queue = locked(&self.queue);
+        if queue.charged.saturating_add(cost) > self.capacity {
+            queue.dropped += 1;
+            return;
+        }
+        queue.charged += cost;
+        queue.packets.push_back(packet);
         drop(queue);
         self.arrived.notify_all();
     }
@@ -191,8 +259,8 @@ impl Backend for Memory {
             gro: false,
             ecn: true,
             kernel_timestamps: true,
-            recv_buffer: self.inbox.capacity,
-            send_buffer: self.inbox.capacity,
+            recv_buffer: self.inbox().capacity,
+            send_buffer: self.inbox().capacity,
             block_limit: None,
         }
     }
@@ -208,13 +276,10 @@ impl Backend for Memory {
             None if train.segment.min(train.len) > self.mtu => SendOutcome::TooBig,
             None => {
                 self.counters.send_calls += 1;
-                let dest = locked(&self.shared.endpoints)
-                    .get(&unmapped(train.dest))
-                    .cloned();
-                match dest {
+                match self.shared.find(train.dest) {
                     None => SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused),
-                    Some(inbox) => {
-                        inbox.put(self.local, train);
+                    Some(place) => {
+                        place.put(self.local, train);
                         SendOutcome::Sent(segments)
                     }
                 }
@@ -235,7 +300,8 @@ impl Backend for Memory {
 
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
         self.counters.recv_calls += 1;
-        self.inbox.take(max, &mut self.taken);
+        // Numbered from 0 to one less than the inboxes there.
+        self.place.inboxes[self.number].take(max, &mut self.taken);
         let count = self.taken.len();
         for packet in self.taken.drain(..) {
             let age = packet.at.elapsed();
@@ -258,7 +324,8 @@ impl Backend for Memory {
     /// Sending never waits here: with `want_write` it returns at once.
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
         self.counters.wait_calls += 1;
-        let queue = locked(&self.inbox.queue);
+        let inbox = self.inbox();
+        let queue = locked(&inbox.queue);
         if !queue.packets.is_empty() || want_write {
             return Ok(Ready {
                 readable: !queue.packets.is_empty(),
@@ -266,13 +333,12 @@ impl Backend for Memory {
             });
         }
         let queue = match timeout {
-            None => self
-                .inbox
+            None => inbox
                 .arrived
                 .wait(queue)
                 .unwrap_or_else(PoisonError::into_inner),
             Some(timeout) => {
-                let waited = self.inbox.arrived.wait_timeout(queue, timeout);
+                let waited = inbox.arrived.wait_timeout(queue, timeout);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
@@ -283,12 +349,11 @@ impl Backend for Memory {
     }
 
     fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {
-        let known = locked(&self.shared.endpoints).contains_key(&unmapped(dest));
-        known.then_some(self.mtu)
+        self.shared.find(dest).map(|_| self.mtu)
     }
 
     fn counters(&self) -> Counters {
-        let recv_drops = locked(&self.inbox.queue).dropped;
+        let recv_drops = locked(&self.inbox().queue).dropped;
         Counters {
             recv_drops,
             ..self.counters

@@ -25,7 +25,7 @@ fn f18_a_full_queue_drops_and_counts_and_takes_more_once_read() {
     assert_eq!(sender.send(&train).unwrap(), SendOutcome::Sent(16));
     assert_eq!(receiver.counters().recv_drops, 18);
     assert_eq!(receiver.recv(99, &mut |_, _| ()).unwrap(), 10);
-    assert_eq!(locked(&receiver.inbox.queue).charged, 0);
+    assert_eq!(locked(&receiver.inbox().queue).charged, 0);
 }
 
 #[test]
@@ -145,4 +145,39 @@ fn two_threads_talk_until_all_is_said() {
     })
     .unwrap();
     assert_eq!(last, 2 * ROUNDS);
+}
+
+#[test]
+fn byte_4_names_the_endpoint_of_a_group() {
+    let hub = Hub::new(1 << 20);
+    let mut from = hub.endpoint(addr("10.0.0.1:1")).unwrap();
+    let mut group = hub.group(addr("10.0.0.2:1"), 3).unwrap();
+    let to = group[0].local_addr();
+    // One train for all of them, and one datagram that is too short to tell.
+    let bytes: Vec<u8> = (0..=255).flat_map(|byte| [0, 0, 0, 0, byte]).collect();
+    for train in bytes.chunks(5 * MAX_TRAIN_SEGMENTS) {
+        let slices = [IoSlice::new(train)];
+        let train = Train {
+            segment: 5,
+            ..Train::single(to, Ecn::NotEct, &slices)
+        };
+        assert_eq!(from.send(&train).unwrap(), SendOutcome::Sent(64));
+    }
+    let slices = [IoSlice::new(&[1; 4])];
+    let short = Train::single(to, Ecn::NotEct, &slices);
+    assert_eq!(from.send(&short).unwrap(), SendOutcome::Sent(1));
+    for (place, endpoint) in group.iter_mut().enumerate() {
+        let mut got = Vec::new();
+        let sink = &mut |_: &Meta, bytes: &[u8]| got.extend(bytes.get(4).copied());
+        let count = endpoint.recv(1_000, sink).unwrap();
+        let all: Vec<u8> = (0..=255).filter(|b| usize::from(*b) % 3 == place).collect();
+        assert_eq!(got, all);
+        assert_eq!(count, all.len() + usize::from(place == 0));
+    }
+    assert!(hub.group(to, 2).is_err(), "the address is taken");
+    group.pop();
+    assert!(hub.endpoint(to).is_err(), "until all are gone");
+    drop(group);
+    assert!(hub.endpoint(to).is_ok());
+    assert!(hub.group(addr("10.0.0.3:1"), 0).is_err());
 }

@@ -8,6 +8,7 @@
 
 mod addr;
 mod cmsg;
+mod group;
 mod options;
 mod sys;
 

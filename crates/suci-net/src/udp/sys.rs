@@ -40,7 +40,7 @@ pub(super) fn set_int(
 /// need. Returns whether it has one now.
 pub(super) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
     match filter_length(fd) {
-        Ok(0) => attach_filter(fd, &[TAKE_ALL]).is_ok(),
+        Ok(0) => attach(fd, libc::SO_ATTACH_FILTER, &[TAKE_ALL]).is_ok(),
         Ok(_) => true,
         // An eBPF program, of which the kernel tells nothing.
         Err(error) => error.raw_os_error() == Some(libc::EACCES),
@@ -60,8 +60,13 @@ pub(super) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
     k: u32::MAX,
 };
 
-/// Attaches a program of classic BPF, which needs no privilege.
-pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+/// Attaches a program of classic BPF, which needs no privilege: as the socket's filter (`SO_ATTACH_FILTER`), or as what
+/// chooses among the sockets of its group (`SO_ATTACH_REUSEPORT_CBPF`).
+pub(super) fn attach(
+    fd: BorrowedFd<'_>,
+    option: c_int,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: program.len().try_into().unwrap_or(u16::MAX),
         filter: program.as_ptr().cast_mut(),
@@ -72,7 +77,7 @@ pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[libc::sock_filter]) -
         libc::setsockopt(
             fd.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
+            option,
             (&raw const program).cast::<c_void>(),
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
