@@ -54,6 +54,27 @@ impl FaultCounters {
     }
 }
 
+impl std::ops::AddAssign for FaultCounters {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            packets,
+            lost,
+            doubled,
+            reordered,
+            corrupted,
+            delayed,
+            discarded,
+        } = other;
+        self.packets += packets;
+        self.lost += lost;
+        self.doubled += doubled;
+        self.reordered += reordered;
+        self.corrupted += corrupted;
+        self.delayed += delayed;
+        self.discarded += discarded;
+    }
+}
+
 /// A backend with faults on what it sends.
 ///
 /// Packets held back leave in `send`, `recv` and `wait`; who sleeps elsewhere must respect

@@ -228,7 +228,7 @@ pub struct Counters {
     pub recv_drops: u64,
     /// Bytes charged to the receive buffer when [`Backend::charged`] was last asked.
     pub recv_charged: u64,
-    /// The most that it ever answered.
+    /// The most that it ever answered. (Of several backends together: the sum of what each did.)
     pub recv_charged_max: u64,
     /// Answers [`SendOutcome::Again`].
     pub again: u64,
@@ -242,6 +242,53 @@ pub struct Counters {
     pub recv_errors: u64,
     /// What a [`fault::Fault`] layer did; all 0 without one.
     pub faults: fault::FaultCounters,
+}
+
+/// What several backends counted together.
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        // Naming every field, so that a new one cannot be forgotten.
+        let Self {
+            send_calls,
+            recv_calls,
+            wait_calls,
+            datagrams_sent,
+            datagrams_received,
+            bytes_sent,
+            bytes_received,
+            trains_sent,
+            trains_received,
+            truncated,
+            recv_drops,
+            recv_charged,
+            recv_charged_max,
+            again,
+            too_big,
+            gso_refused,
+            unreachable,
+            recv_errors,
+            faults,
+        } = other;
+        self.send_calls += send_calls;
+        self.recv_calls += recv_calls;
+        self.wait_calls += wait_calls;
+        self.datagrams_sent += datagrams_sent;
+        self.datagrams_received += datagrams_received;
+        self.bytes_sent += bytes_sent;
+        self.bytes_received += bytes_received;
+        self.trains_sent += trains_sent;
+        self.trains_received += trains_received;
+        self.truncated += truncated;
+        self.recv_drops += recv_drops;
+        self.recv_charged += recv_charged;
+        self.recv_charged_max += recv_charged_max;
+        self.again += again;
+        self.too_big += too_big;
+        self.gso_refused += gso_refused;
+        self.unreachable += unreachable;
+        self.recv_errors += recv_errors;
+        self.faults += faults;
+    }
 }
 
 /// Something that moves datagrams.

@@ -61,6 +61,75 @@ pub struct Counters {
     pub suspensions: u64,
     /// Times that the driver was late by more than a gap (program busy, process stopped).
     pub gaps: u64,
+    /// Datagrams that came to the socket of another shard than their peer's, and were forwarded there.
+    pub misdirected: u64,
+    /// Those of them that were dropped, because too many waited there already.
+    pub misdirected_dropped: u64,
+}
+
+/// What several shards counted together.
+impl core::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        // Naming every field, so that a new one cannot be forgotten.
+        let Self {
+            datagrams_in,
+            bytes_in,
+            packets_out,
+            bytes_out,
+            trains_out,
+            messages_sent,
+            messages_received,
+            malformed,
+            wrong_version,
+            bad_checksum,
+            unknown_connection,
+            duplicates,
+            handshake_rejected,
+            hello_unanswered,
+            unknown_sent,
+            protocol_errors,
+            packets_lost,
+            spurious_losses,
+            probes,
+            socket_full,
+            too_big,
+            unreachable,
+            payload_copied,
+            overcharged,
+            suspensions,
+            gaps,
+            misdirected,
+            misdirected_dropped,
+        } = other;
+        self.datagrams_in += datagrams_in;
+        self.bytes_in += bytes_in;
+        self.packets_out += packets_out;
+        self.bytes_out += bytes_out;
+        self.trains_out += trains_out;
+        self.messages_sent += messages_sent;
+        self.messages_received += messages_received;
+        self.malformed += malformed;
+        self.wrong_version += wrong_version;
+        self.bad_checksum += bad_checksum;
+        self.unknown_connection += unknown_connection;
+        self.duplicates += duplicates;
+        self.handshake_rejected += handshake_rejected;
+        self.hello_unanswered += hello_unanswered;
+        self.unknown_sent += unknown_sent;
+        self.protocol_errors += protocol_errors;
+        self.packets_lost += packets_lost;
+        self.spurious_losses += spurious_losses;
+        self.probes += probes;
+        self.socket_full += socket_full;
+        self.too_big += too_big;
+        self.unreachable += unreachable;
+        self.payload_copied += payload_copied;
+        self.overcharged += overcharged;
+        self.suspensions += suspensions;
+        self.gaps += gaps;
+        self.misdirected += misdirected;
+        self.misdirected_dropped += misdirected_dropped;
+    }
 }
 
 /// What is known of one peer now.

@@ -14,6 +14,7 @@
 //!
 //! **All must close together**: when one of a group is closed, the last takes its place in the order.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -101,8 +102,14 @@ fn is_ours_alone(local: SocketAddr, count: usize) -> bool {
         return true;
     };
     let name = name_in_table(local);
-    let at_it = |line: &&str| line.split_ascii_whitespace().nth(1) == Some(name.as_str());
-    table.lines().filter(at_it).count() <= count
+    // A line: place, local address, remote address, six more, inode. One may stand there twice if others came or went
+    // while the table was read.
+    let inode_at_it = |line: &'_ str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        (words.next() == Some(name.as_str())).then(|| words.nth(7).map(str::to_owned))
+    };
+    let inodes: BTreeSet<_> = table.lines().filter_map(inode_at_it).collect();
+    inodes.len() <= count
 }
 
 /// An address as the kernel's tables write it: its words in the machine's own byte order.

@@ -49,8 +49,11 @@ use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of unused receive buffers kept for the next large messages.
+/// Bytes of unused receive buffers kept for the next large messages at most...
 const POOL: usize = 64 << 20;
+
+/// ... and what part of the memory for messages they may be: what several shards keep is then no more than what one does.
+const POOL_PART: u64 = 4;
 
 /// A class that sent nothing for so long is not in use.
 const CLASS_IN_USE: Duration = Duration::from_secs(1);
@@ -123,6 +126,7 @@ impl Engine {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         let memory = MemoryShares::new(config.memory);
+        let pool = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
         let peer_limit = shares.peer_limit();
         Ok(Self {
             shared: Shared {
@@ -132,7 +136,7 @@ impl Engine {
                 shares,
                 line: Line::default(),
                 memory,
-                pool: Pool::new(POOL),
+                pool: Pool::new(pool.min(POOL)),
                 newsworthy: VecDeque::new(),
                 resuspended: BTreeSet::new(),
                 routes: Slab::new(),
@@ -522,6 +526,13 @@ impl Engine {
     pub fn on_charged(&mut self, bytes: u64) {
         let known = self.shared.shares.allowed();
         self.shared.counters.overcharged += u64::from(bytes > known);
+    }
+
+    /// The socket of this shard got a datagram of another one. It was forwarded, or dropped because too many wait there.
+    pub fn on_misdirected(&mut self, forwarded: bool) {
+        let counters = &mut self.shared.counters;
+        counters.misdirected += 1;
+        counters.misdirected_dropped += u64::from(!forwarded);
     }
 
     /// What was counted since the engine began.

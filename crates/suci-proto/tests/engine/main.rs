@@ -112,6 +112,23 @@ fn f14_a_restarted_peer_ends_the_session_once() {
     );
 }
 
+/// A receiver chooses the shard by byte 4, so that all packets of a node must have the same there, at both stages of its
+/// life: `Pair` looks at each that is sent. Here are all types that it can make.
+#[test]
+fn every_packet_names_its_sender_in_byte_4() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"before"));
+    pair.run(Duration::from_secs(1));
+    pair.restart(1);
+    pair.send(0, message(b"to one that does not know the connection"));
+    pair.run(Duration::from_secs(5));
+    pair.send(1, message(b"after"));
+    pair.run(Duration::from_secs(5));
+    pair.close(0, Duration::from_secs(1));
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.kinds(), [0, 1, 2, 3, 4, 5], "DATA to UNKNOWN");
+}
+
 #[test]
 fn two_packets_per_round_trip() {
     let mut pair = Pair::new();

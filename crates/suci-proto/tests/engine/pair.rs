@@ -1,7 +1,7 @@
 //! Two engines and the network between them.
 
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
@@ -34,6 +34,8 @@ pub(crate) struct Pair {
     starts: u128,
     /// Of each socket.
     buffer: u64,
+    /// Types of packets sent so far.
+    kinds: BTreeSet<u8>,
 }
 
 pub(crate) fn message(payload: &[u8]) -> Outgoing {
@@ -53,7 +55,8 @@ fn address(host: usize) -> SocketAddr {
 }
 
 fn id(host: usize) -> NodeId {
-    NodeId(host as u32 + 1)
+    // With other bytes than the lowest.
+    NodeId(host as u32 + 0x0102_0301)
 }
 
 impl Pair {
@@ -70,6 +73,7 @@ impl Pair {
             sequence: 0,
             starts: 0,
             buffer,
+            kinds: BTreeSet::new(),
         };
         for host in 0..2 {
             let host = pair.start(host);
@@ -156,6 +160,11 @@ impl Pair {
             .sum()
     }
 
+    /// Types of packets that were sent.
+    pub(crate) fn kinds(&self) -> Vec<u8> {
+        self.kinds.iter().copied().collect()
+    }
+
     pub(crate) fn received(&mut self, host: usize) -> Vec<Message> {
         std::mem::take(&mut self.hosts[host].received)
     }
@@ -216,6 +225,9 @@ impl Pair {
             engine.transmit_done(now, TransmitResult::Sent(segments));
             for packet in bytes.chunks(segment) {
                 self.sequence += 1;
+                // Whatever it is, it names its sender's shard where every receiver looks for it.
+                assert_eq!(packet[4], id(host).0.to_le_bytes()[0]);
+                self.kinds.insert(packet[0] & 0xf);
                 self.wire
                     .insert((now + LATENCY, self.sequence), (to, packet.to_vec()));
             }

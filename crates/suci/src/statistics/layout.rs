@@ -200,6 +200,8 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "gaps", gaps, "Times that the program was held up."),
     field!(Counter "overcharged", overcharged, "Times that the socket held more than peers were granted."),
     field!(Counter "suspensions", suspensions, "Suspensions that began or ended, by either side."),
+    field!(Counter "misdirected", misdirected, "Datagrams that came to the socket of another thread than their peer's."),
+    field!(Counter "misdirected_dropped", misdirected_dropped, "Those of them that were dropped: too many waited there."),
 ];
 
 /// The numbers of a node's socket.
