@@ -28,6 +28,15 @@ impl Budget {
         }
     }
 
+    /// Of a node with another socket beside.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            asked: self.asked,
+            granted: self.granted.min(other.granted),
+            peer_limit: self.peer_limit + other.peer_limit,
+        }
+    }
+
     /// A program that asked for little got what it wanted.
     pub(crate) fn warning(self) -> Option<Warning> {
         (self.granted < SENSIBLE && self.granted < self.asked).then_some(Warning::SmallBuffer {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::fork::Birth;
 use crate::metrics::Responder;
 use crate::node::Node;
-use crate::shared::SharedNode;
+use crate::shared::{SharedNode, owner};
 use crate::statistics::{About, Publisher, StatFile};
 use crate::sys;
 use crate::wait::Wait;
@@ -22,10 +22,16 @@ use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
-use suci_proto::{Accept, Config, ControllerChoice, Engine, Identity};
+use suci_proto::{Accept, Config, ConfigError, ControllerChoice, Engine, Identity};
 
 /// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Peers are told apart by one byte.
+const MOST_THREADS: usize = 256;
+
+/// Memory that an engine needs.
+const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings of a node to be opened. Every setting has a default; what is not given is looked up in the
 /// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`).
@@ -108,7 +114,7 @@ impl NodeBuilder {
     }
 
     /// Bytes of received data held for the program, over all peers, at most. Default 256 MiB, at least
-    /// 1 MiB. Allow 128 KiB for each peer: newcomers are refused where no session can be promised its
+    /// 1 MiB for each thread. Allow 128 KiB for each peer: newcomers are refused where no session can be promised its
     /// window.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
@@ -117,7 +123,7 @@ impl NodeBuilder {
     }
 
     /// Longest message taken without asking the program, in bytes. Default 64 MiB, at most half of
-    /// `memory`. Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
+    /// `memory` (with several threads: of each one's part). Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
     #[must_use]
     pub fn max_message(mut self, bytes: u64) -> Self {
         self.config.max_message = bytes;
@@ -139,7 +145,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Peers known at once, at most. Default 16,384.
+    /// Peers known at once, at most. Default 16,384. Each of several threads knows an equal part at most.
     #[must_use]
     pub fn max_peers(mut self, count: usize) -> Self {
         self.config.max_peers = count;
@@ -259,25 +265,32 @@ impl NodeBuilder {
     /// What is missing, out of range, in use or not allowed; each says what to do.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.ack_on_poll = true;
-        let opened = self.prepare()?;
+        let opened = self.prepare(1)?;
         Node::start(opened)
     }
 
-    /// Opens a node that `threads` I/O threads serve (in this version exactly 1); its handle can be cloned
-    /// and used from everywhere.
+    /// Opens a node that `threads` I/O threads serve, 1 to 256; its handle can be cloned and used from everywhere.
+    ///
+    /// Each thread has a socket of its own at the node's port and serves an equal part of all node IDs: those whose
+    /// lowest byte modulo `threads` is its place. So give the nodes of a cluster IDs in a row. More threads than
+    /// processors, or than peers that are busy at once, gain nothing, and what a single peer sends is one thread's work.
+    ///
+    /// [`memory`](Self::memory) and [`max_peers`](Self::max_peers) are the node's, and each thread has an equal part;
+    /// [`max_message`](Self::max_message) can be at most half of a thread's part of the memory, and is that by default if
+    /// 64 MiB are more. Receive and send buffers are those of each socket.
     ///
     /// # Errors
-    /// As [`NodeBuilder::open`].
+    /// As [`NodeBuilder::open`], and [`Error::Threads`].
     pub fn open_threads(self, threads: usize) -> Result<SharedNode, Error> {
-        if threads != 1 {
+        if !(1..=MOST_THREADS).contains(&threads) {
             return Err(Error::Threads(threads));
         }
-        let opened = self.prepare()?;
+        let opened = self.prepare(threads)?;
         SharedNode::start(opened)
     }
 
-    /// Everything but the threads.
-    fn prepare(mut self) -> Result<Opened, Error> {
+    /// Everything but the threads, of which there will be `count`.
+    fn prepare(mut self, count: usize) -> Result<Opened, Error> {
         let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
         // A reserved socket belongs to the node that the environment describes.
         let described = self.id.is_none() || env::id().ok().flatten() == self.id;
@@ -292,21 +305,41 @@ impl NodeBuilder {
             missing: "the node ID",
             remedy,
         })?;
+        let config = self.part_of_config(count)?;
         let book = self.take_book()?;
-        let backend = self.open_socket(reserved, book.get(id))?;
-        let local = backend.local_addr();
+        let mut backends = self
+            .open_sockets(reserved, book.get(id), count)?
+            .into_iter();
+        let first = backends.next().ok_or_else(no_descriptor)?;
+        let local = first.local_addr();
         self.check_plain(local)?;
-        let socket = backend.raw_fd().ok_or_else(no_descriptor)?;
-        let clock = Clock;
-        let config = self.config.clone();
-        let mut engine = self.engine(id, &*backend, clock)?;
+        let random = Error::io("asking the system for random bytes");
+        let identity = Identity {
+            node: id,
+            incarnation: Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?)),
+        };
+        let (mut driver, mut budget) = self.driver(&config, identity, first)?;
+        let mut more = Vec::new();
+        for backend in backends {
+            let (driver, its) = self.driver(&config, identity, backend)?;
+            more.push(driver);
+            budget = budget.with(its);
+        }
         for (node, address) in book.iter().filter(|(node, _)| *node != id) {
             check_peer(self.plain_on_network, local, address)?;
-            engine.add_peer(clock.now(), node, address)?;
+            let owner = owner(node, count);
+            let driver = match owner.checked_sub(1) {
+                Some(place) => more.get_mut(place),
+                None => Some(&mut driver),
+            };
+            if let Some(driver) = driver {
+                driver.engine.add_peer(driver.now(), node, address)?;
+            }
         }
-        let budget = Budget::new(&self.udp, &*backend, &engine);
-        let mut driver = Driver::new(engine, backend, socket, clock);
-        driver.show(self.outlook(About { node: id, local }, clock)?);
+        let mut outlooks = self.outlooks(About { node: id, local }, count)?.into_iter();
+        for driver in std::iter::once(&mut driver).chain(&mut more) {
+            driver.show(outlooks.next().unwrap_or_default());
+        }
         let Self {
             wait,
             plain_on_network,
@@ -316,6 +349,7 @@ impl NodeBuilder {
             id,
             local,
             driver,
+            more,
             budget,
             birth,
             config,
@@ -324,32 +358,59 @@ impl NodeBuilder {
         })
     }
 
-    /// Who will see the node's numbers.
-    fn outlook(&self, about: About, clock: Clock) -> Result<Outlook, Error> {
-        let trouble = Error::io("memory for the statistics that metrics are read from");
-        let named = self.statistics.then(|| Publisher::new(about, clock.now()));
-        let publisher = named.and_then(Result::ok);
-        let Some(address) = self.metrics else {
-            let responder = None;
-            return Ok(Outlook {
-                responder,
-                publisher,
-            });
+    /// The settings of each of `count` engines: what is the node's is divided.
+    fn part_of_config(&self, count: usize) -> Result<Config, Error> {
+        let mut config = self.config.clone();
+        let parts = u64::try_from(count).unwrap_or(u64::MAX);
+        config.memory /= parts;
+        config.max_peers = config.max_peers.div_ceil(count);
+        let refused = |setting, value: &dyn std::fmt::Debug, allowed| ConfigError {
+            setting,
+            value: format!("{value:?}"),
+            allowed,
         };
-        let path = publisher.as_ref().and_then(Publisher::path);
-        let (publisher, file) = match path.and_then(|path| StatFile::open(path).ok()) {
-            Some(file) => (publisher, file),
-            None => {
-                let (publisher, file) =
-                    Publisher::anonymous(about, clock.now()).map_err(&trouble)?;
-                (Some(publisher), StatFile::over(file).map_err(&trouble)?)
+        if count > 1 && config.memory < LEAST_MEMORY {
+            let allowed = "at least 1 MiB for each thread";
+            return Err(refused("memory", &self.config.memory, allowed).into());
+        }
+        let most = config.memory / 2;
+        if config.max_message > most && count > 1 {
+            if config.max_message != Config::default().max_message {
+                let allowed = "at most half of each thread's part of memory";
+                return Err(refused("max_message", &config.max_message, allowed).into());
             }
-        };
-        let responder = Some(Responder::new(address, file)?);
-        Ok(Outlook {
-            responder,
+            config.max_message = most;
+        }
+        Ok(config)
+    }
+
+    /// Who will see the node's numbers: for each of `count` threads, the first of which answers Prometheus.
+    fn outlooks(&self, about: About, count: usize) -> Result<Vec<Outlook>, Error> {
+        let now = Clock.now();
+        let trouble = Error::io("memory for the statistics that metrics are read from");
+        let named = self.statistics.then(|| Publisher::new(about, now));
+        let mut publisher = named.and_then(Result::ok);
+        let mut responder = None;
+        if let Some(address) = self.metrics {
+            let path = publisher.as_ref().and_then(Publisher::path);
+            let file = match path.and_then(|path| StatFile::open(path).ok()) {
+                Some(file) => file,
+                None => {
+                    let (anonymous, file) = Publisher::anonymous(about, now).map_err(&trouble)?;
+                    publisher = Some(anonymous);
+                    StatFile::over(file).map_err(&trouble)?
+                }
+            };
+            responder = Some(Responder::new(address, file)?);
+        }
+        let publishers = publisher.map(|publisher| publisher.divide(count));
+        let publishers = publishers.into_iter().flatten().map(Some);
+        let outlook = |publisher| Outlook {
+            responder: responder.take(),
             publisher,
-        })
+        };
+        let all = publishers.chain(std::iter::repeat_with(|| None));
+        Ok(all.take(count).map(outlook).collect())
     }
 
     fn take_book(&mut self) -> Result<AddressBook, Error> {
@@ -362,49 +423,68 @@ impl NodeBuilder {
         }
     }
 
-    fn open_socket(
+    fn open_sockets(
         &self,
         reserved: Option<UdpSocket>,
         entry: Option<SocketAddr>,
-    ) -> Result<Box<dyn Backend>, Error> {
-        let udp = match reserved {
+        count: usize,
+    ) -> Result<Vec<Box<dyn Backend>>, Error> {
+        let first = match reserved {
             Some(socket) => Udp::from_socket(socket, &self.udp)
                 .map_err(Error::io("setting the inherited socket up"))?,
             None => {
                 let address = self.listen.or(entry).unwrap_or(ANYWHERE);
                 self.check_plain(address)?;
-                Udp::bind(address, &self.udp).map_err(|source| match source.kind() {
-                    io::ErrorKind::AddrInUse => Error::AddressInUse { address },
-                    _ => Error::Bind { address, source },
-                })?
+                Udp::bind(address, &self.udp).map_err(|source| bind_error(address, source))?
             }
         };
-        Ok(match self.faults {
-            Some(spec) => Box::new(Fault::new(udp, spec)),
-            None => Box::new(udp),
-        })
+        let address = first.local_addr();
+        let group = first.into_group(count, &self.udp);
+        let group = group.map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => bind_error(address, source),
+            _ => Error::io("opening a socket for each thread, and steering datagrams to them")(
+                source,
+            ),
+        })?;
+        let backend = |udp| -> Box<dyn Backend> {
+            match self.faults {
+                Some(spec) => Box::new(Fault::new(udp, spec)),
+                None => Box::new(udp),
+            }
+        };
+        Ok(group.into_iter().map(backend).collect())
     }
 
     fn check_plain(&self, address: SocketAddr) -> Result<(), Error> {
         check_plain(self.plain_on_network, address)
     }
 
-    fn engine(&self, id: NodeId, backend: &dyn Backend, clock: Clock) -> Result<Engine, Error> {
-        let random = Error::io("asking the system for random bytes");
-        let incarnation = Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?));
-        let seed = sys::random::<32>().map_err(&random)?;
-        let identity = Identity {
-            node: id,
-            incarnation,
-        };
+    /// One shard: all have one incarnation, since they are one node.
+    fn driver(
+        &self,
+        config: &Config,
+        identity: Identity,
+        backend: Box<dyn Backend>,
+    ) -> Result<(Driver, Budget), Error> {
+        let socket = backend.raw_fd().ok_or_else(no_descriptor)?;
+        let clock = Clock;
+        let seed = sys::random::<32>().map_err(Error::io("asking the system for random bytes"))?;
         let bytes = backend.capabilities().recv_buffer;
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let engine = Engine::new(self.config.clone(), identity, seed, buffer, clock.now())?;
+        let engine = Engine::new(config.clone(), identity, seed, buffer, clock.now())?;
         if engine.peer_limit() == 0 {
             // Nobody would ever get an answer.
             return Err(Error::NoRoom { bytes });
         }
-        Ok(engine)
+        let budget = Budget::new(&self.udp, &*backend, &engine);
+        Ok((Driver::new(engine, backend, socket, clock), budget))
+    }
+}
+
+fn bind_error(address: SocketAddr, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => Error::AddressInUse { address },
+        _ => Error::Bind { address, source },
     }
 }
 
@@ -413,6 +493,8 @@ pub(crate) struct Opened {
     pub(crate) id: NodeId,
     pub(crate) local: SocketAddr,
     pub(crate) driver: Driver,
+    /// Of the other threads.
+    pub(crate) more: Vec<Driver>,
     pub(crate) budget: Budget,
     pub(crate) birth: Birth,
     pub(crate) config: Config,

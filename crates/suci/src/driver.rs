@@ -4,6 +4,7 @@ use crate::clock::{Clock, Deadline};
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::metrics::Responder;
+use crate::shared::Post;
 use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{Habit, Spinner, Wait};
@@ -61,6 +62,8 @@ pub(crate) struct Driver {
     head: Option<Message>,
     /// How long its waits for answers look before they sleep.
     pub(crate) habit: Habit,
+    /// The way to the other shards of the node, if there are any.
+    post: Option<Post>,
     outlook: Outlook,
 }
 
@@ -97,6 +100,7 @@ impl Driver {
             unchecked: 0,
             head: None,
             habit: Habit::default(),
+            post: None,
             outlook: Outlook::default(),
         }
     }
@@ -104,6 +108,11 @@ impl Driver {
     /// From now on the node's numbers are seen from outside.
     pub(crate) fn show(&mut self, outlook: Outlook) {
         self.outlook = outlook;
+    }
+
+    /// From now on datagrams of other shards are forwarded.
+    pub(crate) fn join(&mut self, post: Post) {
+        self.post = Some(post);
     }
 
     /// What a forked child must close beside the socket.
@@ -131,6 +140,7 @@ impl Driver {
     /// What arrived and what is due.
     fn input(&mut self, mut now: Instant, look: bool) -> Result<Instant, Error> {
         self.engine.begin_turn(now);
+        self.take_letters(now);
         // Whoever is due is looked after in any case, and input comes before time.
         if look || self.is_due(now) {
             now = self.drain(now, true)?;
@@ -450,12 +460,23 @@ impl Driver {
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience`.
     pub(crate) fn close(&mut self, patience: Duration) -> Result<(), Error> {
-        let deadline = Deadline::after(patience);
         let mut sleeper = Spinner::new(Wait::Block);
+        self.close_with(patience, |driver, deadline| {
+            driver.wait(deadline, &mut sleeper)
+        })
+    }
+
+    /// As [`Driver::close`], for those who `wait` for more than the socket.
+    pub(crate) fn close_with(
+        &mut self,
+        patience: Duration,
+        mut wait: impl FnMut(&mut Self, Deadline) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let deadline = Deadline::after(patience);
         self.engine.close(self.clock.now(), patience);
         self.turn()?;
         while !self.engine.is_closed() && !deadline.is_over() {
-            self.wait(deadline, &mut sleeper)?;
+            wait(self, deadline)?;
         }
         // The engine's own deadline is over now too: what is left gets its outcome.
         self.turn()?;
@@ -463,11 +484,10 @@ impl Driver {
         // Peers that closed first may not have heard that we know: they ask again.
         let linger = deadline.earlier(Deadline::after(LINGER));
         while self.engine.next_timeout().is_some() && !linger.is_over() {
-            self.wait(linger, &mut sleeper)?;
+            wait(self, linger)?;
         }
-        if let Some(publisher) = &mut self.outlook.publisher {
+        if let Some(mut publisher) = self.outlook.publisher.take() {
             publisher.publish(self.clock.now(), &self.engine, &self.backend.counters());
-            publisher.remove();
         }
         result
     }

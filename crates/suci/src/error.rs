@@ -175,10 +175,10 @@ pub enum Error {
     #[error(transparent)]
     Peer(#[from] PeerError),
     /// A number of threads that is not possible.
-    #[error("{0} I/O threads: exactly 1 is possible")]
+    #[error("{0} I/O threads: 1 to 256 are possible")]
     Threads(usize),
-    /// The thread that did the work is gone.
-    #[error("the I/O thread stopped: {0}; open a new node")]
+    /// A thread that did the work is gone.
+    #[error("an I/O thread stopped: {0}; open a new node")]
     ThreadGone(String),
     /// The system refused.
     #[error("{doing}: {source}{}", AfterSemicolon(remedy(.source)))]

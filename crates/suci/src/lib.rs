@@ -31,7 +31,7 @@
 //!
 //! * [`NodeBuilder::open`] gives a [`Node`]: the program's own calls do the work. Lowest latency, no
 //!   threads but a sleeping one that answers peers while the program computes.
-//! * [`NodeBuilder::open_threads`] gives a [`SharedNode`]: a thread does the work, and handles to it can
+//! * [`NodeBuilder::open_threads`] gives a [`SharedNode`]: one or more threads do the work, and handles to it can
 //!   be cloned, shared and awaited, under any async runtime or none.
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.

@@ -80,6 +80,7 @@ impl Node {
             id,
             local,
             driver,
+            more: _,
             budget,
             birth,
             config,

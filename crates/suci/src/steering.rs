@@ -100,7 +100,9 @@ impl SharedNode {
     pub fn set_controller(&self, node: NodeId, choice: ControllerChoice) -> Result<(), Error> {
         known(
             node,
-            self.ask(move |driver| driver.engine.set_controller(node, choice))?,
+            self.ask(node, move |driver| {
+                driver.engine.set_controller(node, choice)
+            })?,
         )
     }
 
@@ -109,7 +111,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`].
     pub fn controller(&self, node: NodeId) -> Result<Option<&'static str>, Error> {
-        self.ask(move |driver| driver.engine.controller(node))
+        self.ask(node, move |driver| driver.engine.controller(node))
     }
 
     /// As [`Node::steer`]; blocks for a turn of the thread, which calls the controller from then on.
@@ -137,7 +139,7 @@ impl SharedNode {
             let now = driver.now();
             driver.engine.set_rate_cap(now, node, bytes_per_second)
         };
-        known(node, self.ask(set)?)
+        known(node, self.ask(node, set)?)
     }
 
     /// As [`Node::set_manual`]; blocks for a turn of the thread.
@@ -147,7 +149,7 @@ impl SharedNode {
     pub fn set_manual(&self, node: NodeId, manual: bool) -> Result<(), Error> {
         known(
             node,
-            self.ask(move |driver| driver.engine.set_manual(node, manual))?,
+            self.ask(node, move |driver| driver.engine.set_manual(node, manual))?,
         )
     }
 
@@ -158,14 +160,16 @@ impl SharedNode {
     pub fn retransmit(&self, node: NodeId) -> Result<(), Error> {
         known(
             node,
-            self.ask(move |driver| driver.engine.retransmit(node))?,
+            self.ask(node, move |driver| driver.engine.retransmit(node))?,
         )
     }
 
     fn set_steer(&self, node: NodeId, steer: Option<Box<dyn Steer>>) -> Result<(), Error> {
         known(
             node,
-            self.ask(move |driver| driver.engine.steer(driver.now(), node, steer))?,
+            self.ask(node, move |driver| {
+                driver.engine.steer(driver.now(), node, steer)
+            })?,
         )
     }
 }

@@ -156,7 +156,7 @@ fn a_bad_book_is_refused_with_file_and_line() {
 fn settings_out_of_range_are_named() {
     let error = builder(0).memory(5).open().unwrap_err();
     assert!(error.to_string().contains("memory = 5"), "{error}");
-    assert!(matches!(builder(0).open_threads(2), Err(Error::Threads(2))));
+    assert!(matches!(builder(0).open_threads(0), Err(Error::Threads(0))));
     let error = Node::builder().open().unwrap_err();
     assert!(
         matches!(error, Error::Missing { .. }) && error.to_string().contains("SUCI_ID"),

@@ -134,12 +134,14 @@ fn f24_a_fork_leaves_the_parent_alone() {
     d.recv().unwrap();
     let metrics = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let e = common::builder(4).metrics(metrics).open_threads(1).unwrap();
+    let f = common::builder(5).open_threads(3).unwrap();
     let nodes: Vec<RawFd> = ours()
         .into_iter()
         .filter(|fd| !before.contains(fd))
         .collect();
-    // Socket, epoll, timer and two bells; socket and bell; and what answers Prometheus, from its file.
-    assert_eq!(nodes.len(), 2 * 5 + 2 * 2 + 2 + 3);
+    // Socket, epoll, timer and two bells; socket and bell of each thread, and one for
+    // the program to wait on; and what answers Prometheus, from its file.
+    assert_eq!(nodes.len(), 2 * 5 + 2 * (2 + 1) + 2 + 1 + 3 + 3 * 2 + 1);
     assert!(has_statistics());
     for &fd in &nodes {
         // SAFETY: asks for the flags of an open descriptor.
@@ -176,6 +178,9 @@ fn f24_a_fork_leaves_the_parent_alone() {
         }
         if !matches!(e.send(other, "x"), Err(Error::Forked)) {
             return 11;
+        }
+        if !matches!(f.send(other, "x"), Err(Error::Forked)) {
+            return 13;
         }
         if nodes.iter().any(|&fd| is_open(fd)) || is_open(fd) {
             return 8;

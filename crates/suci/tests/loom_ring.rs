@@ -2,6 +2,8 @@
 #![cfg(loom)]
 #![allow(dead_code, reason = "every part is included whole")]
 
+#[path = "../src/shared/beacon.rs"]
+mod beacon;
 #[path = "../src/cell.rs"]
 mod cell;
 #[path = "../src/shared/doze.rs"]
@@ -13,6 +15,7 @@ mod sleepers;
 #[path = "../src/sync.rs"]
 mod sync;
 
+use beacon::Beacon;
 use cell::Cell;
 use doze::Doze;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -218,5 +221,145 @@ fn a_napping_watcher_is_woken_by_signs_of_life() {
         taken.show_life(|| sleeper.unpark());
         drop(taken);
         watcher.join().unwrap();
+    });
+}
+
+/// A receiver of a node with several threads: each leaves messages in a ring of its own, and all wake the same sleepers.
+#[test]
+fn who_waits_for_any_of_several_rings_misses_none() {
+    bounded(|| {
+        let shared = Arc::new((Sleepers::new(), [Ring::new(2), Ring::new(2)]));
+        let threads = [0, 1].map(|place| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1[place].push(place).unwrap();
+                shared.0.wake();
+            })
+        });
+        let signal = std::sync::Arc::new(Signal(Notify::new()));
+        let me: Waker = std::sync::Arc::clone(&signal).into();
+        let mut cx = Context::from_waker(&me);
+        let mut turn = 0;
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            let mut look = || {
+                for passed in 0..2 {
+                    if let Some(taken) = shared.1[(turn + passed) % 2].pop() {
+                        return Poll::Ready(taken);
+                    }
+                }
+                Poll::Pending
+            };
+            match shared.0.poll(&mut cx, &mut look) {
+                Poll::Ready(taken) => {
+                    got.push(taken);
+                    turn = taken + 1;
+                }
+                Poll::Pending => signal.0.wait(),
+            }
+        }
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        got.sort_unstable();
+        assert_eq!(got, [0, 1]);
+    });
+}
+
+/// A thread gets work from handles and from another thread's socket, each by a ring of its own.
+#[test]
+fn a_dozing_thread_gets_its_work_from_both_rings() {
+    bounded(|| {
+        let shared = Arc::new((Doze::new(), Ring::new(2), Ring::new(2)));
+        let other = Arc::clone(&shared);
+        let worker = thread::spawn(move || {
+            let (mut commands, mut letters) = (0, 0);
+            while commands + letters < 2 {
+                commands += usize::from(other.1.pop().is_some());
+                letters += usize::from(other.2.pop().is_some());
+                let idle = || commands + letters < 2 && other.1.is_empty() && other.2.is_empty();
+                other.0.doze(idle, thread::park);
+            }
+            assert_eq!((commands, letters), (1, 1));
+        });
+        let sleeper = worker.thread().clone();
+        let (handle, waker) = (Arc::clone(&shared), sleeper.clone());
+        let handle = thread::spawn(move || {
+            handle.1.push(1).unwrap();
+            handle.0.nudge(|| waker.unpark());
+        });
+        shared.2.push(2).unwrap();
+        shared.0.nudge(|| sleeper.unpark());
+        handle.join().unwrap();
+        worker.join().unwrap();
+    });
+}
+
+/// A beacon, what it stands for, and its descriptor.
+struct Lighthouse {
+    beacon: Beacon,
+    readable: AtomicBool,
+    sleepers: Sleepers,
+    ring: Ring<u32>,
+}
+
+struct Keeper(Arc<Lighthouse>);
+
+impl Wake for Keeper {
+    fn wake(self: std::sync::Arc<Self>) {
+        let readable = &self.0.readable;
+        self.0
+            .beacon
+            .light(|| readable.store(true, Ordering::SeqCst));
+    }
+}
+
+impl Lighthouse {
+    /// Takes what is there. Says whether there was something.
+    fn take(self: &Arc<Self>) -> bool {
+        let found = self.ring.pop().is_some();
+        if !found {
+            self.beacon.put_out(
+                || self.readable.store(false, Ordering::SeqCst),
+                || {
+                    let keeper = Keeper(Arc::clone(self));
+                    self.sleepers.enter(&std::sync::Arc::new(keeper).into());
+                },
+                || !self.ring.is_empty(),
+                || self.readable.store(true, Ordering::SeqCst),
+            );
+        }
+        found
+    }
+}
+
+#[test]
+fn a_beacon_is_lit_whenever_something_waits() {
+    bounded(|| {
+        let house = Arc::new(Lighthouse {
+            beacon: Beacon::new(),
+            readable: AtomicBool::new(true),
+            sleepers: Sleepers::new(),
+            ring: Ring::new(2),
+        });
+        let other = Arc::clone(&house);
+        let pusher = thread::spawn(move || {
+            other.ring.push(1).unwrap();
+            other.sleepers.wake();
+        });
+        let mut taken = usize::from(house.take());
+        taken += usize::from(house.take());
+        pusher.join().unwrap();
+        if taken == 0 {
+            assert!(house.readable.load(Ordering::SeqCst), "something waits");
+            taken += usize::from(house.take());
+        }
+        assert_eq!(taken, 1);
+        // Two looks that find nothing make it dark, whatever happened before.
+        house.take();
+        house.take();
+        assert!(!house.readable.load(Ordering::SeqCst));
+        // Its keeper is among its own sleepers.
+        house.sleepers.wake();
     });
 }

@@ -3,6 +3,7 @@
 
 mod flow;
 mod foundation;
+mod speed;
 mod tools;
 
 use std::cell::OnceCell;
@@ -90,8 +91,11 @@ fn built<'a>(cell: &'a OnceCell<PathBuf>, package: &str, binary: &str) -> Result
 }
 
 /// The capabilities, in the order in which they were added.
-const CAPABILITIES: &[(&str, &[Line])] =
-    &[("foundation", foundation::LINES), ("flow", flow::LINES)];
+const CAPABILITIES: &[(&str, &[&[Line]])] = &[
+    ("foundation", &[foundation::LINES]),
+    ("flow", &[flow::LINES]),
+    ("speed", speed::SUBJECTS),
+];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.
 ///
@@ -107,6 +111,8 @@ pub fn run(capability: &str, only: Option<&str>, list: bool) -> Result<()> {
     };
     let chosen: Vec<&Line> = lines
         .iter()
+        .copied()
+        .flatten()
         .filter(|line| only.is_none_or(|part| line.name.contains(part)))
         .collect();
     if chosen.is_empty() {

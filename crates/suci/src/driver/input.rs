@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::error::Error;
+use crate::shared::{Letter, Post};
 use std::time::Duration;
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
@@ -52,7 +53,24 @@ impl Driver {
             self.drained_at = now;
         }
         self.undisturbed &= total == 0;
+        if let Some(post) = &mut self.post {
+            post.wake();
+        }
         Ok(if self.bulk { self.clock.now() } else { now })
+    }
+
+    /// Hands to the engine what other shards' sockets got.
+    pub(super) fn take_letters(&mut self, now: Instant) {
+        let Some(post) = &self.post else {
+            return;
+        };
+        for _ in 0..PER_TURN {
+            let Some(Letter { mut arrival, bytes }) = post.receive() else {
+                return;
+            };
+            arrival.at = arrival.at.min(now);
+            self.engine.handle_datagram(now, &arrival, &bytes);
+        }
     }
 
     /// Whether the look that began at `began` has lasted long enough: if `prompt`, when the program has a message to
@@ -86,12 +104,13 @@ impl Driver {
             clock,
             drained_at,
             late,
+            post,
             ..
         } = self;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
             // An age of zero may mean that it is not known.
             *late = !prompt && !meta.age.is_zero() && clock.now().since(now) > meta.age;
-            hand(engine, now, *drained_at, meta, bytes);
+            hand(engine, post, now, *drained_at, meta, bytes);
         };
         backend
             .recv(max, &mut sink)
@@ -106,6 +125,7 @@ impl Driver {
             engine,
             clock,
             drained_at,
+            post,
             ..
         } = self;
         let mut woken = None;
@@ -115,7 +135,7 @@ impl Driver {
                 engine.begin_turn(now);
                 now
             });
-            hand(engine, now, *drained_at, meta, bytes);
+            hand(engine, post, now, *drained_at, meta, bytes);
         };
         let got = backend
             .recv_blocking(&mut sink)
@@ -129,9 +149,11 @@ impl Driver {
     }
 }
 
-/// Hands one datagram to the engine. It came after the socket was last seen empty, whatever its age says.
+/// Hands one datagram to the engine, or sends it on to the shard whose it is. It came after the socket was last seen
+/// empty, whatever its age says.
 fn hand(
     engine: &mut Engine,
+    post: &mut Option<Post>,
     now: Instant,
     drained_at: Instant,
     meta: &suci_net::Meta,
@@ -143,6 +165,14 @@ fn hand(
         ecn: ecn_in(meta.ecn),
         at,
     };
+    if let Some(post) = post
+        && let Some(owner) = post.other_owner(bytes)
+    {
+        let bytes = bytes.into();
+        let forwarded = post.forward(owner, Letter { arrival, bytes });
+        engine.on_misdirected(forwarded);
+        return;
+    }
     engine.handle_datagram(now, &arrival, bytes);
 }
 

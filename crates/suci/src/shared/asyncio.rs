@@ -23,7 +23,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub async fn recv_async(&self) -> Result<Message, Error> {
-        poll_fn(|cx| self.inner.poll_recv(cx)).await
+        poll_fn(|cx| self.inner.poll_recv(cx, &self.rota)).await
     }
 
     /// Waits until something happens.
@@ -31,7 +31,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub async fn event_async(&self) -> Result<Event, Error> {
-        poll_fn(|cx| self.inner.poll_event(cx)).await
+        poll_fn(|cx| self.inner.poll_event(cx, &self.rota)).await
     }
 
     /// Waits until every accepted message is acknowledged.

@@ -12,8 +12,10 @@ impl SharedNode {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn prefer(&self, node: NodeId, mode: Mode) -> Result<(), Error> {
-        self.ask(move |driver| driver.engine.prefer(driver.now(), node, mode))?
-            .map_err(|error| Error::from_send(node, error))
+        self.ask(node, move |driver| {
+            driver.engine.prefer(driver.now(), node, mode)
+        })?
+        .map_err(|error| Error::from_send(node, error))
     }
 
     /// As [`Node::set_priority`](crate::Node::set_priority); blocks for a turn of the thread. Messages that
@@ -22,8 +24,10 @@ impl SharedNode {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn set_priority(&self, node: NodeId, priority: Priority) -> Result<(), Error> {
-        self.ask(move |driver| driver.engine.set_priority(node, priority))?
-            .map_err(|error| Error::from_send(node, error))
+        self.ask(node, move |driver| {
+            driver.engine.set_priority(node, priority)
+        })?
+        .map_err(|error| Error::from_send(node, error))
     }
 
     /// As [`Node::set_channel_priority`](crate::Node::set_channel_priority); blocks for a turn of the thread.
@@ -36,8 +40,10 @@ impl SharedNode {
         channel: ChannelId,
         priority: Priority,
     ) -> Result<(), Error> {
-        self.ask(move |driver| driver.engine.set_channel_priority(node, channel, priority))?
-            .map_err(|error| Error::from_send(node, error))
+        self.ask(node, move |driver| {
+            driver.engine.set_channel_priority(node, channel, priority)
+        })?
+        .map_err(|error| Error::from_send(node, error))
     }
 
     /// As [`Node::remote_window`](crate::Node::remote_window); blocks for a turn of the thread.
@@ -45,6 +51,8 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`].
     pub fn remote_window(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
-        self.ask(move |driver| driver.engine.remote_window(driver.now(), node, channel))
+        self.ask(node, move |driver| {
+            driver.engine.remote_window(driver.now(), node, channel)
+        })
     }
 }

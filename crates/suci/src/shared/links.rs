@@ -24,8 +24,8 @@ impl SharedNode {
     }
 
     fn set_suspended(&self, node: NodeId, suspended: bool) -> Result<(), Error> {
-        let gate = self.inner.gate(node);
-        let done = self.ask(move |driver| {
+        let gate = self.inner.shard_of(node).gate(node);
+        let done = self.ask(node, move |driver| {
             let engine = &mut driver.engine;
             let done = match suspended {
                 true => engine.suspend(node),
@@ -50,7 +50,7 @@ impl SharedNode {
         silence_timeout: Duration,
         give_up_after: Duration,
     ) -> Result<(), Error> {
-        self.ask(move |driver| {
+        self.ask(node, move |driver| {
             driver
                 .engine
                 .set_patience(node, silence_timeout, give_up_after)
@@ -63,7 +63,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn watch(&self, node: NodeId, on: bool) -> Result<(), Error> {
-        self.ask(move |driver| driver.engine.watch(node, on))?
+        self.ask(node, move |driver| driver.engine.watch(node, on))?
             .map_err(|error| Error::from_send(node, error))
     }
 }

@@ -1,28 +1,38 @@
-//! A node that a thread of its own serves, and its handles.
+//! A node that threads of its own serve, and its handles.
 //!
 //! | part | owns |
 //! |---|---|
 //! | `ring` | the bounded queue between threads |
 //! | `sleepers` | who waits, and the promise that nobody is forgotten |
-//! | `doze` | the same for the I/O thread, which sleeps on descriptors |
+//! | `doze` | the same for an I/O thread, which sleeps on descriptors |
 //! | `gate` | how much is queued for one peer |
-//! | `inner` | what handles and thread share |
+//! | `shard` | what handles and one thread share |
+//! | `post` | datagrams on their way from one thread to another |
+//! | `inner` | what handles and all threads share |
 //! | `verbs` | what handles do with it |
 //! | `thread` | the driver |
+//! | `beacon`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
 mod asyncio;
+mod beacon;
 mod blocking;
+mod descriptor;
 mod doze;
 mod flow;
 mod gate;
 mod inner;
 mod links;
+mod post;
 mod reply;
 mod ring;
+mod shard;
 mod sleepers;
 mod thread;
 mod verbs;
+
+pub(crate) use post::{Letter, Post};
+pub(crate) use shard::owner;
 
 use crate::budget::Warning;
 use crate::builder::{Opened, check_peer};
@@ -33,8 +43,9 @@ use crate::message::{Draft, Message};
 use crate::node::DROP_PATIENCE;
 use blocking::block_on;
 use bytes::Bytes;
-use inner::{Command, Inner, Origin, lock};
+use inner::{Inner, Origin};
 use reply::Reply;
+use shard::{Command, Shard, lock};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,19 +53,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, Event, PeerStats, ShareStats};
+use verbs::Rota;
 
-/// A handle to a node that an I/O thread serves: `Send`, `Sync`, and cheap to clone.
+/// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
 ///
 /// Calls come in up to four forms: trying (returns at once), blocking (parks the thread), timed, and `async`
 /// (any runtime or none; nothing is lost when a future is dropped before it is ready). Messages and events
-/// go to whichever handle takes them first.
+/// go to whichever handle takes them first. Those of one peer come in order. A handle takes from its node's threads in
+/// turn; threads that receive should have a clone each.
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
-/// any handle closed the node, and with [`Error::ThreadGone`] if the thread met an error.
+/// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an error. The others tell
+/// their peers then, and end too; what had arrived can still be taken.
 ///
 /// Dropping the last handle closes the node with a patience of one second.
 pub struct SharedNode {
     inner: Arc<Inner>,
+    rota: Rota,
 }
 
 impl std::fmt::Debug for SharedNode {
@@ -62,6 +77,7 @@ impl std::fmt::Debug for SharedNode {
         f.debug_struct("SharedNode")
             .field("id", &self.inner.id)
             .field("local", &self.inner.local)
+            .field("threads", &self.threads())
             .field("closed", &self.inner.closing)
             .finish()
     }
@@ -73,37 +89,39 @@ impl SharedNode {
             id,
             local,
             driver,
+            more,
             budget,
             birth,
             config,
             wait,
             plain_on_network,
         } = opened;
-        let (socket, _) = driver.interest();
-        let others = driver.descriptors();
-        let send_queue = config.send_queue;
-        let origin = Origin {
+        let drivers: Vec<Driver> = std::iter::once(driver).chain(more).collect();
+        let shards: Result<Vec<Shard>, Error> = drivers
+            .iter()
+            .map(|driver| Shard::new(driver, config.send_queue))
+            .collect();
+        let inner = Arc::new(Inner::new(Origin {
             id,
             local,
             budget,
             plain_on_network,
             birth,
-            socket,
-            others,
-            send_queue,
-        };
-        let inner = Arc::new(Inner::new(origin)?);
-        for node in driver.engine.peers() {
-            inner.gate_or_new(node);
+            shards: shards?.into(),
+        })?);
+        let worker = |(place, driver)| thread::Worker::new(Arc::clone(&inner), place, driver, wait);
+        let workers: Vec<_> = drivers.into_iter().enumerate().map(worker).collect();
+        for worker in workers {
+            // If there are not enough threads, those that run end with those that cannot begin.
+            let thread = std::thread::Builder::new().name("suci-io".into());
+            let thread = thread
+                .spawn(move || worker.run())
+                .map_err(Error::io("starting an I/O thread"))?;
+            lock(&inner.thread_ids).push(thread.thread().id());
+            lock(&inner.life).threads.push(thread);
         }
-        let worker = thread::Worker::new(Arc::clone(&inner), driver, wait);
-        let thread = std::thread::Builder::new().name("suci-io".into());
-        let thread = thread
-            .spawn(move || worker.run())
-            .map_err(Error::io("starting the I/O thread"))?;
-        *lock(&inner.thread) = Some(thread.thread().id());
-        lock(&inner.life).thread = Some(thread);
-        Ok(Self { inner })
+        let rota = Rota::default();
+        Ok(Self { inner, rota })
     }
 
     /// This node's ID.
@@ -118,43 +136,72 @@ impl SharedNode {
         self.inner.local
     }
 
-    // ---- asking the thread
+    /// How many I/O threads serve it.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.inner.shards.len()
+    }
+
+    // ---- asking a thread
 
     /// Puts a question into the ring; the ring has room soon, because the thread empties it whatever the
     /// peers do.
     fn poll_ask<T: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
+        shard: &Shard,
         question: &mut Option<Command>,
         reply: &Reply<T>,
     ) -> Poll<Result<T, Error>> {
         if let Some(command) = question.take() {
-            let pushed = self.inner.push(command);
+            let pushed = shard.push(command);
             if let Err(command) = pushed {
                 self.inner.check_open()?;
-                self.inner.command_room.enter(cx.waker());
-                if let Err(command) = self.inner.push(command) {
+                shard.command_room.enter(cx.waker());
+                if let Err(command) = shard.push(command) {
                     self.inner.check_open()?;
                     *question = Some(command);
                     return Poll::Pending;
                 }
             }
         }
-        reply
-            .poll(cx)
-            .map(|answer| answer.ok_or_else(|| self.inner.end()))
+        match reply.poll(cx) {
+            Poll::Ready(Some(answer)) => Poll::Ready(Ok(answer)),
+            Poll::Ready(None) => self.inner.poll_end(cx).map(Err),
+            Poll::Pending => Poll::Pending,
+        }
     }
 
-    /// Runs `question` on the thread and waits for its answer: for about one turn of the thread.
+    /// Runs `question` on the thread that serves `node` and waits for its answer: for about one turn of the thread.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
+        node: NodeId,
+        question: impl FnOnce(&mut Driver) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.ask_at(self.inner.shard_of(node), question)
+    }
+
+    /// Runs `question` on each of the threads, one after the other.
+    fn ask_all<T: Send + 'static>(
+        &self,
+        question: impl Fn(&mut Driver) -> T + Copy + Send + 'static,
+    ) -> Result<Vec<T>, Error> {
+        let shards = self.inner.shards.iter();
+        shards.map(|shard| self.ask_at(shard, question)).collect()
+    }
+
+    fn ask_at<T: Send + 'static>(
+        &self,
+        shard: &Shard,
         question: impl FnOnce(&mut Driver) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.inner.check_open()?;
         let (answer, reply) = reply::pair();
         let call = Command::Call(Box::new(move |driver| answer.give(question(driver))));
         let mut call = Some(call);
-        let answered = block_on(Deadline::NEVER, |cx| self.poll_ask(cx, &mut call, &reply));
+        let answered = block_on(Deadline::NEVER, |cx| {
+            self.poll_ask(cx, shard, &mut call, &reply)
+        });
         answered.unwrap_or(Err(Error::Closed))
     }
 
@@ -164,33 +211,36 @@ impl SharedNode {
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         check_peer(self.inner.plain_on_network, self.local_addr(), address)?;
-        self.ask(move |driver| driver.engine.add_peer(driver.now(), node, address))??;
-        self.inner.gate_or_new(node);
+        self.ask(node, move |driver| {
+            driver.engine.add_peer(driver.now(), node, address)
+        })??;
+        self.inner.shard_of(node).gate_or_new(node);
         Ok(())
     }
 
-    /// All peers known, by ID; blocks for a turn of the thread.
+    /// All peers known, by ID; blocks for a turn of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn peers(&self) -> Result<Vec<NodeId>, Error> {
-        let mut peers = self.ask(|driver| driver.engine.peers().collect::<Vec<_>>())?;
+        let peers = self.ask_all(|driver| driver.engine.peers().collect::<Vec<_>>())?;
+        let mut peers = peers.concat();
         peers.sort_unstable();
         Ok(peers)
     }
 
-    /// How many peers the socket's receive buffer serves (1,260 with 8 MiB).
+    /// How many peers the receive buffers serve (1,260 with 8 MiB) in all, if each thread has equally many.
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
         self.inner.budget.peer_limit
     }
 
-    /// How the socket's receive buffer is shared out now; blocks for a turn of the thread.
+    /// How the receive buffer of each thread's socket is shared out now; blocks for a turn of each.
     ///
     /// # Errors
     /// [`Error::Closed`].
-    pub fn share_stats(&self) -> Result<ShareStats, Error> {
-        self.ask(|driver| driver.engine.share_stats())
+    pub fn share_stats(&self) -> Result<Vec<ShareStats>, Error> {
+        self.ask_all(|driver| driver.engine.share_stats())
     }
 
     /// What about the system keeps the node from working well, and what mends it.
@@ -199,20 +249,31 @@ impl SharedNode {
         self.inner.budget.warning()
     }
 
-    /// What was counted since the node was opened; blocks for a turn of the thread.
+    /// What was counted since the node was opened; blocks for a turn of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn counters(&self) -> Result<Counters, Error> {
-        self.ask(|driver| *driver.engine.counters())
+        let each = self.thread_counters()?;
+        Ok(sum(each.into_iter().map(|(counters, _)| counters)))
     }
 
-    /// What its socket counted; blocks for a turn of the thread.
+    /// What its sockets counted; blocks for a turn of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn socket_counters(&self) -> Result<suci_net::Counters, Error> {
-        self.ask(|driver| driver.backend_counters())
+        let each = self.thread_counters()?;
+        Ok(sum(each.into_iter().map(|(_, socket)| socket)))
+    }
+
+    /// The same for each thread and its socket; blocks for a turn of each. A peer is served by the thread whose place in
+    /// the list is the lowest byte of its node ID modulo the number of threads.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn thread_counters(&self) -> Result<Vec<(Counters, suci_net::Counters)>, Error> {
+        self.ask_all(|driver| (*driver.engine.counters(), driver.backend_counters()))
     }
 
     /// What is known of one peer; blocks for a turn of the thread.
@@ -220,7 +281,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`].
     pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
-        self.ask(move |driver| driver.engine.peer_stats(node))
+        self.ask(node, move |driver| driver.engine.peer_stats(node))
     }
 
     /// Takes a message announced by [`Event::Incoming`], into `buffer` if given; blocks for a turn of the
@@ -235,7 +296,9 @@ impl SharedNode {
         number: MessageNumber,
         buffer: Option<Vec<u8>>,
     ) -> Result<(), Error> {
-        Ok(self.ask(move |driver| driver.engine.accept(node, channel, number, buffer))??)
+        Ok(self.ask(node, move |driver| {
+            driver.engine.accept(node, channel, number, buffer)
+        })??)
     }
 
     /// Refuses a message announced by [`Event::Incoming`]; blocks for a turn of the thread.
@@ -249,7 +312,9 @@ impl SharedNode {
         number: MessageNumber,
         reason: u64,
     ) -> Result<(), Error> {
-        Ok(self.ask(move |driver| driver.engine.refuse(node, channel, number, reason))??)
+        Ok(self.ask(node, move |driver| {
+            driver.engine.refuse(node, channel, number, reason)
+        })??)
     }
 
     /// Closes the session with one peer in the background; [`Event::Ended`] follows.
@@ -257,7 +322,9 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`].
     pub fn close_peer(&self, node: NodeId, patience: Duration) -> Result<(), Error> {
-        self.ask(move |driver| driver.engine.close_peer(driver.now(), node, patience))
+        self.ask(node, move |driver| {
+            driver.engine.close_peer(driver.now(), node, patience)
+        })
     }
 
     /// Gives the session with a peer up at once; [`Event::Ended`] with the outcomes follows.
@@ -265,7 +332,9 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`].
     pub fn abandon(&self, node: NodeId) -> Result<(), Error> {
-        self.ask(move |driver| driver.engine.abandon(driver.now(), node))
+        self.ask(node, move |driver| {
+            driver.engine.abandon(driver.now(), node)
+        })
     }
 
     // ---- sending
@@ -344,6 +413,7 @@ impl SharedNode {
     pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
         self.inner.check_open()?;
         self.inner
+            .shard_of(node)
             .gate(node)
             .map(|gate| gate.queued())
             .ok_or(Error::UnknownPeer(node))
@@ -356,7 +426,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
     pub fn try_recv(&self) -> Result<Option<Message>, Error> {
-        match self.inner.take_message() {
+        match self.inner.take_message(&self.rota) {
             Poll::Ready(result) => result.map(Some),
             Poll::Pending => Ok(None),
         }
@@ -367,7 +437,8 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub fn recv(&self) -> Result<Message, Error> {
-        block_on(Deadline::NEVER, |cx| self.inner.poll_recv(cx)).unwrap_or(Err(Error::Closed))
+        block_on(Deadline::NEVER, |cx| self.inner.poll_recv(cx, &self.rota))
+            .unwrap_or(Err(Error::Closed))
     }
 
     /// Blocks until a message arrives, for at most `limit`.
@@ -375,7 +446,10 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
-        block_on(Deadline::after(limit), |cx| self.inner.poll_recv(cx)).transpose()
+        block_on(Deadline::after(limit), |cx| {
+            self.inner.poll_recv(cx, &self.rota)
+        })
+        .transpose()
     }
 
     /// The next event, if there is one now.
@@ -383,7 +457,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and all were taken.
     pub fn next_event(&self) -> Result<Option<Event>, Error> {
-        match self.inner.take_event() {
+        match self.inner.take_event(&self.rota) {
             Poll::Ready(result) => result.map(Some),
             Poll::Pending => Ok(None),
         }
@@ -394,7 +468,10 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
-        block_on(Deadline::after(limit), |cx| self.inner.poll_event(cx)).transpose()
+        block_on(Deadline::after(limit), |cx| {
+            self.inner.poll_event(cx, &self.rota)
+        })
+        .transpose()
     }
 
     // ---- the end
@@ -418,6 +495,7 @@ impl Clone for SharedNode {
         self.inner.handles.fetch_add(1, Ordering::Relaxed);
         Self {
             inner: Arc::clone(&self.inner),
+            rota: Rota::default(),
         }
     }
 }
@@ -437,9 +515,9 @@ impl Drop for SharedNode {
         } else {
             DROP_PATIENCE
         };
-        let on_thread = *lock(&self.inner.thread) == Some(std::thread::current().id());
+        let on_thread = lock(&self.inner.thread_ids).contains(&std::thread::current().id());
         if on_thread {
-            // A waker that the thread called dropped the last handle: it cannot wait for itself.
+            // A waker that a thread called dropped the last handle: it cannot wait for itself.
             let _ = self.inner.begin_close(patience);
         } else {
             // Who wants to know calls `close`.
@@ -448,5 +526,13 @@ impl Drop for SharedNode {
     }
 }
 
+fn sum<T: Default + std::ops::AddAssign>(all: impl Iterator<Item = T>) -> T {
+    let mut sum = T::default();
+    all.for_each(|one| sum += one);
+    sum
+}
+
+#[cfg(test)]
+mod scaling;
 #[cfg(test)]
 mod tests;

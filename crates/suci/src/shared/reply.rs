@@ -1,6 +1,6 @@
 //! The answer to a command, on its way back.
 
-use super::inner::lock;
+use super::shard::lock;
 use super::sleepers::Sleepers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

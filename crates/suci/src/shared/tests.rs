@@ -1,4 +1,4 @@
-use super::inner::EVENTS;
+use super::shard::EVENTS;
 use super::*;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
@@ -6,9 +6,33 @@ use std::net::UdpSocket;
 const LONG: Duration = Duration::from_secs(30);
 
 fn node(id: u32) -> SharedNode {
+    node_of(id, 1)
+}
+
+fn node_of(id: u32, threads: usize) -> SharedNode {
     let builder = Node::builder().id(NodeId(id)).book(AddressBook::new());
     let builder = builder.listen("127.0.0.1:0".parse().unwrap());
-    builder.open_threads(1).unwrap()
+    builder.open_threads(threads).unwrap()
+}
+
+/// A node of `threads` threads, and peers with the IDs 1 to `peers` that it knows and that know it.
+fn star(threads: usize, peers: u32) -> (SharedNode, Vec<SharedNode>) {
+    let center = node_of(0, threads);
+    let peers: Vec<_> = (1..=peers).map(node).collect();
+    for peer in &peers {
+        center.add_peer(peer.id(), peer.local_addr()).unwrap();
+        peer.add_peer(center.id(), center.local_addr()).unwrap();
+    }
+    (center, peers)
+}
+
+fn take(node: &SharedNode) -> Message {
+    node.recv_timeout(LONG).unwrap().expect("a message")
+}
+
+/// The socket of a thread.
+fn socket_of(node: &SharedNode, place: usize) -> std::os::fd::RawFd {
+    *node.inner.shards[place].descriptors.last().unwrap()
 }
 
 /// A program that takes no events holds a bounded number of them; the rest waits in the engine, is known to
@@ -33,7 +57,7 @@ fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
     let b = taker.join().unwrap();
     a.send(NodeId(2), "to nobody").unwrap();
     a.abandon(NodeId(2)).unwrap();
-    assert_eq!(lock(&a.inner.events).queue.len(), EVENTS);
+    assert_eq!(lock(&a.inner.shards[0].events).queue.len(), EVENTS);
     match a.flush(LONG) {
         Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(2), 1)]),
         other => panic!("{other:?}"),
@@ -67,7 +91,7 @@ fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
     let (go, may_go) = std::sync::mpsc::channel();
     let other = a.clone();
     let asking = std::thread::spawn(move || {
-        other.ask(move |driver| {
+        other.ask(NodeId(1), move |driver| {
             driver.engine.suspend(NodeId(1)).unwrap();
             suspended.send(()).unwrap();
             may_go.recv().unwrap();
@@ -93,11 +117,11 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
     let (a, b) = (node(0), node(1));
     let gone = 1_000..1_500;
     for id in gone.clone() {
-        a.inner.gate_or_new(NodeId(id));
+        a.inner.shards[0].gate_or_new(NodeId(id));
     }
-    let in_use = a.inner.gate(NodeId(1_001)).unwrap();
+    let in_use = a.inner.shards[0].gate(NodeId(1_001)).unwrap();
     assert!(
-        a.inner.gate(NodeId(1_000)).unwrap().debit(1),
+        a.inner.shards[0].gate(NodeId(1_000)).unwrap().debit(1),
         "holds a message"
     );
     a.add_peer(NodeId(1), b.local_addr()).unwrap();
@@ -108,9 +132,186 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
     // The turn that told of it is over when the thread answers.
     a.peers().unwrap();
     let left: Vec<_> = gone
-        .filter(|id| a.inner.gate(NodeId(*id)).is_some())
+        .filter(|id| a.inner.shards[0].gate(NodeId(*id)).is_some())
         .collect();
     assert_eq!(left, [1_000, 1_001]);
-    assert!(a.inner.gate(NodeId(1)).is_some(), "is known");
+    assert!(a.inner.shards[0].gate(NodeId(1)).is_some(), "is known");
     drop(in_use);
+}
+
+/// The kernel that counts the sockets in another order, or not at all: here it sends everything to the thread at `place`.
+fn steer_all_to(node: &SharedNode, place: u32) {
+    let code = u16::try_from(libc::BPF_RET | libc::BPF_K).unwrap();
+    let instructions = [libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k: place,
+    }];
+    let program = libc::sock_fprog {
+        len: 1,
+        filter: instructions.as_ptr().cast_mut(),
+    };
+    // SAFETY: the program and its instruction outlive the call, which only reads them.
+    let done = unsafe {
+        libc::setsockopt(
+            socket_of(node, 0),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            libc::socklen_t::try_from(size_of_val(&program)).unwrap(),
+        )
+    };
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn datagrams_that_come_to_a_wrong_thread_find_the_right_one() {
+    const MESSAGES: u32 = 300;
+    for place in 0..3 {
+        let (a, peers) = star(3, 6);
+        steer_all_to(&a, place);
+        std::thread::scope(|scope| {
+            for peer in &peers {
+                let to = a.id();
+                scope.spawn(move || {
+                    for number in 0..MESSAGES {
+                        peer.send_timeout(to, number.to_le_bytes().to_vec(), LONG)
+                            .unwrap();
+                        assert_eq!(take(peer).payload[..], number.to_le_bytes());
+                    }
+                });
+            }
+            for _ in 0..MESSAGES * 6 {
+                let message = take(&a);
+                a.send_timeout(message.from, message.payload, LONG).unwrap();
+            }
+        });
+        let each = a.thread_counters().unwrap();
+        for (thread, (counters, socket)) in each.iter().enumerate() {
+            assert_eq!(counters.messages_received, u64::from(MESSAGES) * 2);
+            let here = thread == place as usize;
+            assert_eq!(counters.misdirected > 0, here);
+            assert_eq!(socket.datagrams_received > 0, here);
+        }
+        // Also when it closes.
+        a.close(LONG).unwrap();
+        for peer in &peers {
+            let ended = |e: Option<Event>| matches!(e, Some(Event::Ended { .. }));
+            while !ended(peer.event_timeout(LONG).unwrap()) {}
+        }
+    }
+}
+
+/// What another thread does not take in time is dropped and counted, as a socket does (F04).
+#[test]
+fn f04_datagrams_for_another_thread_wait_in_a_bounded_ring() {
+    let (a, _) = star(2, 1);
+    steer_all_to(&a, 0);
+    let (blocked, is_blocked) = std::sync::mpsc::channel();
+    let (go, may_go) = std::sync::mpsc::channel();
+    let other = a.clone();
+    let asking = std::thread::spawn(move || {
+        other.ask(NodeId(1), move |_| {
+            blocked.send(()).unwrap();
+            may_go.recv().unwrap();
+        })
+    });
+    is_blocked.recv().unwrap();
+    let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..400 {
+        noise.send_to(&[1; 100], a.local_addr()).unwrap();
+    }
+    let deadline = std::time::Instant::now() + LONG;
+    let counters = loop {
+        let counters = a
+            .ask(NodeId(0), |driver| *driver.engine.counters())
+            .unwrap();
+        if counters.misdirected == 400 {
+            break counters;
+        }
+        assert!(std::time::Instant::now() < deadline, "{counters:?}");
+    };
+    assert_eq!(counters.misdirected_dropped, 400 - 256);
+    go.send(()).unwrap();
+    asking.join().unwrap().unwrap();
+    while a.counters().unwrap().datagrams_in < 256 {}
+    assert_eq!(
+        a.counters().unwrap().malformed + a.counters().unwrap().wrong_version,
+        256
+    );
+}
+
+/// What a failed thread leaves: calls say so, nothing hangs, and the peers of the others hear of the end.
+fn is_over(a: &SharedNode, peers: &[SharedNode], said: &str) {
+    let gone = |result: Result<(), Error>| match result {
+        Err(Error::ThreadGone(why)) => assert!(why.contains(said), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    gone(loop {
+        match a.recv_timeout(LONG) {
+            Ok(Some(_)) => {}
+            other => break other.map(drop),
+        }
+    });
+    gone(a.send(NodeId(1), "x"));
+    gone(a.counters().map(drop));
+    gone(a.flush(LONG));
+    gone(a.close(LONG));
+    gone(loop {
+        match a.next_event() {
+            Ok(Some(_)) => {}
+            other => break other.map(drop),
+        }
+    });
+    for peer in peers {
+        let mut event = peer.event_timeout(LONG).unwrap();
+        while !matches!(event, Some(Event::Ended { .. })) {
+            event = peer.event_timeout(LONG).unwrap();
+            assert!(event.is_some(), "hears of the end");
+        }
+    }
+    // The port is free.
+    let again = Node::builder().id(NodeId(50)).book(AddressBook::new());
+    again.listen(a.local_addr()).open_threads(2).unwrap();
+}
+
+#[test]
+fn a_thread_that_panics_ends_the_node_and_everybody_hears_of_it() {
+    for victim in 0..3_u32 {
+        let (a, mut peers) = star(3, 6);
+        for peer in &peers {
+            peer.send(a.id(), "up").unwrap();
+            take(&a);
+            a.send(peer.id(), "waits").unwrap();
+        }
+        let receiver = a.clone();
+        let receiver = std::thread::spawn(move || receiver.recv());
+        let answer = a.ask(NodeId(victim), |_| -> () { panic!("a test's") });
+        assert!(matches!(answer, Err(Error::ThreadGone(_))), "{answer:?}");
+        assert!(matches!(
+            receiver.join().unwrap(),
+            Err(Error::ThreadGone(_))
+        ));
+        // Those of the one that panicked learn it by silence.
+        peers.retain(|peer| peer.id().0 % 3 != victim);
+        is_over(&a, &peers, "panicked");
+    }
+}
+
+#[test]
+fn a_socket_that_fails_ends_the_node_and_everybody_hears_of_it() {
+    let (a, mut peers) = star(3, 6);
+    for peer in &peers {
+        peer.send(a.id(), "up").unwrap();
+        take(&a);
+    }
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let from = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let to = socket_of(&a, 1);
+    // SAFETY: both are open. The thread finds that what was its socket is none any more.
+    assert_eq!(unsafe { libc::dup2(from, to) }, to);
+    let _ = a.send(NodeId(1), "into nothing");
+    peers.retain(|peer| peer.id().0 % 3 != 1);
+    is_over(&a, &peers, "socket");
 }

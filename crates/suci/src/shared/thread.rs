@@ -1,10 +1,13 @@
-//! The I/O thread: owns the driver, and stands between it and the rings.
+//! An I/O thread: owns the driver of its shard, and stands between it and the rings.
 
 use super::gate::{self, Gate};
-use super::inner::{Command, EVENTS, Inner, MESSAGE_BYTES, Phase, lock};
+use super::inner::{Inner, Phase};
+use super::post::Post;
+use super::shard::{Command, EVENTS, MESSAGE_BYTES, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::sys::Ready;
 use crate::wait::{Spinner, Wait};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
@@ -44,7 +47,6 @@ impl Account {
 
 /// The thread's state.
 pub(super) struct Worker {
-    inner: Arc<Inner>,
     driver: Driver,
     spinner: Spinner,
     accounts: BTreeMap<NodeId, Account>,
@@ -52,53 +54,105 @@ pub(super) struct Worker {
     left_over: bool,
     /// Events likewise.
     events_left: bool,
+    /// The last field, so that everything else is gone when everybody hears of the end.
+    ending: Ending,
 }
 
 /// Whatever ends the thread, everybody hears of it.
-struct Ending(Arc<Inner>);
+struct Ending {
+    inner: Arc<Inner>,
+    /// Which of the node's shards is this thread's.
+    place: usize,
+    /// What is left of a thread that did not panic: its driver, and what it found out.
+    left: Option<(Driver, Result<Result<(), Error>, Error>)>,
+}
+
+impl Ending {
+    fn shard(&self) -> &Shard {
+        // One of them is this thread's.
+        &self.inner.shards[self.place]
+    }
+
+    /// Sleeps until the socket wants something, somebody leaves work, something is due, or `deadline`; not at all, if
+    /// the thread is not `idle`.
+    fn doze(
+        &self,
+        driver: &mut Driver,
+        deadline: Deadline,
+        idle: impl FnOnce() -> bool,
+    ) -> Result<Option<Ready>, Error> {
+        let shard = self.shard();
+        let sleep = || driver.sleep(Some(shard.bell.as_raw_fd()), deadline);
+        let ready = shard.doze.doze(idle, sleep).transpose()?;
+        if ready.is_some_and(|ready| ready.rung) {
+            shard.bell.hush();
+        }
+        Ok(ready)
+    }
+
+    /// This thread needs its socket no more; those that stand by for others look whether all have said so.
+    fn say_closed(&self) {
+        self.shard().closed.store(true, Ordering::SeqCst);
+        if self.inner.all_closed() {
+            self.inner.shards.iter().for_each(Shard::nudge);
+        }
+    }
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let inner = &self.0;
-        inner.close_gates();
-        {
-            let mut life = lock(&inner.life);
-            if life.phase != Phase::Done {
-                let failure = "it panicked, which is a defect of the library";
-                life.failure.get_or_insert_with(|| failure.into());
-                life.phase = Phase::Done;
+        let (driver, closed) = match self.left.take() {
+            Some((driver, Ok(closed))) => (Some(driver), Some(closed)),
+            Some((driver, Err(error))) => {
+                self.inner.fail(error.to_string());
+                (Some(driver), None)
             }
-        }
+            None => {
+                // Its descriptors were closed with its driver.
+                self.shard().gone.store(true, Ordering::Relaxed);
+                let failure = "it panicked, which is a defect of the library";
+                self.inner.fail(failure.into());
+                (None, None)
+            }
+        };
+        self.say_closed();
+        let shard = self.shard();
+        shard.close_gates();
         // Whoever waits for the answer to a command learns that there is none.
-        while inner.commands.pop().is_some() {}
-        inner.done.store(true, Ordering::Release);
-        inner.wake_all();
+        while shard.commands.pop().is_some() {}
+        shard.done.store(true, Ordering::Release);
+        self.inner.retire(driver, closed);
+        self.inner.wake_all();
     }
 }
 
 impl Worker {
-    pub(super) fn new(inner: Arc<Inner>, driver: Driver, wait: Wait) -> Self {
+    /// For the shard at `place`.
+    pub(super) fn new(inner: Arc<Inner>, place: usize, mut driver: Driver, wait: Wait) -> Self {
+        if inner.shards.len() > 1 {
+            driver.join(Post::new(place, Arc::clone(&inner.shards)));
+        }
         Self {
-            inner,
             driver,
             spinner: Spinner::new(wait),
             accounts: BTreeMap::new(),
             left_over: false,
             events_left: false,
+            ending: Ending {
+                inner,
+                place,
+                left: None,
+            },
         }
     }
 
     /// The thread's body.
     pub(super) fn run(mut self) {
-        let inner = Arc::clone(&self.inner);
-        let _ending = Ending(Arc::clone(&inner));
         let result = self.serve();
-        let mut life = lock(&inner.life);
-        match result {
-            Ok(closed) => life.result = Some(closed),
-            Err(error) => life.failure = Some(error.to_string()),
-        }
-        life.phase = Phase::Done;
+        let Self {
+            driver, mut ending, ..
+        } = self;
+        ending.left = Some((driver, result));
     }
 
     /// Serves until somebody closes the node. Returns what closing found out.
@@ -110,7 +164,7 @@ impl Worker {
             self.driver.step(look)?;
             self.deliver();
             self.balance();
-            if self.inner.closing.load(Ordering::Acquire) {
+            if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
             let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
@@ -125,7 +179,7 @@ impl Worker {
     fn take_commands(&mut self) -> Result<usize, Error> {
         self.unstash();
         let mut count = 0;
-        while let Some(command) = self.inner.commands.pop() {
+        while let Some(command) = self.ending.shard().commands.pop() {
             count += 1;
             match command {
                 Command::Send(to, message) => {
@@ -136,15 +190,15 @@ impl Worker {
             }
         }
         if count > 0 {
-            self.inner.command_room.wake();
+            self.ending.shard().command_room.wake();
         }
         Ok(count)
     }
 
     fn accept(&mut self, to: NodeId, message: Outgoing) {
-        let inner = &self.inner;
+        let ending = &self.ending;
         let account = self.accounts.entry(to).or_insert_with(|| Account {
-            gate: inner.gate_or_new(to),
+            gate: ending.shard().gate_or_new(to),
             taken: (0, 0),
             credited: (0, 0),
             stash: VecDeque::new(),
@@ -154,7 +208,7 @@ impl Worker {
         account.taken.1 += 1;
         account.stash.push_back(message);
         if account.stash.len() == 1 {
-            Self::offer(inner, &mut self.driver, to, account);
+            Self::offer(ending, &mut self.driver, to, account);
         }
     }
 
@@ -162,12 +216,12 @@ impl Worker {
     fn unstash(&mut self) {
         for (&to, account) in &mut self.accounts {
             if !account.stash.is_empty() {
-                Self::offer(&self.inner, &mut self.driver, to, account);
+                Self::offer(&self.ending, &mut self.driver, to, account);
             }
         }
     }
 
-    fn offer(inner: &Inner, driver: &mut Driver, to: NodeId, account: &mut Account) {
+    fn offer(ending: &Ending, driver: &mut Driver, to: NodeId, account: &mut Account) {
         while let Some(message) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
             match driver.offer(to, message) {
@@ -179,14 +233,15 @@ impl Worker {
                 }
                 // The session is closing, or has too many channels: the message has its outcome.
                 Err(_) => {
-                    lock(&inner.events).queue.push_back(Event::NotDelivered {
+                    let events = &ending.shard().events;
+                    lock(events).queue.push_back(Event::NotDelivered {
                         node: to,
                         channel,
                         number: UNNUMBERED,
                         token,
                         reason: UNNUMBERED,
                     });
-                    inner.event_ready.wake();
+                    ending.inner.event_ready.0.wake();
                 }
             }
         }
@@ -195,7 +250,6 @@ impl Worker {
     /// Hands events and messages over, as many messages as there is room for.
     fn deliver(&mut self) {
         self.tell_suspensions();
-        let inner = Arc::clone(&self.inner);
         let mut delivered = false;
         loop {
             self.deliver_events(EVENTS);
@@ -203,23 +257,24 @@ impl Worker {
                 self.left_over = false;
                 break;
             };
+            let shard = self.ending.shard();
             if self.events_left {
                 // The event that would have made it possible to answer is among them.
-                inner.gate_or_new(message.from);
+                shard.gate_or_new(message.from);
             }
             let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
-            let before = inner.message_bytes.fetch_add(length, Ordering::AcqRel);
+            let before = shard.message_bytes.fetch_add(length, Ordering::AcqRel);
             let refused = match before <= MESSAGE_BYTES {
-                true => inner.messages.push(message).err(),
+                true => shard.messages.push(message).err(),
                 false => Some(message),
             };
             let Some(message) = refused else {
                 delivered = true;
                 continue;
             };
-            inner.message_bytes.fetch_sub(length, Ordering::AcqRel);
+            shard.message_bytes.fetch_sub(length, Ordering::AcqRel);
             self.driver.put_back(message);
-            if inner.starved.swap(true, Ordering::Relaxed) {
+            if shard.starved.swap(true, Ordering::Relaxed) {
                 self.left_over = true;
                 break;
             }
@@ -227,7 +282,7 @@ impl Worker {
             fence(Ordering::SeqCst);
         }
         if delivered {
-            inner.message_ready.wake();
+            self.ending.inner.message_ready.0.wake();
         }
     }
 
@@ -240,13 +295,14 @@ impl Worker {
         }
         let mut came = false;
         {
-            let mut events = lock(&self.inner.events);
+            let shard = self.ending.shard();
+            let mut events = lock(&shard.events);
             while events.queue.len() < most
                 && let Some(event) = engine.poll_event()
             {
                 if let Event::Up { node } = event {
                     // A node that nobody entered may be answered once it came by itself.
-                    self.inner.gate_or_new(node);
+                    shard.gate_or_new(node);
                     came = true;
                 }
                 if event.failures() > 0
@@ -259,7 +315,7 @@ impl Worker {
             self.events_left = engine.has_event();
             events.more = self.events_left;
         }
-        self.inner.event_ready.wake();
+        self.ending.inner.event_ready.0.wake();
         if came {
             self.forget_strangers();
         }
@@ -269,10 +325,8 @@ impl Worker {
     /// whoever comes pays for one who left.
     fn forget_strangers(&mut self) {
         let engine = &self.driver.engine;
-        if !self
-            .inner
-            .has_gates_beyond(2 * engine.peer_count() + SPARE_GATES)
-        {
+        let shard = self.ending.shard();
+        if !shard.has_gates_beyond(2 * engine.peer_count() + SPARE_GATES) {
             return;
         }
         let is_settled = |account: &Account| {
@@ -280,14 +334,14 @@ impl Worker {
         };
         self.accounts
             .retain(|&node, account| engine.knows(node) || !is_settled(account));
-        self.inner.forget_gates(|node| !engine.knows(node));
+        shard.forget_gates(|node| !engine.knows(node));
     }
 
     /// Tells the gates whose suspension changed: before the program hears of it.
     fn tell_suspensions(&mut self) {
         let engine = &mut self.driver.engine;
         while let Some(node) = engine.poll_suspension() {
-            let gate = self.inner.gate_or_new(node);
+            let gate = self.ending.shard().gate_or_new(node);
             gate.set_suspended(engine.suspended_by(node));
         }
     }
@@ -329,46 +383,62 @@ impl Worker {
     /// Sleeps until something may have happened. Returns whether the socket should be looked at.
     fn sleep(&mut self) -> Result<bool, Error> {
         let Self {
-            inner,
+            ending,
             driver,
             left_over,
             events_left,
             ..
         } = self;
+        let shard = ending.shard();
         let idle = || {
-            let refill = *left_over && !inner.starved.load(Ordering::Relaxed);
-            let room = *events_left && !lock(&inner.events).more;
-            !refill && !room && inner.commands.is_empty() && !inner.closing.load(Ordering::Relaxed)
+            let refill = *left_over && !shard.starved.load(Ordering::Relaxed);
+            let room = *events_left && !lock(&shard.events).more;
+            let asked = !shard.commands.is_empty() || !shard.letters.is_empty();
+            !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
-        let sleep = || driver.sleep(Some(inner.bell.as_raw_fd()), Deadline::NEVER);
-        let Some(ready) = inner.doze.doze(idle, sleep).transpose()? else {
-            return Ok(true);
-        };
-        if ready.rung {
-            inner.bell.hush();
-        }
-        Ok(ready.input || !ready.rung)
+        let ready = ending.doze(driver, Deadline::NEVER, idle)?;
+        Ok(ready.is_none_or(|ready| ready.input || !ready.rung))
     }
 
     /// Closes the engine, and leaves what the program has not taken where it finds it.
     fn close(&mut self) -> Result<(), Error> {
         // No handle gets past its check any more: this is all.
         let taken = self.take_commands();
-        let patience = match lock(&self.inner.life).phase {
+        let patience = match lock(&self.ending.inner.life).phase {
             Phase::Closing(patience) => patience,
-            Phase::Open | Phase::Done => std::time::Duration::ZERO,
+            Phase::Open => std::time::Duration::ZERO,
         };
-        let result = taken.and(self.driver.close(patience));
+        let ending = &self.ending;
+        let closed = self.driver.close_with(patience, |driver, deadline| {
+            ending.doze(driver, deadline, || ending.shard().letters.is_empty())?;
+            driver.turn()
+        });
+        let result = taken.and(closed);
         self.deliver();
         {
-            let mut rest = lock(&self.inner.rest);
+            let mut rest = lock(&self.ending.shard().rest);
             rest.extend(std::iter::from_fn(|| self.driver.take_message()));
         }
         // Whatever is left is bounded, and nobody will ask the engine again.
         self.deliver_events(usize::MAX);
         let result = self.refuse_stashed(result);
         self.balance();
+        self.stand_by();
         result
+    }
+
+    /// Forwards what comes to this socket for others, until they have closed too, and goes on answering peers.
+    fn stand_by(&mut self) {
+        let ending = &self.ending;
+        ending.say_closed();
+        let idle = || ending.shard().letters.is_empty() && !ending.inner.all_closed();
+        while !ending.inner.all_closed() {
+            let slept = ending.doze(&mut self.driver, Deadline::NEVER, idle);
+            // What closing found out stands, whatever becomes of the socket now.
+            if slept.is_err() || self.driver.turn().is_err() {
+                return;
+            }
+        }
     }
 
     /// What the closed engine never took is not delivered: each message has its event, and what closing found out

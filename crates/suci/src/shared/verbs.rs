@@ -2,11 +2,12 @@
 //! its caller's waker and says that it is pending.
 
 use super::gate;
-use super::inner::{Command, EVENTS, Inner, Phase, lock};
+use super::inner::Inner;
+use super::shard::{Command, Shard, lock};
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use std::collections::BTreeMap;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,28 +15,15 @@ use suci_proto::Event;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::types::NodeId;
 
+/// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
+/// has its own, so that handles do not slow each other down.
+#[derive(Debug, Default)]
+pub(super) struct Rota {
+    messages: AtomicUsize,
+    events: AtomicUsize,
+}
+
 impl Inner {
-    /// Sets the closing mark when no call is between its check and the ring.
-    pub(super) fn close_gates(&self) {
-        let gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
-        self.closing.store(true, Ordering::SeqCst);
-        drop(gates);
-    }
-
-    /// Puts a command into the ring, if the node is open and the ring has room.
-    pub(super) fn push(&self, command: Command) -> Result<(), Command> {
-        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-        if self.closing.load(Ordering::Acquire) {
-            return Err(command);
-        }
-        let pushed = self.commands.push(command);
-        drop(gates);
-        if pushed.is_ok() {
-            self.nudge();
-        }
-        pushed
-    }
-
     pub(super) fn send(&self, to: NodeId, message: Draft) -> Result<(), Error> {
         self.check_open()?;
         if to == self.id {
@@ -51,7 +39,8 @@ impl Inner {
                 length: outgoing.user_header.len(),
             });
         }
-        let gate = self.gate(to).ok_or(Error::UnknownPeer(to))?;
+        let shard = self.shard_of(to);
+        let gate = shard.gate(to).ok_or(Error::UnknownPeer(to))?;
         if let Some(by) = gate.suspended() {
             return Err(Error::suspended(to, outgoing, by));
         }
@@ -59,7 +48,7 @@ impl Inner {
         if !gate.debit(charge) {
             return Err(Error::would_block(to, outgoing));
         }
-        match self.push(Command::Send(to, outgoing)) {
+        match shard.push(Command::Send(to, outgoing)) {
             Ok(()) => Ok(()),
             Err(command) => {
                 gate.credit(1, charge);
@@ -88,84 +77,93 @@ impl Inner {
                 done => return Poll::Ready(done),
             }
             if !entered {
-                if let Some(gate) = self.gate(to) {
+                let shard = self.shard_of(to);
+                if let Some(gate) = shard.gate(to) {
                     gate.room.enter(cx.waker());
                 }
-                self.command_room.enter(cx.waker());
+                shard.command_room.enter(cx.waker());
             }
         }
         Poll::Pending
     }
 
-    /// The next message: ready with an error when there will be none.
-    pub(super) fn take_message(&self) -> Poll<Result<Message, Error>> {
+    /// Takes from one shard after the other, beginning with the one whose turn it is. Ready with an error when none of
+    /// them will have anything.
+    fn take<T>(
+        &self,
+        turn: &AtomicUsize,
+        take: impl Fn(&Shard) -> Poll<Option<T>>,
+    ) -> Poll<Result<T, Error>> {
         if self.is_forked() {
             return Poll::Ready(Err(Error::Forked));
         }
-        // Asked before looking: what the thread left is complete when it is done.
-        let done = self.done.load(Ordering::Acquire);
-        if let Some(message) = self.messages.pop() {
-            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
-            self.message_bytes.fetch_sub(length, Ordering::AcqRel);
-            fence(Ordering::SeqCst);
-            if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
-                self.nudge();
-            }
-            return Poll::Ready(Ok(message));
-        }
-        if !done {
-            return Poll::Pending;
-        }
-        let rest = lock(&self.rest).pop_front();
-        Poll::Ready(rest.ok_or_else(|| self.end()))
-    }
-
-    pub(super) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Error>> {
-        self.message_ready.poll(cx, || self.take_message())
-    }
-
-    pub(super) fn take_event(&self) -> Poll<Result<Event, Error>> {
-        if self.is_forked() {
-            return Poll::Ready(Err(Error::Forked));
-        }
-        let done = self.done.load(Ordering::Acquire);
-        let (event, refill) = {
-            let mut events = lock(&self.events);
-            let event = events.queue.pop_front();
-            let refill = events.more && events.queue.len() <= EVENTS / 2;
-            events.more &= !refill;
-            (event, refill)
+        let count = self.shards.len();
+        let first = match count {
+            1 => 0,
+            _ => turn.load(Ordering::Relaxed) % count,
         };
-        if refill {
-            self.nudge();
+        let mut ended = true;
+        let (before, from) = self.shards.split_at(first);
+        for (passed, shard) in from.iter().chain(before).enumerate() {
+            match take(shard) {
+                Poll::Ready(Some(taken)) => {
+                    if count > 1 {
+                        turn.store(first + passed + 1, Ordering::Relaxed);
+                    }
+                    return Poll::Ready(Ok(taken));
+                }
+                Poll::Ready(None) => {}
+                Poll::Pending => ended = false,
+            }
         }
-        match event {
-            Some(event) => Poll::Ready(Ok(event)),
-            None if done => Poll::Ready(Err(self.end())),
-            None => Poll::Pending,
+        if ended {
+            return Poll::Ready(Err(self.end()));
         }
+        self.nothing_found();
+        Poll::Pending
     }
 
-    pub(super) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Result<Event, Error>> {
-        self.event_ready.poll(cx, || self.take_event())
+    /// The next message: ready with an error when there will be none.
+    pub(super) fn take_message(&self, rota: &Rota) -> Poll<Result<Message, Error>> {
+        self.take(&rota.messages, Shard::take_message)
+    }
+
+    pub(super) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        rota: &Rota,
+    ) -> Poll<Result<Message, Error>> {
+        self.message_ready.0.poll(cx, || self.take_message(rota))
+    }
+
+    /// The next event: ready with an error when there will be none.
+    pub(super) fn take_event(&self, rota: &Rota) -> Poll<Result<Event, Error>> {
+        self.take(&rota.events, Shard::take_event)
+    }
+
+    pub(super) fn poll_event(
+        &self,
+        cx: &mut Context<'_>,
+        rota: &Rota,
+    ) -> Poll<Result<Event, Error>> {
+        self.event_ready.0.poll(cx, || self.take_event(rota))
     }
 
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.check_open()?;
-        let gates: Vec<_> = {
-            let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-            gates.values().map(Arc::clone).collect()
-        };
-        for gate in gates {
-            let empty = || {
-                if gate.is_empty() {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
+        for shard in self.shards.iter() {
+            let gates: Vec<_> = {
+                let gates = shard.gates.read().unwrap_or_else(PoisonError::into_inner);
+                gates.values().map(Arc::clone).collect()
             };
-            if gate.room.poll(cx, empty).is_pending() {
-                return Poll::Pending;
+            for gate in gates {
+                let empty = || match gate.is_empty() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                };
+                if gate.room.poll(cx, empty).is_pending() {
+                    return Poll::Pending;
+                }
             }
         }
         Poll::Ready(self.flushed())
@@ -175,22 +173,9 @@ impl Inner {
     pub(super) fn flushed(&self) -> Result<(), Error> {
         self.check_open()?;
         let mut counts = BTreeMap::<NodeId, u64>::new();
-        // While this is held, no failure moves from a gate to the events.
-        let events = lock(&self.events);
-        {
-            let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-            for (&node, gate) in gates.iter() {
-                let queued = match gate.is_empty() {
-                    true => 0,
-                    false => gate.queued().0.max(1),
-                };
-                counts.insert(node, queued.saturating_add(gate.failed()));
-            }
+        for shard in self.shards.iter() {
+            shard.count_unflushed(&mut counts);
         }
-        for event in &events.queue {
-            *counts.entry(event.node()).or_default() += event.failures();
-        }
-        drop(events);
         counts.retain(|_, messages| *messages > 0);
         let peers: Vec<_> = counts.into_iter().collect();
         if peers.is_empty() {
@@ -200,20 +185,10 @@ impl Inner {
         }
     }
 
-    /// Asks the thread to close the node.
+    /// Asks the threads to close the node.
     pub(super) fn begin_close(&self, patience: Duration) -> Result<(), Error> {
         self.check_open()?;
-        {
-            let mut life = lock(&self.life);
-            if life.phase != Phase::Open {
-                return Err(Error::Closed);
-            }
-            life.phase = Phase::Closing(patience);
-        }
-        self.close_gates();
-        self.wake_all();
-        self.nudge();
-        Ok(())
+        self.begin_end(patience)
     }
 
     pub(super) fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -224,13 +199,13 @@ impl Inner {
             })
     }
 
-    /// What closing found out. The thread is done; it takes no time to end.
+    /// What closing found out. The threads are done; it takes no time to end them.
     pub(super) fn take_result(&self) -> Result<(), Error> {
-        let (result, thread) = {
+        let (result, threads) = {
             let mut life = lock(&self.life);
-            (life.result.take(), life.thread.take())
+            (life.result.take(), std::mem::take(&mut life.threads))
         };
-        if let Some(thread) = thread {
+        for thread in threads {
             // One that panicked has said so on stderr.
             let _ = thread.join();
         }

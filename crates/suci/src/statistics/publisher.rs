@@ -3,15 +3,17 @@
 use super::layout::{self, HEADER, MAX_PEERS, RECORD, Request, head, node, slot};
 use super::map::Map;
 use super::place::{self, Process};
+use crate::shared::owner;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use suci_proto::Engine;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
+use suci_proto::{Counters, Engine, PeerStats};
 
 /// How old what is published may be while something happens. Ten times a second is as often as anybody looks, and
 /// costs microseconds.
@@ -30,12 +32,16 @@ pub(crate) struct About {
     pub(crate) local: SocketAddr,
 }
 
-/// Puts a node's numbers into its file.
+/// Puts the numbers of a node's thread into the node's file, which has those of all of its threads together.
 #[derive(Debug)]
 pub(crate) struct Publisher {
-    map: Map,
-    /// To be removed at the end; memory without a name has none.
-    path: Option<PathBuf>,
+    sheet: Arc<Mutex<Sheet>>,
+    /// Where the file is, if it has a name.
+    path: Option<Arc<Path>>,
+    /// Which of the node's threads this is.
+    place: usize,
+    /// How many there are.
+    count: usize,
     due: Instant,
     /// What had happened when it was last published.
     published: u64,
@@ -43,6 +49,25 @@ pub(crate) struct Publisher {
     choose_at: Instant,
     /// Packets of each peer at the last choice, while there are more than can be shown.
     before: HashMap<NodeId, u64>,
+}
+
+/// A node's file, and what each of its threads said last.
+#[derive(Debug)]
+struct Sheet {
+    map: Map,
+    /// To be removed at the end; memory without a name has none.
+    path: Option<Arc<Path>>,
+    clock: Instant,
+    parts: Vec<Part>,
+}
+
+/// What one thread said.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    counters: Counters,
+    socket: suci_net::Counters,
+    known: usize,
+    peers: Vec<PeerStats>,
 }
 
 impl Publisher {
@@ -76,36 +101,61 @@ impl Publisher {
             }
             made => made?,
         };
-        match Self::over(&file, about, now) {
-            Ok(mut publisher) => {
-                publisher.path = Some(path);
-                Ok(publisher)
-            }
-            Err(error) => {
-                std::fs::remove_file(&path)?;
-                Err(error)
-            }
+        let made = Self::over(&file, Some(Arc::from(path.as_path())), about, now);
+        if made.is_err() {
+            std::fs::remove_file(&path)?;
         }
+        made
     }
 
     /// Over memory that nobody can find, and a handle to read it.
     pub(crate) fn anonymous(about: About, now: Instant) -> io::Result<(Self, File)> {
         let file = place::anonymous()?;
-        Ok((Self::over(&file, about, now)?, file))
+        Ok((Self::over(&file, None, about, now)?, file))
     }
 
-    fn over(file: &File, about: About, now: Instant) -> io::Result<Self> {
+    fn over(file: &File, path: Option<Arc<Path>>, about: About, now: Instant) -> io::Result<Self> {
         let map = Map::new(file, layout::WORDS)?;
         describe(&map, about);
-        Ok(Self {
+        let sheet = Sheet {
             map,
-            path: None,
+            path: path.clone(),
+            clock: now,
+            parts: vec![Part::default()],
+        };
+        Ok(Self::at(Arc::new(Mutex::new(sheet)), path, 0, 1, now))
+    }
+
+    fn at(
+        sheet: Arc<Mutex<Sheet>>,
+        path: Option<Arc<Path>>,
+        place: usize,
+        count: usize,
+        now: Instant,
+    ) -> Self {
+        Self {
+            sheet,
+            path,
+            place,
+            count,
             due: now,
             published: 0,
             shown: Vec::new(),
             choose_at: now,
             before: HashMap::new(),
-        })
+        }
+    }
+
+    /// One for each of the node's `count` threads. The file goes away with the last.
+    pub(crate) fn divide(self, count: usize) -> Vec<Self> {
+        self.sheet().parts = vec![Part::default(); count];
+        let (sheet, path, now) = (&self.sheet, &self.path, self.due);
+        let part = |place| Self::at(Arc::clone(sheet), path.clone(), place, count, now);
+        (0..count).map(part).collect()
+    }
+
+    fn sheet(&self) -> MutexGuard<'_, Sheet> {
+        self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the file is, if it has a name.
@@ -126,15 +176,19 @@ impl Publisher {
     /// Does what was asked from outside: the file can be written by the user whose process this is, and by nobody
     /// else.
     pub(crate) fn serve(&self, now: Instant, engine: &mut Engine) {
-        let word = self.map.get(slot::REQUEST);
-        if word == self.map.get(slot::DONE) {
+        let sheet = self.sheet();
+        let word = sheet.map.get(slot::REQUEST);
+        if word == sheet.map.get(slot::DONE) {
             return;
         }
         if let Some(request) = Request::of(word) {
+            if owner(request.node, self.count) != self.place {
+                return;
+            }
             // A peer that is unknown has no mode: the request is done with.
             let _ = engine.prefer(now, request.node, request.mode);
         }
-        self.map.put_last(slot::DONE, word);
+        sheet.map.put_last(slot::DONE, word);
     }
 
     /// Stores everything.
@@ -142,45 +196,24 @@ impl Publisher {
         self.due = now + INTERVAL;
         self.published = happened(engine);
         self.choose(now, engine);
-        let mut used = 0;
-        for stats in self
-            .shown
-            .iter()
-            .filter_map(|&node| engine.peer_stats(node))
-        {
-            let base = HEADER + used * RECORD;
-            self.map.change(base + layout::peer::GENERATION, |map| {
-                layout::put_peer(&stats, |place, word| map.put(base + place, word));
-            });
-            used += 1;
+        let mut sheet = self.sheet();
+        if let Some(part) = sheet.parts.get_mut(self.place) {
+            part.counters = *engine.counters();
+            part.socket = *socket;
+            part.known = engine.peer_count();
+            part.peers.clear();
+            let shown = self.shown.iter();
+            part.peers
+                .extend(shown.filter_map(|&node| engine.peer_stats(node)));
         }
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.map.change(node::GENERATION, |map| {
-            map.put(node::CLOCK, now.as_nanos());
-            map.put(node::PUBLISHED, since_1970.map_or(0, layout::nanos));
-            map.put(node::PEERS_KNOWN, word(engine.peer_count()));
-            map.put(node::PEERS_SHOWN, word(used));
-            for (place, field) in (node::COUNTERS..).zip(layout::NODE_FIELDS) {
-                map.put(place, (field.get)(engine.counters()));
-            }
-            for (place, field) in (node::SOCKET..).zip(layout::SOCKET_FIELDS) {
-                map.put(place, (field.get)(socket));
-            }
-        });
+        sheet.store(now);
     }
 
-    /// Takes the file's name away. Whoever has it open reads what was published last.
-    pub(crate) fn remove(&mut self) {
-        if let Some(path) = self.path.take() {
-            // Whoever removed it first did the same.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-
-    /// Chooses the peers to be shown: all, or those with most packets since the last choice.
+    /// Chooses the peers to be shown: all, or those with most packets since the last choice. Each thread shows as many.
     fn choose(&mut self, now: Instant, engine: &Engine) {
         let count = engine.peer_count();
-        if count <= MAX_PEERS {
+        let room = (MAX_PEERS / self.count).max(1);
+        if count <= room {
             // Always: one may have gone and another come since, and it costs less than to find out.
             self.shown.clear();
             self.shown.extend(engine.peers());
@@ -196,7 +229,7 @@ impl Publisher {
             let old = before.insert(node, packets).unwrap_or(0);
             (packets.saturating_sub(old), node)
         };
-        self.shown = busiest(engine.peer_packets().map(recent).collect());
+        self.shown = busiest(engine.peer_packets().map(recent).collect(), room);
         // Peers that were forgotten leave their numbers behind.
         if self.before.len() > 2 * count {
             self.before
@@ -216,17 +249,55 @@ pub(super) fn sweep(dir: &Path) {
     }
 }
 
-/// The [`MAX_PEERS`] with most packets.
-pub(super) fn busiest(mut all: Vec<(u64, NodeId)>) -> Vec<NodeId> {
-    if all.len() > MAX_PEERS {
-        all.select_nth_unstable_by(MAX_PEERS - 1, |a, b| b.cmp(a));
+/// The `room` with most packets.
+pub(super) fn busiest(mut all: Vec<(u64, NodeId)>, room: usize) -> Vec<NodeId> {
+    if all.len() > room {
+        all.select_nth_unstable_by(room.saturating_sub(1), |a, b| b.cmp(a));
     }
-    all.iter().take(MAX_PEERS).map(|(_, node)| *node).collect()
+    all.iter().take(room).map(|(_, node)| *node).collect()
 }
 
-impl Drop for Publisher {
+impl Sheet {
+    /// Stores what the threads said: counters in sum, peers one after the other.
+    fn store(&mut self, now: Instant) {
+        self.clock = self.clock.max(now);
+        let mut whole = Part::default();
+        let mut used = 0;
+        for part in &self.parts {
+            whole.counters += part.counters;
+            whole.socket += part.socket;
+            whole.known += part.known;
+            for stats in part.peers.iter().take(MAX_PEERS - used) {
+                let base = HEADER + used * RECORD;
+                self.map.change(base + layout::peer::GENERATION, |map| {
+                    layout::put_peer(stats, |place, word| map.put(base + place, word));
+                });
+                used += 1;
+            }
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.map.change(node::GENERATION, |map| {
+            map.put(node::CLOCK, self.clock.as_nanos());
+            map.put(node::PUBLISHED, since_1970.map_or(0, layout::nanos));
+            map.put(node::PEERS_KNOWN, word(whole.known));
+            map.put(node::PEERS_SHOWN, word(used));
+            for (place, field) in (node::COUNTERS..).zip(layout::NODE_FIELDS) {
+                map.put(place, (field.get)(&whole.counters));
+            }
+            for (place, field) in (node::SOCKET..).zip(layout::SOCKET_FIELDS) {
+                map.put(place, (field.get)(&whole.socket));
+            }
+        });
+    }
+}
+
+/// Takes the file's name away. Whoever has it open reads what was published last.
+impl Drop for Sheet {
     fn drop(&mut self) {
-        self.remove();
+        if let Some(path) = self.path.take() {
+            // Whoever removed it first did the same.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

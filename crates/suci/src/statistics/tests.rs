@@ -143,7 +143,7 @@ fn a_file_shows_the_busiest_peers() {
     let read = file.read().unwrap();
     assert_eq!((read.peers_known, read.peers.len()), (1_000, MAX_PEERS));
     let all = (0..1_000).map(|at| (u64::from(at * 7 % 1_000), NodeId(at)));
-    let chosen = busiest(all.clone().collect());
+    let chosen = busiest(all.clone().collect(), MAX_PEERS);
     assert_eq!(chosen.len(), MAX_PEERS);
     let packets = |node: &NodeId| all.clone().find(|(_, other)| other == node).unwrap().0;
     assert!(
@@ -152,7 +152,7 @@ fn a_file_shows_the_busiest_peers() {
             .map(packets)
             .all(|packets| packets >= 1_000 - 128)
     );
-    assert_eq!(busiest(vec![(1, NodeId(1))]), [NodeId(1)]);
+    assert_eq!(busiest(vec![(1, NodeId(1))], 9), [NodeId(1)]);
 }
 
 #[test]

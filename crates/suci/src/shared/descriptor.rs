@@ -1,0 +1,89 @@
+//! One descriptor for the program's own epoll, whatever the number of threads.
+
+use super::SharedNode;
+use super::beacon::Beacon;
+use super::inner::Inner;
+use super::shard::Shard;
+use crate::error::Error;
+use crate::sys::Bell;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+/// The descriptor, and what it says.
+pub(super) struct Sign {
+    bell: Bell,
+    beacon: Beacon,
+    /// The program asked for it: from then on it must be right.
+    exposed: AtomicBool,
+}
+
+impl Wake for Sign {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.beacon.light(|| self.bell.ring());
+    }
+}
+
+impl Sign {
+    pub(super) fn new() -> Result<Self, Error> {
+        let trouble = Error::io("making a descriptor for the program to wait on");
+        Ok(Self {
+            bell: Bell::new().map_err(trouble)?,
+            beacon: Beacon::new(),
+            exposed: AtomicBool::new(false),
+        })
+    }
+
+    /// For the child of a fork, which closes its copy.
+    pub(super) fn raw_fd(&self) -> RawFd {
+        self.bell.as_raw_fd()
+    }
+}
+
+impl Inner {
+    /// A call found nothing: the descriptor says so, unless something came meanwhile.
+    pub(super) fn nothing_found(&self) {
+        let sign = &self.sign;
+        if !sign.exposed.load(Ordering::Relaxed) {
+            return;
+        }
+        let enter = || {
+            let waker = Waker::from(Arc::clone(sign));
+            self.message_ready.0.enter(&waker);
+            self.event_ready.0.enter(&waker);
+        };
+        let (hush, ring) = (|| sign.bell.hush(), || sign.bell.ring());
+        let waits = || self.shards.iter().any(Shard::has_news);
+        sign.beacon.put_out(hush, enter, waits, ring);
+    }
+}
+
+impl SharedNode {
+    fn expose(&self) -> &Bell {
+        let sign = &self.inner.sign;
+        if !sign.exposed.swap(true, Ordering::Relaxed) && !self.inner.is_forked() {
+            self.inner.nothing_found();
+        }
+        &sign.bell
+    }
+}
+
+impl AsRawFd for SharedNode {
+    /// A descriptor for epoll, poll or select, the same for all handles: readable while a message or an event waits, or
+    /// the node is closed. What makes it unreadable is [`SharedNode::try_recv`] or [`SharedNode::next_event`] that finds
+    /// nothing, so call both until then; do nothing else with it.
+    fn as_raw_fd(&self) -> RawFd {
+        self.expose().as_raw_fd()
+    }
+}
+
+impl AsFd for SharedNode {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.expose().as_fd()
+    }
+}

@@ -1,0 +1,68 @@
+//! Datagrams that came to the socket of another shard than their peer's.
+//!
+//! The kernel chooses the socket by the same byte (`suci_net::udp::Udp::into_group`), so that there are hardly any: those
+//! that come while the sockets are opened, or in the middle of a train whose first datagram names another shard. They are
+//! carried over by the owner's bounded ring, since only the owner knows their connection.
+
+use super::shard::Shard;
+use std::sync::Arc;
+use suci_proto::Arrival;
+use suci_proto::wire::peek_index;
+
+/// A datagram on its way.
+pub(crate) struct Letter {
+    pub(crate) arrival: Arrival,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+/// A shard's place among those of its node, and its way to the others.
+pub(crate) struct Post {
+    own: usize,
+    shards: Arc<[Shard]>,
+    /// To whom something was sent since they were last woken.
+    unwoken: Vec<usize>,
+}
+
+impl Post {
+    pub(super) fn new(own: usize, shards: Arc<[Shard]>) -> Self {
+        let unwoken = Vec::new();
+        Self {
+            own,
+            shards,
+            unwoken,
+        }
+    }
+
+    /// Whose datagram this is, if it is another's. One that is too short to tell is dropped where it is.
+    pub(crate) fn other_owner(&self, datagram: &[u8]) -> Option<usize> {
+        let [lowest, ..] = peek_index(datagram)?.to_le_bytes();
+        let owner = usize::from(lowest) % self.shards.len();
+        (owner != self.own).then_some(owner)
+    }
+
+    /// Sends a datagram on; [`Post::wake`] follows. Says whether there was room.
+    pub(crate) fn forward(&mut self, owner: usize, letter: Letter) -> bool {
+        let Some(shard) = self.shards.get(owner) else {
+            return false;
+        };
+        let sent = shard.letters.push(letter).is_ok();
+        if !self.unwoken.contains(&owner) {
+            self.unwoken.push(owner);
+        }
+        sent
+    }
+
+    /// Wakes those to whom something was sent, if they sleep: once for all of it.
+    pub(crate) fn wake(&mut self) {
+        for owner in self.unwoken.drain(..) {
+            if let Some(shard) = self.shards.get(owner) {
+                shard.nudge();
+            }
+        }
+    }
+
+    /// The next datagram that another socket got.
+    pub(crate) fn receive(&self) -> Option<Letter> {
+        self.shards.get(self.own)?.letters.pop()
+    }
+}

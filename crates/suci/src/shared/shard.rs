@@ -1,0 +1,272 @@
+//! What the handles and one of the I/O threads share: everything about the peers that this thread serves.
+//!
+//! Nothing of it is another thread's business, but for datagrams that came to a wrong socket. So each lies in memory
+//! apart from the others, and threads do not slow each other down.
+
+use super::doze::Doze;
+use super::gate::Gate;
+use super::post::Letter;
+use super::ring::Ring;
+use super::sleepers::Sleepers;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::message::Message;
+use crate::sys::Bell;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::Poll;
+use suci_proto::types::NodeId;
+use suci_proto::{Event, Outgoing};
+
+/// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
+const COMMANDS: usize = 4_096;
+
+/// Messages on their way to the program.
+const MESSAGES: usize = 1_024;
+
+/// Payload bytes on their way to the program; one message more fits. What waits beyond stays in the
+/// engine, where it counts against its sender's memory credit.
+pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
+
+/// Events on their way to the program, those apart that concern its own calls. What waits beyond stays in the
+/// engine, which bounds what peers can make of it (F04).
+pub(super) const EVENTS: usize = 1_024;
+
+/// Datagrams that other threads' sockets got and that wait for this one: 16 MiB of the largest at most. What does not fit
+/// is lost, as on any network (F04).
+const LETTERS: usize = 256;
+
+/// What a handle asks of the thread.
+pub(super) enum Command {
+    /// Send a message that its peer's gate has let in.
+    Send(NodeId, Outgoing),
+    /// Anything else.
+    Call(Box<dyn FnOnce(&mut Driver) + Send>),
+}
+
+/// Events for whichever handle takes them first.
+#[derive(Default)]
+pub(super) struct Events {
+    pub(super) queue: VecDeque<Event>,
+    /// The engine has more: the thread wants to hear when there is room.
+    pub(super) more: bool,
+}
+
+/// Which of `count` shards serves `node`: by the byte that its datagrams carry.
+pub(crate) fn owner(node: NodeId, count: usize) -> usize {
+    let [lowest, ..] = node.0.to_le_bytes();
+    usize::from(lowest) % count
+}
+
+/// The shared part of one shard.
+#[repr(align(128))]
+pub(crate) struct Shard {
+    /// The thread's descriptors: those of its driver, and at last its socket.
+    pub(super) descriptors: Vec<RawFd>,
+    /// They are closed.
+    pub(super) gone: AtomicBool,
+    send_queue: u64,
+    pub(super) commands: Ring<Command>,
+    pub(super) command_room: Sleepers,
+    pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
+    pub(super) messages: Ring<Message>,
+    /// Messages that were left when the thread ended.
+    pub(super) rest: Mutex<VecDeque<Message>>,
+    pub(super) message_bytes: AtomicU64,
+    /// The thread has messages that did not fit.
+    pub(super) starved: AtomicBool,
+    pub(super) events: Mutex<Events>,
+    /// No call gets past its check any more.
+    pub(super) closing: AtomicBool,
+    /// The thread has closed its engine, and stands by until the others have.
+    pub(super) closed: AtomicBool,
+    /// The thread is done: nothing more comes.
+    pub(super) done: AtomicBool,
+    /// Datagrams that came to other sockets.
+    pub(super) letters: Ring<Letter>,
+    pub(super) doze: Doze,
+    pub(super) bell: Bell,
+}
+
+/// Locks what no code leaves half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shard {
+    /// For the thread that will own `driver`.
+    pub(super) fn new(driver: &Driver, send_queue: u64) -> Result<Self, Error> {
+        let (socket, _) = driver.interest();
+        let mut descriptors = driver.descriptors();
+        descriptors.push(socket);
+        let shard = Self {
+            descriptors,
+            gone: AtomicBool::new(false),
+            send_queue,
+            commands: Ring::new(COMMANDS),
+            command_room: Sleepers::new(),
+            gates: RwLock::new(BTreeMap::new()),
+            messages: Ring::new(MESSAGES),
+            rest: Mutex::new(VecDeque::new()),
+            message_bytes: AtomicU64::new(0),
+            starved: AtomicBool::new(false),
+            events: Mutex::new(Events::default()),
+            closing: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            done: AtomicBool::new(false),
+            letters: Ring::new(LETTERS),
+            doze: Doze::new(),
+            bell: Bell::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?,
+        };
+        for node in driver.engine.peers() {
+            shard.gate_or_new(node);
+        }
+        Ok(shard)
+    }
+
+    /// The gate of a peer, if it is known.
+    pub(super) fn gate(&self, node: NodeId) -> Option<Arc<Gate>> {
+        self.gates
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&node)
+            .cloned()
+    }
+
+    /// The gate of a peer, made if need be.
+    pub(super) fn gate_or_new(&self, node: NodeId) -> Arc<Gate> {
+        if let Some(gate) = self.gate(node) {
+            return gate;
+        }
+        let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            gates
+                .entry(node)
+                .or_insert_with(|| Arc::new(Gate::new(self.send_queue))),
+        )
+    }
+
+    /// Whether there are more gates than `most`.
+    pub(super) fn has_gates_beyond(&self, most: usize) -> bool {
+        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        gates.len() > most
+    }
+
+    /// Forgets the gates of nodes that are `gone`, but for those that a call is using or that hold messages.
+    pub(super) fn forget_gates(&self, gone: impl Fn(NodeId) -> bool) {
+        let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
+        gates.retain(|&node, gate| {
+            let unused = Arc::get_mut(gate).is_some_and(|gate| gate.is_empty());
+            !(unused && gone(node))
+        });
+    }
+
+    /// Sets the closing mark when no call is between its check and the ring.
+    pub(super) fn close_gates(&self) {
+        let gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
+        self.closing.store(true, Ordering::SeqCst);
+        drop(gates);
+    }
+
+    /// Puts a command into the ring, if the node is open and the ring has room.
+    pub(super) fn push(&self, command: Command) -> Result<(), Command> {
+        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        if self.closing.load(Ordering::Acquire) {
+            return Err(command);
+        }
+        let pushed = self.commands.push(command);
+        drop(gates);
+        if pushed.is_ok() {
+            self.nudge();
+        }
+        pushed
+    }
+
+    /// Wakes the thread if it sleeps. Call it after the change.
+    pub(super) fn nudge(&self) {
+        self.doze.nudge(|| self.bell.ring());
+    }
+
+    /// The next message; ready with none when there will be none.
+    pub(super) fn take_message(&self) -> Poll<Option<Message>> {
+        // Asked before looking: what the thread left is complete when it is done.
+        let done = self.done.load(Ordering::Acquire);
+        if let Some(message) = self.messages.pop() {
+            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
+            self.message_bytes.fetch_sub(length, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+            if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
+                self.nudge();
+            }
+            return Poll::Ready(Some(message));
+        }
+        if !done {
+            return Poll::Pending;
+        }
+        Poll::Ready(lock(&self.rest).pop_front())
+    }
+
+    /// The next event; ready with none when there will be none.
+    pub(super) fn take_event(&self) -> Poll<Option<Event>> {
+        let done = self.done.load(Ordering::Acquire);
+        let (event, refill) = {
+            let mut events = lock(&self.events);
+            let event = events.queue.pop_front();
+            let refill = events.more && events.queue.len() <= EVENTS / 2;
+            events.more &= !refill;
+            (event, refill)
+        };
+        if refill {
+            self.nudge();
+        }
+        if event.is_none() && !done {
+            return Poll::Pending;
+        }
+        Poll::Ready(event)
+    }
+
+    /// Whether a call that takes something would not have to wait.
+    pub(super) fn has_news(&self) -> bool {
+        let done = self.done.load(Ordering::Acquire);
+        done || !self.messages.is_empty() || !lock(&self.events).queue.is_empty()
+    }
+
+    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told.
+    pub(super) fn count_unflushed(&self, counts: &mut BTreeMap<NodeId, u64>) {
+        // While this is held, no failure moves from a gate to the events.
+        let events = lock(&self.events);
+        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        for (&node, gate) in gates.iter() {
+            let queued = match gate.is_empty() {
+                true => 0,
+                false => gate.queued().0.max(1),
+            };
+            counts.insert(node, queued.saturating_add(gate.failed()));
+        }
+        drop(gates);
+        for event in &events.queue {
+            *counts.entry(event.node()).or_default() += event.failures();
+        }
+    }
+
+    /// What the child of a fork closes.
+    pub(super) fn close_copies(&self) {
+        let gone = self.gone.load(Ordering::Relaxed);
+        let theirs = self.descriptors.iter().copied().filter(|_| !gone);
+        for fd in theirs.chain([self.bell.as_raw_fd()]) {
+            // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets, do
+            // not exist in this process, and what owns the bell is never dropped here (`SharedNode::drop` leaks
+            // it), so nobody uses or closes them after this.
+            unsafe { libc::close(fd) };
+        }
+    }
+
+    /// Everybody who waits for something of this shard looks again.
+    pub(super) fn wake_all(&self) {
+        self.command_room.wake();
+        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        gates.values().for_each(|gate| gate.room.wake());
+    }
+}

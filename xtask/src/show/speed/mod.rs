@@ -1,0 +1,8 @@
+//! The third capability: the fast path. A file for each subject.
+
+mod shards;
+
+use super::Line;
+
+/// All subjects, in the order in which they are shown.
+pub(super) const SUBJECTS: &[&[Line]] = &[shards::LINES];
