@@ -5,7 +5,6 @@ use crate::clock::Clock;
 use crate::{AddressBook, Node};
 use std::sync::Barrier;
 use std::time::Instant;
-use suci_net::Backend;
 use suci_net::memory::{Hub, Memory};
 use suci_proto::types::Incarnation;
 use suci_proto::{Config, ControllerChoice, Engine, Identity};
