@@ -80,12 +80,12 @@ impl Node {
             id,
             local,
             driver,
-            more: _,
             budget,
             birth,
             config,
             wait,
             plain_on_network,
+            ..
         } = opened;
         let core = Arc::new(Core::new(driver, birth)?);
         let attended = !config.unattended;

@@ -38,7 +38,7 @@ fn star(threads: usize, ids: std::ops::Range<u32>) -> (SharedNode, Vec<SharedNod
 }
 
 fn take(node: &SharedNode) -> suci::Message {
-    node.recv_timeout(LONG).unwrap().expect("a message")
+    node.recv_timeout(LONG).unwrap().unwrap()
 }
 
 /// The first event that is `wanted`, which must come.

@@ -58,13 +58,16 @@ pub(super) struct Worker {
     ending: Ending,
 }
 
+/// What closing found out.
+type Closed = Result<(), Error>;
+
 /// Whatever ends the thread, everybody hears of it.
 struct Ending {
     inner: Arc<Inner>,
     /// Which of the node's shards is this thread's.
     place: usize,
     /// What is left of a thread that did not panic: its driver, and what it found out.
-    left: Option<(Driver, Result<Result<(), Error>, Error>)>,
+    left: Option<(Driver, Result<Closed, Error>)>,
 }
 
 impl Ending {
@@ -156,7 +159,7 @@ impl Worker {
     }
 
     /// Serves until somebody closes the node. Returns what closing found out.
-    fn serve(&mut self) -> Result<Result<(), Error>, Error> {
+    fn serve(&mut self) -> Result<Closed, Error> {
         let mut look = true;
         loop {
             let commands = self.take_commands()?;
