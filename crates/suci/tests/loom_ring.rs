@@ -270,28 +270,27 @@ fn who_waits_for_any_of_several_rings_misses_none() {
 #[test]
 fn a_dozing_thread_gets_its_work_from_both_rings() {
     bounded(|| {
-        let shared = Arc::new((Doze::new(), Ring::new(2), Ring::new(2)));
-        let other = Arc::clone(&shared);
-        let worker = thread::spawn(move || {
-            let (mut commands, mut letters) = (0, 0);
-            while commands + letters < 2 {
-                commands += usize::from(other.1.pop().is_some());
-                letters += usize::from(other.2.pop().is_some());
-                let idle = || commands + letters < 2 && other.1.is_empty() && other.2.is_empty();
-                other.0.doze(idle, thread::park);
-            }
-            assert_eq!((commands, letters), (1, 1));
-        });
-        let sleeper = worker.thread().clone();
-        let (handle, waker) = (Arc::clone(&shared), sleeper.clone());
+        let shared = Arc::new((Doze::new(), Ring::new(2), Ring::new(2), Notify::new()));
+        let handle = Arc::clone(&shared);
         let handle = thread::spawn(move || {
             handle.1.push(1).unwrap();
-            handle.0.nudge(|| waker.unpark());
+            handle.0.nudge(|| handle.3.notify());
         });
-        shared.2.push(2).unwrap();
-        shared.0.nudge(|| sleeper.unpark());
+        let socket = Arc::clone(&shared);
+        let socket = thread::spawn(move || {
+            socket.2.push(2).unwrap();
+            socket.0.nudge(|| socket.3.notify());
+        });
+        let (mut commands, mut letters) = (0, 0);
+        while commands + letters < 2 {
+            commands += usize::from(shared.1.pop().is_some());
+            letters += usize::from(shared.2.pop().is_some());
+            let idle = || commands + letters < 2 && shared.1.is_empty() && shared.2.is_empty();
+            shared.0.doze(idle, || shared.3.wait());
+        }
+        assert_eq!((commands, letters), (1, 1));
         handle.join().unwrap();
-        worker.join().unwrap();
+        socket.join().unwrap();
     });
 }
 

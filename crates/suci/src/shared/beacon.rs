@@ -24,7 +24,8 @@ impl Beacon {
     pub(crate) fn light(&self, ring: impl FnOnce()) {
         // Not before it rang: who puts it out in between would hush what rings after.
         ring();
-        self.lit.store(true, Ordering::Release);
+        // A swap, since loom concludes nothing about the order of a store and another thread's swap.
+        self.lit.swap(true, Ordering::AcqRel);
     }
 
     /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what comes next.

@@ -25,7 +25,8 @@ impl Doze {
         idle: impl FnOnce() -> bool,
         sleep: impl FnOnce() -> T,
     ) -> Option<T> {
-        self.asleep.store(true, Ordering::Relaxed);
+        // A swap, so that it comes after what several nudges swapped, which loom does not conclude of a store.
+        self.asleep.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let slept = idle().then(sleep);
         self.asleep.store(false, Ordering::Relaxed);
