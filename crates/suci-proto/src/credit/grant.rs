@@ -48,6 +48,8 @@ pub struct Grant {
     /// Others need its place: it gets nothing more, and its connection goes once nothing of it can come.
     pub(super) dismissed: bool,
     pub(super) booked: Booked,
+    /// The epoch of [`Shares`](crate::credit::Shares) in which its share came to what it was; 0 if it moved.
+    pub(super) steady_at: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +113,7 @@ impl Grant {
             retired: false,
             dismissed: false,
             booked: Booked::default(),
+            steady_at: 0,
         };
         grant.raise();
         grant
@@ -288,7 +291,10 @@ impl Grant {
 
     /// Lowers what the policy allots: the limit stops until it fits.
     pub(super) fn lower(&mut self, share: u64) {
-        self.share = self.share.min(share);
+        if share < self.share {
+            self.share = share;
+            self.steady_at = 0;
+        }
     }
 
     pub(super) const fn booking(&self) -> Booked {
@@ -296,6 +302,16 @@ impl Grant {
             bytes: self.outstanding_bytes(),
             control: self.control.charged,
         }
+    }
+
+    /// Whether its share stands as long as `epoch` does.
+    pub(super) const fn is_steady(&self, epoch: u64) -> bool {
+        self.steady_at == epoch
+            && self.share > 0
+            && self.live
+            && self.reclaimed_at.is_none()
+            && !self.retired
+            && !self.dismissed
     }
 
     /// Since when the peer has not used what it has.
@@ -324,7 +340,7 @@ impl Grant {
         target: u64,
         now: Instant,
     ) {
-        self.share = self.share.min(target);
+        self.lower(target);
         self.last_drained = self.last_drained.max(now);
         self.eliciting |= eliciting;
         let beyond = self
@@ -376,7 +392,10 @@ impl Grant {
             self.given_at = now;
             self.forced = true;
         }
-        self.share = share;
+        if share != self.share {
+            self.share = share;
+            self.steady_at = 0;
+        }
         self.raise();
     }
 

@@ -9,8 +9,10 @@ use crate::types::PacketNumber;
 use std::collections::BTreeMap;
 
 mod division;
+mod drained;
 
 use division::Wish;
+use drained::Basis;
 
 /// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
@@ -116,6 +118,9 @@ pub struct Shares {
     waiting_bytes: u64,
     booked: Booked,
     hungry: Hungry,
+    /// What shares depend on as it was when somebody was last allotted one, and how often it was another before.
+    basis: Option<Basis>,
+    epoch: u64,
 }
 
 /// Those who need more than they have.
@@ -154,6 +159,8 @@ impl Shares {
                 bounded: 0,
                 bounded_weight: 0,
             },
+            basis: None,
+            epoch: 1,
         }
     }
 
@@ -369,32 +376,12 @@ impl Shares {
         grant.retired = true;
     }
 
-    /// Notes that an authentic packet was read from the socket. `eliciting`: it asks for an
-    /// acknowledgement.
-    pub fn on_drained(
-        &mut self,
-        grant: &mut Grant,
-        number: PacketNumber,
-        eliciting: bool,
-        now: Instant,
-    ) {
-        if eliciting {
-            self.watch(grant, number, now);
-        }
-        // Beyond its limit it used nothing that it was given.
-        let wish = match eliciting && number <= grant.limit() {
-            true => Wish::Sends,
-            false => Wish::Rests,
-        };
-        grant.drained(number, eliciting, self.target(grant), now);
-        self.allot(grant, wish, now);
-    }
-
     /// How large a share this peer should have beside others that need more too.
     pub fn set_appetite(&mut self, grant: &mut Grant, appetite: Appetite) {
         let hungry = grant.need.hungry;
         self.sate(grant);
         grant.need.appetite = appetite;
+        grant.steady_at = 0;
         if hungry {
             self.starve(grant);
         }
@@ -566,6 +553,9 @@ impl Shares {
                 .saturating_sub(grant.booked.bytes)
                 .saturating_add(booking.bytes);
         }
-        grant.booked = booking;
+        if grant.booked != booking {
+            grant.booked = booking;
+            grant.steady_at = 0;
+        }
     }
 }

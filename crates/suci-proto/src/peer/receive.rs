@@ -231,6 +231,7 @@ impl Peer {
         let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(&mut self.session);
         let summary = recovery.on_ack(now, ack.ranges(), ack.delay, max_ack_delay, &mut fate)?;
+        fate.settle();
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
         effects.acked |= summary.newly_acked_bytes > 0;

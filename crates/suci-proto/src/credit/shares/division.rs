@@ -69,6 +69,7 @@ impl Shares {
     pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
         if !grant.need.hungry && !grant.retired && !grant.dismissed {
             grant.need.hungry = true;
+            grant.steady_at = 0;
             let appetite = grant.need.appetite;
             let hungry = &mut self.hungry;
             hungry.weight = hungry.weight.saturating_add(appetite.weight());
@@ -84,6 +85,7 @@ impl Shares {
     pub(super) fn sate(&mut self, grant: &mut Grant) {
         if grant.need.hungry {
             grant.need.hungry = false;
+            grant.steady_at = 0;
             let appetite = grant.need.appetite;
             let hungry = &mut self.hungry;
             hungry.weight = hungry.weight.saturating_sub(appetite.weight());
