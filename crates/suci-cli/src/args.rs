@@ -215,9 +215,12 @@ where messages go one way.
 
 Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
 (`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
+--profile says how the time of both processes divides: in the program (user), in the kernel, and
+waiting, which is what no processor spent on them.
 
 Examples:
   suci perf --vs tcp,udp
+  suci perf --profile --vs tcp --workload stream      where the time goes
   suci perf --prefer adaptive,throughput,response     what the modes change, in one table
   suci perf --workload ping-pong --size 64,4096 --vs tcp --wait spin --pin 0,1
   suci perf --plain --listen 192.0.2.7:7000
@@ -263,6 +266,9 @@ pub(crate) struct PerfArgs {
     /// Receivers of the broadcast that are started here when no server is named
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
     pub(crate) receivers: u32,
+    /// Say where the time went at both sides: in the program, in the kernel, or waiting
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// One JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -33,7 +33,7 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
     if entrants.iter().any(|e| e.contender == Contender::Tcp) {
         client.connect_tcp()?;
     }
-    let mut report = Report::new(args.json);
+    let mut report = Report::new(args.json, args.profile);
     for workload in workloads(args, client.servers.len()) {
         let sizes = if args.size.is_empty() {
             vec![default_size(workload)]

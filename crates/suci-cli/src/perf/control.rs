@@ -9,6 +9,7 @@ use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use suci::WaitReason;
 
+use super::usage::Spent;
 use crate::args::{Prefer, Waiting, Workload};
 use crate::error::{Context, Failure, Result};
 
@@ -106,8 +107,8 @@ pub(super) struct Account {
     pub(super) bytes: u64,
     /// From the first message to the last.
     pub(super) seconds: f64,
-    /// Processor time of the process.
-    pub(super) cpu_seconds: f64,
+    /// By the process, from the first message to the last word.
+    pub(super) spent: Spent,
     /// Packets that this side sent, acknowledgements included.
     pub(super) packets: u64,
     /// How long round trips took.

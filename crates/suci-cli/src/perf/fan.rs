@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use suci::{Bytes, Node, NodeId};
 
 use super::control::{Account, PATIENCE};
-use super::usage::cpu_seconds;
+use super::usage::Meter;
 use super::wire::{Mark, Wire};
 use super::{suci_wire, work};
 use crate::args::Workload;
@@ -20,7 +20,7 @@ pub(super) fn broadcast(
     time: Duration,
 ) -> Result<Account> {
     let waits = suci_wire::waits(node, peers)?;
-    let (cpu, packets, begun) = (cpu_seconds(), suci_wire::packets(node)?, Instant::now());
+    let (meter, packets, begun) = (Meter::begin(), suci_wire::packets(node)?, Instant::now());
     let end = begun + time;
     let mut rounds: u64 = 0;
     while Instant::now() < end {
@@ -42,7 +42,7 @@ pub(super) fn broadcast(
         messages,
         bytes: messages.saturating_mul(u64::try_from(payload.len()).unwrap_or(u64::MAX)),
         seconds: begun.elapsed().as_secs_f64(),
-        cpu_seconds: cpu_seconds() - cpu,
+        spent: meter.spent(),
         packets: suci_wire::packets(node)?.saturating_sub(packets),
         trips: None,
         waits: work::since(suci_wire::waits(node, peers)?, waits),
@@ -61,7 +61,7 @@ pub(super) fn out<'a, W: Wire + Send + 'a>(
     if let [wire] = wires.as_mut_slice() {
         return work::client(*wire, workload, payload, time);
     }
-    let cpu = cpu_seconds();
+    let meter = Meter::begin();
     let accounts: Result<Vec<Account>> = std::thread::scope(|scope| {
         let work = |wire| scope.spawn(move || work::client(wire, workload, payload, time));
         let threads: Vec<_> = wires.into_iter().map(work).collect();
@@ -72,7 +72,7 @@ pub(super) fn out<'a, W: Wire + Send + 'a>(
         add(&mut total, &account);
     }
     // Each thread saw the processor time of all.
-    total.cpu_seconds = cpu_seconds() - cpu;
+    total.spent = meter.spent();
     Ok(total)
 }
 
@@ -87,7 +87,7 @@ pub(super) fn add(total: &mut Account, other: &Account) {
     total.messages = total.messages.saturating_add(other.messages);
     total.bytes = total.bytes.saturating_add(other.bytes);
     total.seconds = total.seconds.max(other.seconds);
-    total.cpu_seconds += other.cpu_seconds;
+    total.spent.add(other.spent);
     total.packets = total.packets.saturating_add(other.packets);
     for (total, other) in total.waits.iter_mut().zip(other.waits) {
         *total = total.saturating_add(other);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use suci::WaitReason;
 
 use super::control::{Account, Contender, Entrant, Trips, Waited};
+use super::usage::Spent;
 use crate::args::{Prefer, Workload};
 use crate::stats::Samples;
 
@@ -64,7 +65,10 @@ struct Row {
     messages_per_packet: Option<f64>,
     /// Where time was lost; only Suci knows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waited: Option<Sides>,
+    waited: Option<Waits>,
+    /// Where the time of the processes went, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Profile>,
     /// Packets that the receivers sent for each that came.
     #[serde(skip_serializing_if = "Option::is_none")]
     acks_per_packet: Option<f64>,
@@ -72,9 +76,36 @@ struct Row {
 
 /// For each reason, the part of the time in which messages waited for it.
 #[derive(Debug, Serialize)]
-struct Sides {
+struct Waits {
     client: BTreeMap<&'static str, f64>,
     server: BTreeMap<&'static str, f64>,
+}
+
+/// Where the time of both sides went; with several servers, of all of them together.
+#[derive(Debug, PartialEq, Serialize)]
+struct Profile {
+    client: Split,
+    server: Split,
+}
+
+/// Parts of the time that passed. With more than one thread at work they exceed it.
+#[derive(Debug, PartialEq, Serialize)]
+struct Split {
+    user: f64,
+    kernel: f64,
+    /// What the processors did not spend on it: asleep, or without a processor to run on.
+    waiting: f64,
+}
+
+impl Split {
+    fn of(spent: &Spent) -> Self {
+        let part = |seconds: f64| seconds / spent.wall.max(f64::MIN_POSITIVE);
+        Self {
+            user: part(spent.cpu - spent.kernel),
+            kernel: part(spent.kernel),
+            waiting: part(spent.wall - spent.cpu).max(0.0),
+        }
+    }
 }
 
 /// Parts of the time below this are not worth a word.
@@ -139,17 +170,21 @@ impl Series {
             p99: self.trip(|trips| trips.p99),
             seconds: self.seconds,
             bytes,
-            cpu_seconds: self.client.cpu_seconds + self.server.cpu_seconds,
-            cpu_seconds_client: self.client.cpu_seconds,
-            cpu_seconds_server: self.server.cpu_seconds,
+            cpu_seconds: self.client.spent.cpu + self.server.spent.cpu,
+            cpu_seconds_client: self.client.spent.cpu,
+            cpu_seconds_server: self.server.spent.cpu,
             packets,
             messages,
             packets_per_round_trip: each.filter(|_| trip),
             packets_per_message: each.filter(|_| !trip),
             messages_per_packet: ratio(messages, self.client.packets).filter(|_| !trip),
-            waited: (self.entrant.contender == Contender::Suci).then(|| Sides {
+            waited: (self.entrant.contender == Contender::Suci).then(|| Waits {
                 client: self.shares(&self.client.waits),
                 server: self.shares(&self.server.waits),
+            }),
+            profile: Some(Profile {
+                client: Split::of(&self.client.spent),
+                server: Split::of(&self.server.spent),
             }),
             acks_per_packet: ratio(self.server.packets, self.client.packets).filter(|_| !trip),
         })
@@ -216,18 +251,26 @@ fn ratio(of: u64, to: u64) -> Option<f64> {
 /// Prints rows as they come.
 pub(super) struct Report {
     json: bool,
+    profile: bool,
     begun: bool,
 }
 
 impl Report {
-    pub(super) fn new(json: bool) -> Self {
-        Self { json, begun: false }
+    pub(super) fn new(json: bool, profile: bool) -> Self {
+        Self {
+            json,
+            profile,
+            begun: false,
+        }
     }
 
     pub(super) fn print(&mut self, series: &Series) -> io::Result<()> {
-        let Some(row) = series.row() else {
+        let Some(mut row) = series.row() else {
             return Ok(());
         };
+        if !self.profile {
+            row.profile = None;
+        }
         let mut out = io::stdout().lock();
         if self.json {
             serde_json::to_writer(&mut out, &row)?;
@@ -250,15 +293,29 @@ impl Report {
             )?;
         }
         writeln!(out, "{}", line(&row))?;
-        match &row.waited {
-            Some(sides) => writeln!(out, "{}", waited(sides)),
-            None => Ok(()),
+        if let Some(sides) = &row.waited {
+            writeln!(out, "{}", waited(sides))?;
         }
+        if let Some(profile) = &row.profile {
+            writeln!(out, "{}", profiled(profile))?;
+        }
+        Ok(())
     }
 }
 
+/// Where the time went.
+fn profiled(profile: &Profile) -> String {
+    let side = |split: &Split| {
+        let percent = |part: f64| format!("{:.1} %", part * 100.0);
+        let [user, kernel, waiting] = [split.user, split.kernel, split.waiting].map(percent);
+        format!("user {user}, kernel {kernel}, waiting {waiting}")
+    };
+    let (client, server) = (side(&profile.client), side(&profile.server));
+    format!("  time at the client: {client}; at the server: {server}")
+}
+
 /// Where time was lost, the most of it first.
-fn waited(sides: &Sides) -> String {
+fn waited(sides: &Waits) -> String {
     let side = |shares: &BTreeMap<&str, f64>| {
         let mut shares: Vec<_> = shares.iter().collect();
         shares.sort_by(|a, b| b.1.total_cmp(a.1));
@@ -315,7 +372,11 @@ mod tests {
             messages,
             bytes,
             seconds,
-            cpu_seconds: 0.5,
+            spent: Spent {
+                wall: 2.0,
+                cpu: 0.5,
+                kernel: 0.375,
+            },
             packets,
             trips: None,
             waits: Waited::default(),
@@ -375,6 +436,24 @@ mod tests {
         assert_eq!(
             (row.packets, row.messages, row.cpu_seconds),
             (6000, 3000, 3.0)
+        );
+    }
+
+    #[test]
+    fn a_profile_divides_the_time_of_each_side() {
+        let mut series = Series::new(Workload::Stream, plain(Contender::Tcp), 64, 1);
+        let client = account(10, 640, 2.0, 10);
+        let mut server = client;
+        // Two threads at work.
+        server.spent.cpu = 3.0;
+        for _ in 0..2 {
+            series.add(&client, &server);
+        }
+        let profile = series.row().unwrap().profile.unwrap();
+        assert_eq!(
+            profiled(&profile),
+            "  time at the client: user 6.2 %, kernel 18.8 %, waiting 75.0 %; \
+             at the server: user 131.2 %, kernel 18.8 %, waiting 0.0 %"
         );
     }
 

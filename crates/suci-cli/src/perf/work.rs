@@ -6,7 +6,7 @@ use suci::Bytes;
 
 use super::control::{Account, Control, PATIENCE, Trips, Waited};
 use super::mix::{self, Replies};
-use super::usage::cpu_seconds;
+use super::usage::Meter;
 use super::wire::{Mark, Wire};
 use crate::args::Workload;
 use crate::error::{Failure, Result};
@@ -42,7 +42,7 @@ pub(super) fn client<W: Wire>(
     time: Duration,
 ) -> Result<Account> {
     let waits = wire.waits()?;
-    let (cpu, packets, begun) = (cpu_seconds(), wire.packets()?, Instant::now());
+    let (meter, packets, begun) = (Meter::begin(), wire.packets()?, Instant::now());
     let done = match workload {
         Workload::Mix => mix::ask(wire, payload, begun + time)?,
         _ => same(wire, workload, payload, begun + time)?,
@@ -58,7 +58,7 @@ pub(super) fn client<W: Wire>(
         messages: done.messages,
         bytes: done.bytes,
         seconds: time.as_secs_f64(),
-        cpu_seconds: cpu_seconds() - cpu,
+        spent: meter.spent(),
         packets: packets_now.saturating_sub(packets),
         trips: Trips::of(done.nanos),
         waits: since(wire.waits()?, waits),
@@ -153,7 +153,7 @@ pub(super) fn server<W: Wire>(
     payload: &Bytes,
     client: &Control,
 ) -> Result<Account> {
-    let (cpu, packets, waits) = (cpu_seconds(), wire.packets()?, wire.waits()?);
+    let (meter, packets, waits) = (Meter::begin(), wire.packets()?, wire.waits()?);
     let mut account = Account::default();
     let mut first = None;
     let mut heard = Instant::now();
@@ -199,6 +199,6 @@ pub(super) fn server<W: Wire>(
     for _ in 0..copies {
         wire.send(&Bytes::new(), Mark::Done)?;
     }
-    account.cpu_seconds = cpu_seconds() - cpu;
+    account.spent = meter.spent();
     Ok(account)
 }
