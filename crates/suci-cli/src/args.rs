@@ -223,6 +223,7 @@ Examples:
   suci perf --profile --vs tcp --workload stream      where the time goes
   suci perf --prefer adaptive,throughput,response     what the modes change, in one table
   suci perf --workload ping-pong --size 64,4096 --vs tcp --wait spin --pin 0,1
+  suci perf --workload ping-pong,stream --size 64..1MiB --vs tcp --plot sizes.svg
   suci perf --plain --listen 192.0.2.7:7000
   suci perf --plain 192.0.2.7:7000 --workload stream --size 1048576 --json
   suci run -n 4 suci perf --workload broadcast --vs tcp";
@@ -239,9 +240,9 @@ pub(crate) struct PerfArgs {
     /// What to measure; default: everything that the number of servers allows
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
-    /// Payload of each message; default depends on the workload
-    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, allow_negative_numbers = true)]
-    pub(crate) size: Vec<usize>,
+    /// Payload of each message, as 64,4KiB or 64..1MiB, which doubles; default depends on the workload
+    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
+    pub(crate) size: Vec<Sizes>,
     /// Whom to compare with
     #[arg(long, value_enum, value_delimiter = ',', value_name = "RIVAL")]
     pub(crate) vs: Vec<Rival>,
@@ -269,12 +270,19 @@ pub(crate) struct PerfArgs {
     /// Say where the time went at both sides: in the program, in the kernel, or waiting
     #[arg(long)]
     pub(crate) profile: bool,
+    /// Draw the medians over sizes into this file at the end, with their spread, both axes logarithmic
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath, conflicts_with = "listen")]
+    pub(crate) plot: Option<PathBuf>,
     /// One JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
 }
+
+/// Sizes that one word of the command line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes(pub(crate) Vec<usize>);
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
@@ -543,11 +551,31 @@ const MAX_SECONDS: f64 = 86_400.0;
 pub(crate) const MAX_SIZE: usize = 64 << 20;
 
 fn size(text: &str) -> Result<usize, String> {
-    let remedy = || format!("write bytes from 1 to {MAX_SIZE}");
-    match text.parse() {
-        Ok(size) if (1..=MAX_SIZE).contains(&size) => Ok(size),
+    let remedy = || format!("write bytes from 1 to {MAX_SIZE}, such as 64, 4KiB or 1MiB");
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let named = units
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
+    let (digits, unit) = named.unwrap_or((text, 1));
+    let count = digits.parse::<usize>().ok();
+    match count.and_then(|count| count.checked_mul(unit)) {
+        Some(size) if (1..=MAX_SIZE).contains(&size) => Ok(size),
         _ => Err(remedy()),
     }
+}
+
+/// One size, or a sweep: the first, then each twice the one before, and at last the last.
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let Some((first, last)) = text.split_once("..") else {
+        return Ok(Sizes(vec![size(text)?]));
+    };
+    let (first, last) = (size(first)?, size(last)?);
+    if first > last {
+        return Err("write the smaller size first, as in 64..1MiB".to_owned());
+    }
+    let doubling = std::iter::successors(Some(first), |size| size.checked_mul(2));
+    let below = doubling.take_while(|size| *size < last);
+    Ok(Sizes(below.chain([last]).collect()))
 }
 
 fn pin(text: &str) -> Result<(usize, usize), String> {
@@ -560,6 +588,20 @@ fn pin(text: &str) -> Result<(usize, usize), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sweep_doubles_and_ends_where_it_was_told() {
+        let all = |text| sizes(text).map(|sizes| sizes.0);
+        assert_eq!(all("64..512"), Ok(vec![64, 128, 256, 512]));
+        assert_eq!(all("1KiB..3KiB"), Ok(vec![1024, 2048, 3072]));
+        assert_eq!(all("64..64"), Ok(vec![64]));
+        assert_eq!(all("2MiB"), Ok(vec![2 << 20]));
+        for wrong in [
+            "128..64", "0..64", "64..", "64..1TiB", "KiB", "1KiBKiB", "-1",
+        ] {
+            assert!(all(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_definition_is_consistent() {

@@ -79,6 +79,18 @@ fn bad_arguments_are_named_with_value_and_remedy() {
             &["--faults", "at least one fault"],
         ),
         (&["perf", "--seconds", "0"], &["'0'", "seconds from 0.001"]),
+        (
+            &["perf", "--size", "1KiB..64"],
+            &["1KiB..64", "smaller size first"],
+        ),
+        (
+            &["perf", "--size", "64..9TiB"],
+            &["64..9TiB", "bytes from 1"],
+        ),
+        (
+            &["perf", "--listen", "127.0.0.1:1", "--plot", "x.svg"],
+            &["cannot be used with"],
+        ),
         (&["perf", "--rounds", "-1"], &["'-1'", "1..=10000"]),
         (&["run", "-n", "-1", "true"], &["'-1'", "1..=4096"]),
         (&["demo", "--messages", "-1"], &["'-1'", "--messages"]),
@@ -400,6 +412,50 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
             assert_eq!(sides, [contender == "suci"; 2], "{row}");
             assert!(found.next().is_none());
         }
+    }
+}
+
+#[test]
+fn perf_tells_where_the_time_goes_and_draws_sizes() {
+    let dir = tempfile::tempdir().unwrap();
+    let picture = dir.path().join("sizes.svg");
+    let args = [
+        "perf",
+        "--profile",
+        "--vs",
+        "tcp",
+        "--plot",
+        picture.to_str().unwrap(),
+    ];
+    let sweep = ["--workload", "ping-pong,stream", "--size", "64..256"];
+    let rows = rows(&[&args[..], &sweep, &QUICK].concat());
+    assert_eq!(rows.len(), 2 * 3 * 2);
+    for row in &rows {
+        for side in ["client", "server"] {
+            let split = &row["profile"][side];
+            let part = |name: &str| split[name].as_f64().unwrap();
+            let (work, waiting) = (part("user") + part("kernel"), part("waiting"));
+            // What is no work is waiting; helper threads can only add work.
+            assert!(
+                work > 0.0 && (waiting - (1.0 - work).max(0.0)).abs() < 1e-6,
+                "{row}"
+            );
+        }
+    }
+    let drawn = std::fs::read_to_string(&picture).unwrap();
+    for part in ["<svg", "ping-pong", "stream", "tcp cubic", "128"] {
+        assert!(drawn.contains(part), "no {part}");
+    }
+}
+
+#[test]
+fn a_picture_that_could_not_be_kept_is_refused_before_measuring() {
+    for path in ["/nope/sizes.svg", "/"] {
+        let args = ["perf", "--rounds", "10000", "--plot", path];
+        let began = Instant::now();
+        let said = refusal(&args, 1);
+        assert!(said.contains(&format!("--plot {path}")), "{said}");
+        assert!(began.elapsed() < PATIENCE, "{said}");
     }
 }
 

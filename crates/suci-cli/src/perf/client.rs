@@ -6,6 +6,7 @@ use std::time::Duration;
 use suci::{Bytes, Node, NodeBuilder, NodeId};
 
 use super::control::{self, Account, Contender, Control, Entrant, Reply, Request, Round};
+use super::plot::Plot;
 use super::report::{self, Report, Series};
 use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
@@ -28,6 +29,7 @@ pub(super) enum Place<'a> {
 
 /// Measures everything that was asked for.
 pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
+    let plot = args.plot.as_deref().map(Plot::begin).transpose()?;
     let mut client = Client::new(args, place)?;
     let entrants = entrants(args);
     if entrants.iter().any(|e| e.contender == Contender::Tcp) {
@@ -35,10 +37,11 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
     }
     let mut report = Report::new(args.json, args.profile);
     for workload in workloads(args, client.servers.len()) {
-        let sizes = if args.size.is_empty() {
+        let named: Vec<usize> = args.size.iter().flat_map(|s| s.0.clone()).collect();
+        let sizes = if named.is_empty() {
             vec![default_size(workload)]
         } else {
-            args.size.clone()
+            named
         };
         for size in sizes {
             for series in client.series(args, workload, size, &entrants)? {
@@ -46,7 +49,8 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
             }
         }
     }
-    client.close()
+    client.close()?;
+    plot.map_or(Ok(()), |plot| plot.finish(report.rows()))
 }
 
 fn entrants(args: &PerfArgs) -> Vec<Entrant> {

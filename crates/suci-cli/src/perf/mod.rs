@@ -9,6 +9,7 @@ mod client;
 mod control;
 mod fan;
 mod mix;
+mod plot;
 mod report;
 mod server;
 mod suci_wire;

@@ -27,18 +27,18 @@ pub(super) struct Series {
 
 /// One line of the output.
 #[derive(Debug, Serialize)]
-struct Row {
-    workload: Workload,
+pub(super) struct Row {
+    pub(super) workload: Workload,
     contender: Contender,
     /// The mode, if the command line named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefer: Option<Prefer>,
-    size: usize,
+    pub(super) size: usize,
     receivers: usize,
-    unit: &'static str,
-    median: f64,
-    min: f64,
-    max: f64,
+    pub(super) unit: &'static str,
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
     rounds: usize,
     /// Medians over rounds of the percentiles of each, in microseconds; of round trips.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +72,19 @@ struct Row {
     /// Packets that the receivers sent for each that came.
     #[serde(skip_serializing_if = "Option::is_none")]
     acks_per_packet: Option<f64>,
+}
+
+impl Row {
+    /// Who, as people call it.
+    pub(super) fn contender(&self) -> &'static str {
+        match (self.contender, self.prefer) {
+            (Contender::Tcp, _) => "tcp cubic",
+            (_, Some(Prefer::Adaptive)) => "suci adaptive",
+            (_, Some(Prefer::Throughput)) => "suci throughput",
+            (_, Some(Prefer::Response)) => "suci response",
+            (other, None) => other.name(),
+        }
+    }
 }
 
 /// For each reason, the part of the time in which messages waited for it.
@@ -252,7 +265,7 @@ fn ratio(of: u64, to: u64) -> Option<f64> {
 pub(super) struct Report {
     json: bool,
     profile: bool,
-    begun: bool,
+    rows: Vec<Row>,
 }
 
 impl Report {
@@ -260,8 +273,13 @@ impl Report {
         Self {
             json,
             profile,
-            begun: false,
+            rows: Vec::new(),
         }
+    }
+
+    /// Everything printed so far.
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
     pub(super) fn print(&mut self, series: &Series) -> io::Result<()> {
@@ -271,12 +289,14 @@ impl Report {
         if !self.profile {
             row.profile = None;
         }
+        let first = self.rows.is_empty();
+        let row = self.rows.push_mut(row);
         let mut out = io::stdout().lock();
         if self.json {
-            serde_json::to_writer(&mut out, &row)?;
+            serde_json::to_writer(&mut out, row)?;
             return writeln!(out);
         }
-        if !std::mem::replace(&mut self.begun, true) {
+        if first {
             writeln!(
                 out,
                 "{:<11}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
@@ -292,7 +312,7 @@ impl Report {
                 "acks/pkt"
             )?;
         }
-        writeln!(out, "{}", line(&row))?;
+        writeln!(out, "{}", line(row))?;
         if let Some(sides) = &row.waited {
             writeln!(out, "{}", waited(sides))?;
         }
@@ -334,13 +354,7 @@ fn line(row: &Row) -> String {
         Workload::Broadcast => format!("bcast 1:{}", row.receivers),
         other => name(other).to_owned(),
     };
-    let contender = match (row.contender, row.prefer) {
-        (Contender::Tcp, _) => "tcp cubic",
-        (_, Some(Prefer::Adaptive)) => "suci adaptive",
-        (_, Some(Prefer::Throughput)) => "suci throughput",
-        (_, Some(Prefer::Response)) => "suci response",
-        (other, None) => other.name(),
-    };
+    let contender = row.contender();
     let digits = |value: f64| match row.unit {
         "messages/s" | "requests/s" => format!("{value:.0}"),
         _ => format!("{value:.2}"),

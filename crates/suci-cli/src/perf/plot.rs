@@ -1,0 +1,329 @@
+//! Medians over sizes as a picture: one panel for each workload, one line for each contender.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use tempfile::NamedTempFile;
+
+use super::report::{self, Row};
+use crate::args::Workload;
+use crate::error::{Context, Failure, Result};
+
+/// Pixels of a panel.
+const PANEL: (u32, u32) = (800, 460);
+
+/// Room on each side of what was measured, as a factor.
+const MARGIN: f64 = 1.3;
+
+/// Colours that also those tell apart who see no red or green (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];
+
+/// A picture that will be drawn at the end. Until then its place holds what it held before.
+pub(super) struct Plot {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Plot {
+    /// Makes sure, before anything is measured, that the picture can be put at `path`.
+    pub(super) fn begin(path: &Path) -> Result<Self> {
+        let what = || {
+            format!(
+                "--plot {} (name a file in a directory to write to)",
+                path.display()
+            )
+        };
+        if path.is_dir() {
+            return Err(Failure::new(format!("{}: it is a directory", what())));
+        }
+        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        // As any file: the umask decides who reads it.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+        let file = builder
+            .prefix(".suci-perf-")
+            .tempfile_in(parent.unwrap_or(Path::new(".")));
+        Ok(Self {
+            file: file.context(what())?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Draws it.
+    pub(super) fn finish(mut self, rows: &[Row]) -> Result<()> {
+        let picture = draw(&panels(rows))?;
+        let what = || format!("--plot {}", self.path.display());
+        self.file.write_all(picture.as_bytes()).context(what())?;
+        let put = self.file.persist(&self.path);
+        put.map(drop)
+            .context(format_args!("--plot {}", self.path.display()))
+    }
+}
+
+/// What one workload showed.
+#[derive(Debug, PartialEq)]
+struct Panel {
+    name: &'static str,
+    unit: &'static str,
+    lines: Vec<Line>,
+}
+
+/// One contender.
+#[derive(Debug, PartialEq)]
+struct Line {
+    name: &'static str,
+    points: Vec<Point>,
+}
+
+/// Its rounds of one size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    size: f64,
+    min: f64,
+    median: f64,
+    max: f64,
+}
+
+/// Rows in panels and lines. The mix has no size, and what is not above zero no place on such axes.
+fn panels(rows: &[Row]) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
+    for row in rows
+        .iter()
+        .filter(|row| row.workload != Workload::Mix && row.min > 0.0)
+    {
+        let name = report::name(row.workload);
+        let unit = row.unit;
+        let at = panels
+            .iter()
+            .position(|panel| panel.name == name)
+            .unwrap_or_else(|| {
+                let lines = Vec::new();
+                panels.push(Panel { name, unit, lines });
+                panels.len() - 1
+            });
+        let Some(panel) = panels.get_mut(at) else {
+            continue;
+        };
+        let point = Point {
+            #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+            size: row.size as f64,
+            min: row.min,
+            median: row.median,
+            max: row.max,
+        };
+        let contender = row.contender();
+        match panel.lines.iter_mut().find(|line| line.name == contender) {
+            Some(line) => line.points.push(point),
+            None => panel.lines.push(Line {
+                name: contender,
+                points: vec![point],
+            }),
+        }
+    }
+    for line in panels.iter_mut().flat_map(|panel| &mut panel.lines) {
+        line.points.sort_by(|a, b| a.size.total_cmp(&b.size));
+    }
+    panels
+}
+
+fn draw(panels: &[Panel]) -> Result<String> {
+    let count = u32::try_from(panels.len()).unwrap_or(u32::MAX);
+    let (width, height) = PANEL;
+    let mut picture = String::new();
+    {
+        let size = (width, height.saturating_mul(count.max(1)));
+        let root = SVGBackend::with_string(&mut picture, size).into_drawing_area();
+        root.fill(&WHITE).context("drawing")?;
+        let areas = root.split_evenly((panels.len().max(1), 1));
+        for (panel, area) in panels.iter().zip(&areas) {
+            draw_panel(panel, area).map_err(|error| Failure::new(format!("drawing: {error}")))?;
+        }
+        root.present().context("drawing")?;
+    }
+    Ok(picture)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    let points = || panel.lines.iter().flat_map(|line| &line.points);
+    let sizes = range(points().map(|point| point.size));
+    let values = range(points().flat_map(|point| [point.min, point.max]));
+    let mut chart = ChartBuilder::on(area)
+        .caption(panel.name, ("sans-serif", 22))
+        .margin(16)
+        .x_label_area_size(44)
+        .y_label_area_size(84)
+        .build_cartesian_2d(sizes.log_scale().base(2.0), values.log_scale())?;
+    chart
+        .configure_mesh()
+        .x_desc("bytes in a message")
+        .y_desc(panel.unit)
+        .x_labels(24)
+        .x_label_formatter(&|size| bytes(*size))
+        .y_label_formatter(&|value| figure(*value))
+        .label_style(("sans-serif", 14))
+        .light_line_style(WHITE.mix(0.0))
+        .draw()?;
+    for (line, colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {
+        let medians = line.points.iter().map(|point| (point.size, point.median));
+        chart
+            .draw_series(LineSeries::new(medians, colour.stroke_width(2)))?
+            .label(line.name)
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+        chart.draw_series(line.points.iter().map(|point| {
+            let Point {
+                size,
+                min,
+                median,
+                max,
+            } = *point;
+            ErrorBar::new_vertical(size, min, median, max, colour.filled(), 8)
+        }))?;
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .label_font(("sans-serif", 14))
+        .position(SeriesLabelPosition::UpperLeft)
+        .draw()?;
+    Ok(())
+}
+
+/// From below the least of `values` to above the greatest.
+fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+        (least.min(value), most.max(value))
+    });
+    least / MARGIN..most * MARGIN
+}
+
+/// As people write sizes.
+fn bytes(size: f64) -> String {
+    let units = [
+        (1_073_741_824.0, " Gi"),
+        (1_048_576.0, " Mi"),
+        (1_024.0, " Ki"),
+    ];
+    let unit = units.iter().find(|(unit, _)| size >= *unit);
+    let (unit, name) = unit.copied().unwrap_or((1.0, ""));
+    format!("{}{name}", figure(size / unit))
+}
+
+/// A number without needless digits.
+fn figure(value: f64) -> String {
+    let digits = match value {
+        v if v >= 10.0 => 0,
+        v if v >= 1.0 => 1,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(size: f64, median: f64) -> Point {
+        Point {
+            size,
+            min: median * 0.9,
+            median,
+            max: median * 1.2,
+        }
+    }
+
+    fn panel(name: &'static str, lines: &[(&'static str, &[Point])]) -> Panel {
+        let line = |&(name, points): &(&'static str, &[Point])| Line {
+            name,
+            points: points.to_vec(),
+        };
+        Panel {
+            name,
+            unit: "us",
+            lines: lines.iter().map(line).collect(),
+        }
+    }
+
+    #[test]
+    fn a_picture_names_workloads_contenders_and_sizes() {
+        let suci = [
+            point(64.0, 20.0),
+            point(4096.0, 30.0),
+            point(1_048_576.0, 400.0),
+        ];
+        let tcp = [
+            point(64.0, 25.0),
+            point(4096.0, 31.0),
+            point(1_048_576.0, 500.0),
+        ];
+        let lines = [("suci", &suci[..]), ("tcp cubic", &tcp)];
+        let picture = draw(&[panel("ping-pong", &lines), panel("stream", &lines)]).unwrap();
+        for part in [
+            "<svg",
+            "ping-pong",
+            "stream",
+            "suci",
+            "tcp cubic",
+            "4 Ki",
+            "1 Mi",
+            "us",
+        ] {
+            assert!(picture.contains(part), "no {part}");
+        }
+        assert!(!picture.contains("NaN") && !picture.contains("inf"));
+        // Through three sizes in each panel; the legend's strokes have two ends.
+        let lines = |colour: &str| {
+            let strokes = picture.lines().filter(|l| l.starts_with("<polyline"));
+            let own = strokes.filter(|stroke| stroke.contains(colour));
+            own.filter(|stroke| stroke.matches(',').count() == 3)
+                .count()
+        };
+        assert_eq!((lines("#0072B2"), lines("#D55E00")), (2, 2));
+    }
+
+    #[test]
+    fn one_size_alone_is_a_point_and_nothing_is_no_picture() {
+        let picture = draw(&[panel("rate", &[("suci", &[point(32.0, 1e6)])])]).unwrap();
+        assert!(picture.contains("rate") && !picture.contains("NaN"));
+        assert!(draw(&[]).unwrap().contains("<svg"));
+    }
+
+    #[test]
+    fn sizes_and_figures_are_written_as_people_do() {
+        let shown = [64.0, 1024.0, 65_536.0, 1_048_576.0, 1_500.0].map(bytes);
+        assert_eq!(shown, ["64", "1 Ki", "64 Ki", "1 Mi", "1.5 Ki"]);
+        assert_eq!(
+            [0.05, 2.0, 12.34, 1e6].map(figure),
+            ["0.05", "2", "12", "1000000"]
+        );
+    }
+
+    #[test]
+    fn a_picture_replaces_what_was_there_only_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sizes.svg");
+        std::fs::write(&path, "old").unwrap();
+        drop(Plot::begin(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        Plot::begin(&path).unwrap().finish(&[]).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("<svg"));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
