@@ -7,6 +7,7 @@
 mod dedup;
 mod spans;
 
+use crate::fold::folds;
 use crate::limits::MAX_ACK_RANGES;
 use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber};
@@ -53,6 +54,20 @@ pub struct Received {
     /// The program wants acknowledgements to wait no longer than this.
     bound: Option<Duration>,
 }
+
+folds!(Received {
+    dedup,
+    spans,
+    highest_arrival,
+    ecn,
+    marked,
+    unacked,
+    waiting_since,
+    urgent,
+    ack_every,
+    max_ack_delay,
+    bound,
+});
 
 impl Received {
     /// Nothing received yet of a connection whose packet numbers begin at `first`.

@@ -1,5 +1,6 @@
 //! What the engine tells the program.
 
+use crate::fold::{Fold, Words};
 use crate::message::Outcome;
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 use bytes::Bytes;
@@ -193,4 +194,33 @@ pub enum RefusedReason {
     Version,
     /// A reason of a later version: its code.
     Other(u64),
+}
+
+impl Fold for RefusedReason {
+    fn fold(&self, to: &mut Words) {
+        let (number, code): (u8, u64) = match *self {
+            Self::DuplicateNode => (0, 0),
+            Self::NotAllowed => (1, 0),
+            Self::WrongNode => (2, 0),
+            Self::Mode => (3, 0),
+            Self::Full => (4, 0),
+            Self::Stale => (5, 0),
+            Self::Version => (6, 0),
+            Self::Other(code) => (7, code),
+        };
+        (number, code).fold(to);
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        match <(u8, u64)>::unfold(from) {
+            (0, _) => Self::DuplicateNode,
+            (1, _) => Self::NotAllowed,
+            (2, _) => Self::WrongNode,
+            (3, _) => Self::Mode,
+            (4, _) => Self::Full,
+            (5, _) => Self::Stale,
+            (6, _) => Self::Version,
+            (_, code) => Self::Other(code),
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod counters;
 pub mod credit;
 mod engine;
 mod event;
+mod fold;
 mod handshake;
 pub mod limits;
 pub mod message;

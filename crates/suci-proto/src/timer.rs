@@ -29,17 +29,42 @@ const _: () = assert!(
 /// One armed timer in its slot's heap; ordered by deadline, then key.
 type Armed = (Instant, usize);
 
-/// Where a key is armed.
-#[derive(Clone, Copy, Debug)]
+/// Where a key is armed. Small: each peer has one, armed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    slot: usize,
-    position: usize,
+    slot: u16,
+    position: u32,
 }
+
+/// The place of a key that is not armed.
+const NOWHERE: Place = Place {
+    slot: u16::MAX,
+    position: 0,
+};
+
+const _: () = assert!(LEVELS * SLOTS < u16::MAX as usize);
+
+impl Place {
+    /// More than 2^32 timers in a slot are more than there are keys in memory.
+    const fn new(slot: usize, position: usize) -> Self {
+        Self {
+            slot: slot as u16,
+            position: position as u32,
+        }
+    }
+
+    const fn is_armed(self) -> bool {
+        self.slot != NOWHERE.slot
+    }
+}
+
+/// Timers for which an empty slot keeps memory. Where more were armed at once, it is not soon needed again.
+const KEPT: usize = 256;
 
 /// Deadlines by key, at most one per key.
 ///
 /// Keys should be small and dense, as those of a slab: memory grows with the largest ever set
-/// (24 B each). Setting and cancelling cost O(1) plus the logarithm of the timers in one slot;
+/// (8 B each). Setting and cancelling cost O(1) plus the logarithm of the timers in one slot;
 /// nothing allocates once slots have grown to their usual size. All results are deterministic.
 #[derive(Debug)]
 pub struct TimerWheel {
@@ -49,7 +74,7 @@ pub struct TimerWheel {
     occupied: [u64; LEVELS],
     /// `LEVELS * SLOTS` heaps.
     slots: Vec<Vec<Armed>>,
-    places: Vec<Option<Place>>,
+    places: Vec<Place>,
     armed: usize,
 }
 
@@ -77,7 +102,7 @@ impl TimerWheel {
     pub fn set(&mut self, key: usize, deadline: Instant) {
         self.cancel(key);
         if key >= self.places.len() {
-            self.places.resize(key.saturating_add(1), None);
+            self.places.resize(key.saturating_add(1), NOWHERE);
         }
         self.place((deadline, key));
         self.armed += 1;
@@ -85,20 +110,21 @@ impl TimerWheel {
 
     /// Disarms `key`; does nothing if it is not armed.
     pub fn cancel(&mut self, key: usize) {
-        let Some(place) = self.places.get_mut(key).and_then(Option::take) else {
-            return;
-        };
-        self.remove(place);
-        self.armed -= 1;
+        let place = self.places.get_mut(key);
+        let place = place.map_or(NOWHERE, |place| core::mem::replace(place, NOWHERE));
+        if place.is_armed() {
+            self.remove(place);
+            self.armed -= 1;
+        }
     }
 
     /// What `key` is armed for.
     #[must_use]
     pub fn deadline(&self, key: usize) -> Option<Instant> {
-        let place = (*self.places.get(key)?)?;
+        let place = *self.places.get(key)?;
         self.slots
-            .get(place.slot)?
-            .get(place.position)
+            .get(usize::from(place.slot))?
+            .get(place.position as usize)
             .map(|armed| armed.0)
     }
 
@@ -157,7 +183,9 @@ impl TimerWheel {
                 self.place(armed);
             }
             // Nothing was placed here meanwhile: keep the slot's memory for its next use.
-            self.slots[slot] = moving;
+            if moving.capacity() <= KEPT {
+                self.slots[slot] = moving;
+            }
         }
     }
 
@@ -186,13 +214,17 @@ impl TimerWheel {
     }
 
     fn remove(&mut self, place: Place) {
-        let heap = &mut self.slots[place.slot];
-        heap.swap_remove(place.position);
+        let (slot, position) = (usize::from(place.slot), place.position as usize);
+        let heap = &mut self.slots[slot];
+        heap.swap_remove(position);
         if heap.is_empty() {
-            self.occupied[place.slot / SLOTS] &= !bit(place.slot);
-        } else if place.position < heap.len() {
-            let position = self.rise(place.slot, place.position);
-            self.sink(place.slot, position);
+            if heap.capacity() > KEPT {
+                *heap = Vec::new();
+            }
+            self.occupied[slot / SLOTS] &= !bit(slot);
+        } else if position < heap.len() {
+            let position = self.rise(slot, position);
+            self.sink(slot, position);
         }
     }
 
@@ -206,11 +238,11 @@ impl TimerWheel {
                 break;
             }
             heap[position] = heap[parent];
-            self.places[heap[position].1] = Some(Place { slot, position });
+            self.places[heap[position].1] = Place::new(slot, position);
             position = parent;
         }
         heap[position] = armed;
-        self.places[armed.1] = Some(Place { slot, position });
+        self.places[armed.1] = Place::new(slot, position);
         position
     }
 
@@ -231,11 +263,11 @@ impl TimerWheel {
                 break;
             }
             heap[position] = child_armed;
-            self.places[child_armed.1] = Some(Place { slot, position });
+            self.places[child_armed.1] = Place::new(slot, position);
             position = child;
         }
         heap[position] = armed;
-        self.places[armed.1] = Some(Place { slot, position });
+        self.places[armed.1] = Place::new(slot, position);
     }
 }
 

@@ -8,13 +8,14 @@
 //! Choosing takes constant time, but for one step each time that somebody is passed over who owes more
 //! than a quantum; each such step was paid for by at least [`QUANTUM`] bytes that went before.
 
+use crate::fold::{Fold, Words, folds};
 use std::collections::VecDeque;
 
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
 
 /// Bytes that a weight of 1 stands for in each round; the default weight makes 64 KiB, about one train.
-const QUANTUM: i64 = 4_096;
+const QUANTUM: i32 = 4_096;
 
 /// How urgent a destination or a channel is, compared with others of the same node or destination.
 ///
@@ -76,8 +77,8 @@ impl Priority {
     }
 
     /// Bytes of one turn.
-    const fn quantum(self) -> i64 {
-        QUANTUM * self.weight as i64
+    const fn quantum(self) -> i32 {
+        QUANTUM * self.weight as i32
     }
 }
 
@@ -100,8 +101,43 @@ pub(crate) struct Turns {
 struct Entry {
     priority: Priority,
     /// Bytes left of its turn; below zero what it owes.
-    left: i64,
+    left: i32,
     listed: bool,
+}
+
+/// Most have what nobody named: that is zero.
+impl Fold for Priority {
+    fn fold(&self, to: &mut Words) {
+        (self.class ^ Self::DEFAULT.class).fold(to);
+        (self.weight ^ Self::DEFAULT.weight).fold(to);
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        Self {
+            class: u8::unfold(from) ^ Self::DEFAULT.class,
+            weight: u8::unfold(from) ^ Self::DEFAULT.weight,
+        }
+    }
+}
+
+folds!(Entry {
+    priority,
+    left,
+    listed,
+});
+
+/// Only once [`Turns::rest`] found nobody listed.
+impl Fold for Turns {
+    fn fold(&self, to: &mut Words) {
+        self.entries.fold(to);
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        Self {
+            entries: Fold::unfold(from),
+            ..Self::default()
+        }
+    }
 }
 
 impl Turns {
@@ -169,7 +205,9 @@ impl Turns {
 
     /// Bytes that `place` may still send in its turn.
     pub(crate) fn left(&self, place: usize) -> i64 {
-        self.entries.get(place).map_or(0, |entry| entry.left)
+        self.entries
+            .get(place)
+            .map_or(0, |entry| i64::from(entry.left))
     }
 
     /// The class whose turn it is.
@@ -189,7 +227,7 @@ impl Turns {
         let Some(entry) = entry else { return };
         entry.left = entry
             .left
-            .saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+            .saturating_sub(i32::try_from(bytes).unwrap_or(i32::MAX));
         if entry.left <= 0 {
             ring.rotate_left(1);
         }
@@ -200,7 +238,7 @@ impl Turns {
         let ring = self.front_class().map(usize::from);
         let first = ring.and_then(|class| self.rings.get(class)?.front());
         if let Some(entry) = first.and_then(|place| self.entries.get_mut(*place)) {
-            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
             entry.left = entry.left.saturating_sub(bytes);
         }
         self.drop_front();
@@ -237,6 +275,14 @@ impl Turns {
             self.drop_front();
             self.entry(place).listed = true;
         }
+    }
+
+    /// Gives back what the rings needed when more stood in them. False if anybody does now.
+    pub(crate) fn rest(&mut self) -> bool {
+        if self.is_empty() {
+            self.rings = Default::default();
+        }
+        self.is_empty()
     }
 
     /// Takes a place out wherever it stands; whether it stood anywhere. Not for the hot path.

@@ -4,6 +4,7 @@
 //! within a round trip, so that looking now and then tells little: a clock adds up every moment instead, by
 //! the one reason that stood in the way then.
 
+use crate::fold::{Fold, Words, folds};
 use crate::time::Instant;
 
 /// What keeps messages that could be sent from being sent.
@@ -33,6 +34,8 @@ pub enum WaitReason {
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,
 }
+
+folds!(WaitReason [ Link, Suspended, Congestion, Pacing, SocketCredit, SessionMemory, ChannelMemory, Answer, Controller, Cap, Socket ]);
 
 impl WaitReason {
     /// How many there are.
@@ -81,9 +84,21 @@ pub struct Waited {
     pub times: u64,
 }
 
+folds!(Waited { nanos, times });
+
 /// How long and how often for each reason. Only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits([Waited; WaitReason::COUNT]);
+
+impl Fold for Waits {
+    fn fold(&self, to: &mut Words) {
+        self.0.fold(to);
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        Self(Fold::unfold(from))
+    }
+}
 
 impl Waits {
     /// For one reason.
@@ -137,6 +152,12 @@ pub struct WaitClock {
     since: Instant,
     waits: Waits,
 }
+
+folds!(WaitClock {
+    reason,
+    since,
+    waits
+});
 
 impl WaitClock {
     /// From `now` on messages wait for `reason`, or none does.

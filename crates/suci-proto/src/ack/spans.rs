@@ -1,5 +1,6 @@
 //! The received packet numbers that the sender may not know to be received.
 
+use crate::fold::{Fold, Words};
 use crate::limits::MAX_TRACKED_RANGES;
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
@@ -19,6 +20,37 @@ struct Span {
 /// holds the highest number received and is never forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Spans(VecDeque<Span>);
+
+impl Fold for Span {
+    fn fold(&self, to: &mut Words) {
+        let Self {
+            start,
+            end,
+            told_from,
+        } = self;
+        for position in [start, end, told_from] {
+            to.put_position(*position);
+        }
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        Self {
+            start: from.take_position(),
+            end: from.take_position(),
+            told_from: from.take_position(),
+        }
+    }
+}
+
+impl Fold for Spans {
+    fn fold(&self, to: &mut Words) {
+        self.0.fold(to);
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        Self(Fold::unfold(from))
+    }
+}
 
 impl Spans {
     pub(super) fn len(&self) -> usize {

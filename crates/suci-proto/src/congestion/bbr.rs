@@ -14,7 +14,10 @@
 //! the mean beside the least, and the window is made of the larger. A queue of our own is in neither, since only
 //! packets sent while little is in flight count.
 
+mod folded;
+
 use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
+use crate::fold::{Fold, Words};
 use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
@@ -537,5 +540,10 @@ impl Controller for Bbr {
 
     fn name(&self) -> &'static str {
         "wan"
+    }
+
+    fn write_down(&self, to: &mut Words) {
+        super::BBR.fold(to);
+        self.fold(to);
     }
 }

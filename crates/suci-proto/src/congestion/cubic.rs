@@ -2,6 +2,7 @@
 
 use super::hystart::{HyStart, Phase};
 use super::{AckSample, CongestionEvent, Controller, initial_window, pace};
+use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
@@ -35,6 +36,14 @@ pub struct Cubic {
     before: Option<State>,
 }
 
+folds!(Cubic {
+    mtu,
+    state,
+    recovery_began,
+    active_at,
+    before
+});
+
 #[derive(Clone, Debug)]
 struct State {
     window: f64,
@@ -48,6 +57,15 @@ struct State {
     epoch: Option<Epoch>,
 }
 
+folds!(State {
+    window,
+    threshold,
+    hystart,
+    plateau,
+    prior,
+    epoch
+});
+
 /// One run of congestion avoidance, from a reduction (or slow start's end) to the next.
 #[derive(Clone, Debug)]
 struct Epoch {
@@ -57,6 +75,8 @@ struct Epoch {
     /// The window that Reno would have.
     reno: f64,
 }
+
+folds!(Epoch { began, climb, reno });
 
 impl Cubic {
     /// The initial state for packets of `mtu` bytes of UDP payload.
@@ -244,6 +264,11 @@ impl Controller for Cubic {
 
     fn name(&self) -> &'static str {
         "cubic"
+    }
+
+    fn write_down(&self, to: &mut Words) {
+        super::CUBIC.fold(to);
+        self.fold(to);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A window that the program set, and nothing moves: the classic of user-level protocols.
 
 use super::{AckSample, CongestionEvent, Controller};
+use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::Instant;
 
@@ -14,6 +15,8 @@ pub struct Fixed {
     bytes: u64,
     mtu: u64,
 }
+
+folds!(Fixed { bytes, mtu });
 
 impl Fixed {
     /// `bytes` in flight, at least two packets of `mtu` bytes of UDP payload.
@@ -51,5 +54,10 @@ impl Controller for Fixed {
 
     fn name(&self) -> &'static str {
         "fixed"
+    }
+
+    fn write_down(&self, to: &mut Words) {
+        super::FIXED.fold(to);
+        self.fold(to);
     }
 }

@@ -1,5 +1,6 @@
 //! HyStart++ (RFC 9406): leaves slow start when the round trip grows, before the queue overflows.
 
+use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// Samples that make a round's minimum trustworthy. RFC 9406 says 8 for a receiver that
@@ -24,6 +25,8 @@ pub(super) enum Phase {
     Done,
 }
 
+folds!(Phase [ SlowStart, Conservative, Done ]);
+
 /// Round trips of the initial slow start. A round ends when a packet sent after its beginning is
 /// acknowledged: sending times stand in for the RFC's packet numbers.
 #[derive(Clone, Debug, Default)]
@@ -35,11 +38,21 @@ pub(super) struct HyStart {
     conservative: Option<Conservative>,
 }
 
+folds!(HyStart {
+    round_began,
+    last_minimum,
+    minimum,
+    samples,
+    conservative
+});
+
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
     baseline: Duration,
     rounds: u32,
 }
+
+folds!(Conservative { baseline, rounds });
 
 impl HyStart {
     /// Takes one round trip sample of a packet sent at `sent_at`.

@@ -19,6 +19,7 @@
 //!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4).
 
 use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
+use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
@@ -101,6 +102,23 @@ pub struct Lan {
     answered: Option<Instant>,
 }
 
+folds!(Lan {
+    mtu,
+    window,
+    slow_start,
+    base,
+    round,
+    last,
+    rates,
+    part,
+    futile,
+    window_before,
+    phase,
+    drained_at,
+    before_loss,
+    answered,
+});
+
 /// Packets sent from `began` until the first of them was acknowledged are one round trip.
 #[derive(Debug, Default)]
 struct Round {
@@ -114,6 +132,14 @@ struct Round {
     settling: bool,
 }
 
+folds!(Round {
+    began,
+    least,
+    samples,
+    used,
+    settling
+});
+
 /// What the controller does.
 #[derive(Debug)]
 enum Phase {
@@ -123,6 +149,34 @@ enum Phase {
     Draining { window: f64, rounds: u32 },
     /// Somebody fills the queue: CUBIC decides.
     Company(Box<Company>),
+}
+
+impl Fold for Phase {
+    fn fold(&self, to: &mut Words) {
+        match self {
+            Self::Alone => 0_u8.fold(to),
+            Self::Draining { window, rounds } => {
+                1_u8.fold(to);
+                window.fold(to);
+                rounds.fold(to);
+            }
+            Self::Company(company) => {
+                2_u8.fold(to);
+                company.fold(to);
+            }
+        }
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        match u8::unfold(from) {
+            1 => Self::Draining {
+                window: Fold::unfold(from),
+                rounds: Fold::unfold(from),
+            },
+            2 => Self::Company(Fold::unfold(from)),
+            _ => Self::Alone,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -138,12 +192,23 @@ struct Company {
     least: Option<f64>,
 }
 
+folds!(Company {
+    cubic,
+    looked_at,
+    looking,
+    last,
+    vain,
+    least
+});
+
 /// Highest delivery rate of the last rounds, in bytes per second.
 #[derive(Debug, Default)]
 struct Rates {
     rounds: [f64; RATE_ROUNDS],
     at: usize,
 }
+
+folds!(Rates { rounds, at });
 
 impl Rates {
     fn add(&mut self, rate: f64) {
@@ -496,5 +561,10 @@ impl Controller for Lan {
 
     fn name(&self) -> &'static str {
         "lan"
+    }
+
+    fn write_down(&self, to: &mut Words) {
+        super::LAN.fold(to);
+        self.fold(to);
     }
 }

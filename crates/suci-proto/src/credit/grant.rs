@@ -2,6 +2,7 @@
 
 use crate::credit::SocketCredit;
 use crate::credit::need::Need;
+use crate::fold::folds;
 use crate::limits::CREDIT_LAPSE;
 use crate::time::Instant;
 use crate::types::PacketNumber;
@@ -52,11 +53,41 @@ pub struct Grant {
     pub(super) steady_at: u64,
 }
 
+folds!(Grant {
+    generation,
+    live,
+    drained_end,
+    limit_end,
+    late,
+    share,
+    announced,
+    control,
+    charge,
+    last_drained,
+    given_at,
+    begun_at,
+    reclaimed_at,
+    reclaims,
+    forced,
+    eliciting,
+    need,
+    waiting,
+    retired,
+    dismissed,
+    booked,
+    steady_at,
+});
+
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     generation: u64,
     limit_end: PacketNumber,
 }
+
+folds!(Announced {
+    generation,
+    limit_end
+});
 
 /// Packets beyond the limit. A smaller reserve counts only once the peer must have seen it.
 #[derive(Debug)]
@@ -71,12 +102,21 @@ struct Control {
     proof: Option<PacketNumber>,
 }
 
+folds!(Control {
+    target,
+    charged,
+    most,
+    proof
+});
+
 /// What [`Shares`](crate::credit::Shares) has on its books for this grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Booked {
     pub(super) bytes: u64,
     pub(super) control: u64,
 }
+
+folds!(Booked { bytes, control });
 
 impl Grant {
     pub(super) fn new(
@@ -182,7 +222,7 @@ impl Grant {
     }
 
     /// Whether the generation has not ended: its end alone can be asked for.
-    pub(super) const fn is_live(&self) -> bool {
+    pub(crate) const fn is_live(&self) -> bool {
         self.live
     }
 
@@ -315,7 +355,7 @@ impl Grant {
     }
 
     /// Since when the peer has not used what it has.
-    pub(super) fn idle_since(&self) -> Instant {
+    pub(crate) fn idle_since(&self) -> Instant {
         self.last_drained.max(self.given_at)
     }
 

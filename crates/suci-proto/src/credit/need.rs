@@ -4,6 +4,7 @@
 //! gets near needs more, who stays far away can do with less. No clock of the network is involved, so it
 //! holds for a receiver that drains all the time as for one that polls every 50 ms.
 
+use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// A peer whose packets leave less than this part of its share unused needs more.
@@ -27,6 +28,8 @@ pub enum Appetite {
     /// Bulk data: as much as there is.
     Large,
 }
+
+folds!(Appetite [ Normal, Small, Large ]);
 
 impl Appetite {
     pub(super) const fn weight(self) -> u64 {
@@ -73,6 +76,13 @@ pub(super) struct Need {
     least_left: u64,
     since: Instant,
 }
+
+folds!(Need {
+    appetite,
+    hungry,
+    least_left,
+    since
+});
 
 impl Need {
     pub(super) fn new(now: Instant) -> Self {

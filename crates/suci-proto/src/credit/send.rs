@@ -1,6 +1,7 @@
 //! The sender's half: which packet numbers may be used, for what, and when to ask for more.
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
+use crate::fold::folds;
 use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
@@ -53,6 +54,21 @@ pub struct SendCredit {
     returning: Option<Returning>,
 }
 
+folds!(SendCredit {
+    generation,
+    limit_end,
+    control,
+    live,
+    first,
+    sent_end,
+    acked_sent_at,
+    beyond_at,
+    refresh,
+    blocked,
+    reserve_asked,
+    returning,
+});
+
 /// Whether the receiver was given a reason to acknowledge and to renew its grant.
 #[derive(Debug)]
 struct Refresh {
@@ -63,6 +79,12 @@ struct Refresh {
     eliciting_at: Option<Instant>,
 }
 
+folds!(Refresh {
+    window,
+    asked,
+    eliciting_at
+});
+
 /// Something waits for credit.
 #[derive(Debug)]
 struct Blocked {
@@ -70,12 +92,20 @@ struct Blocked {
     pause: Duration,
 }
 
+folds!(Blocked { due, pause });
+
 #[derive(Debug)]
 struct Returning {
     answer: SocketReturn,
     sent: bool,
     asked: bool,
 }
+
+folds!(Returning {
+    answer,
+    sent,
+    asked
+});
 
 impl SendCredit {
     /// Starts with the grant from INIT or ACCEPT, for packet numbers from `first`.

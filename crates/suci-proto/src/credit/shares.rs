@@ -459,7 +459,7 @@ impl Shares {
             return grant.dismissed && grant.is_live();
         }
         let idle = now >= grant.idle_since() + IDLE;
-        let control_short = self.is_reserve_excessive(grant);
+        let control_short = self.is_reserve_excessive(grant.control());
         if grant.share() == 0 {
             return control_short && idle;
         }
@@ -486,7 +486,9 @@ impl Shares {
     pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
         if grant.retired
             || !grant.is_live()
-            || (grant.is_dormant() && !grant.dismissed && !self.is_reserve_excessive(grant))
+            || (grant.is_dormant()
+                && !grant.dismissed
+                && !self.is_reserve_excessive(grant.control()))
         {
             return None;
         }
@@ -508,17 +510,16 @@ impl Shares {
         if !grant.retired
             && !grant.dismissed
             && !grant.is_live()
-            && self.is_reserve_excessive(grant)
+            && self.is_reserve_excessive(grant.control())
         {
             grant.set_share(0, self.control_for(grant), now);
             self.settle(grant);
         }
     }
 
-    /// Whether others miss what this peer may send beyond its limit.
-    fn is_reserve_excessive(&self, grant: &Grant) -> bool {
-        self.control_free() < NEWCOMER_PART
-            && grant.control() > self.control_target().max(CONTROL_MIN)
+    /// Whether others miss the `control` packets that a peer may send beyond its limit.
+    pub(crate) fn is_reserve_excessive(&self, control: u64) -> bool {
+        self.control_free() < NEWCOMER_PART && control > self.control_target().max(CONTROL_MIN)
     }
 
     /// A grant waits no more: it was served, is being reclaimed, or its connection was replaced.

@@ -27,7 +27,7 @@ impl Engine {
                 self.shared.config.memory
             ));
         }
-        for (key, peer) in &self.peers {
+        for (key, peer) in self.peers.iter() {
             peer.audit(now, self.dirty.is_listed(key))?;
         }
         Ok(())

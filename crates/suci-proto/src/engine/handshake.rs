@@ -6,7 +6,7 @@ use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{Event, RefusedReason};
 use crate::handshake::{Claim, Phase, Room, Standing};
-use crate::peer::{Accepted, Agreement, End, Peer};
+use crate::peer::{Accepted, Agreement, End};
 use crate::time::Instant;
 use crate::types::NodeId;
 use crate::wire::{
@@ -119,7 +119,11 @@ impl Engine {
             token: header.tag,
         };
         let standing = self.standing(node);
-        if let Some(peer) = self.peer_key(node).and_then(|key| self.peers.get_mut(key)) {
+        // Anybody may say HELLO in the name of one that rests; where there is a connection that changes nothing.
+        if let Some(key) = self.peer_key(node)
+            && !self.peers.rests_connected(key)
+            && let Some(peer) = self.peers.get_mut(key)
+        {
             peer.on_called(now, arrival.from);
         }
         if self.closing.is_some() || !self.may_answer(now, &claim, standing) {
@@ -143,8 +147,14 @@ impl Engine {
     }
 
     fn standing(&self, node: NodeId) -> Standing {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
-        peer.map_or(Standing::Stranger, Peer::standing)
+        match self.peer_key(node) {
+            Some(key) if self.peers.rests_connected(key) => Standing::Seated,
+            Some(key) => self
+                .peers
+                .get(key)
+                .map_or(Standing::Stranger, |peer| peer.standing()),
+            None => Standing::Stranger,
+        }
     }
 
     /// Whether there is a place, room for the INIT, and room for the COOKIE that asks for it. A claim from

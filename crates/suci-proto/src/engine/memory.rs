@@ -9,6 +9,7 @@
 //! program took what came before, since what is longer than the whole half is never taken into memory of ours. Only
 //! who would have to wait for what an absent peer holds (lost, suspended) is passed over until that is back or gone.
 
+use crate::fold::folds;
 use crate::message::MIN_WINDOW;
 use std::collections::BTreeMap;
 
@@ -33,6 +34,14 @@ pub(crate) struct Promise {
     /// Bytes of these that somebody absent holds.
     stalled: u64,
 }
+
+folds!(Promise {
+    window,
+    grown,
+    large,
+    turn,
+    stalled
+});
 
 impl Promise {
     /// Whether its session waits for memory for a large message.

@@ -11,6 +11,7 @@ mod handshake;
 mod line;
 mod links;
 mod memory;
+mod peers;
 mod shared;
 mod steering;
 mod strangers;
@@ -33,7 +34,7 @@ use crate::credit::{ShareStats, Shares};
 use crate::event::Event;
 use crate::handshake::{CookieJar, Expected};
 use crate::message::{Message, Pool};
-use crate::peer::{Built, Peer};
+use crate::peer::{Built, End, Peer};
 use crate::time::{Duration, Instant};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
@@ -43,11 +44,13 @@ use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
 use line::Line;
 use memory::MemoryShares;
+use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Bytes of unused receive buffers kept for the next large messages at most...
 const POOL: usize = 64 << 20;
@@ -70,8 +73,8 @@ pub struct Engine {
     asked_at: Instant,
     /// Whose INIT may come soon.
     expected_inits: Expected,
-    peers: Slab<Peer>,
-    by_node: HashMap<NodeId, usize>,
+    peers: Peers,
+    by_node: HashMap<NodeId, u32>,
     wheel: TimerWheel,
     /// Peers to look at: something happened that may let them send or change their deadline.
     dirty: Turns,
@@ -118,16 +121,18 @@ impl Engine {
         config.validate()?;
         let shares = Shares::new(recv_buffer);
         let max_datagram = config.max_datagram.min(shares.largest_datagram());
-        let config = Config {
+        let config = Arc::new(Config {
             max_datagram,
             ..config
-        };
+        });
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         let memory = MemoryShares::new(config.memory);
         let pool = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
         let peer_limit = shares.peer_limit();
+        let pool = Pool::new(pool.min(POOL));
+        let peers = Peers::new(config.clone(), pool.clone());
         Ok(Self {
             shared: Shared {
                 identity,
@@ -136,7 +141,7 @@ impl Engine {
                 shares,
                 line: Line::default(),
                 memory,
-                pool: Pool::new(pool.min(POOL)),
+                pool,
                 newsworthy: VecDeque::new(),
                 resuspended: BTreeSet::new(),
                 routes: Slab::new(),
@@ -150,7 +155,7 @@ impl Engine {
             jar: CookieJar::new(key),
             asked_at: now,
             expected_inits: Expected::new(peer_limit),
-            peers: Slab::new(),
+            peers,
             by_node: HashMap::new(),
             wheel: TimerWheel::new(),
             dirty: Turns::default(),
@@ -173,20 +178,18 @@ impl Engine {
     }
 
     fn insert_peer(&mut self, node: NodeId, address: Option<SocketAddr>, now: Instant) -> usize {
-        let entry = self.peers.vacant_entry();
-        let key = entry.key();
-        entry.insert(Peer::new(node, key, address, now, &self.shared));
-        self.by_node.insert(node, key);
+        let key = self.peers.insert(node, address, now);
+        self.by_node.insert(node, key as u32);
         key
     }
 
     fn peer_key(&self, node: NodeId) -> Option<usize> {
-        self.by_node.get(&node).copied()
+        self.by_node.get(&node).map(|key| *key as usize)
     }
 
     /// Something happened to a peer: it will be looked at in [`Engine::poll_transmit`].
     fn touch(&mut self, key: usize) {
-        let Some(peer) = self.peers.get(key) else {
+        let Some(peer) = self.peers.awake(key) else {
             return;
         };
         self.dirty.add(key);
@@ -227,21 +230,18 @@ impl Engine {
 
     fn on_data(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
         let key = self.shared.route(header.index);
-        let peer = key.and_then(|key| self.peers.get_mut(key));
-        // The index may be another attempt's by now, and the peer may be ahead of the ACCEPT that ours waits for.
-        let opening = peer.as_ref().is_some_and(|p| p.offers(header.tag));
-        let expected = peer
-            .as_ref()
-            .and_then(|p| p.connection.as_ref())
-            .map(|c| c.local);
-        let (Some(key), Some(peer), Some(expected)) = (key, peer, expected) else {
+        let (index, tag) = (header.index, header.tag);
+        let addressed = key.and_then(|key| {
+            let peer = self.peers.addressed(key, End { index, tag })?;
+            Some((key, peer))
+        });
+        let Some((key, peer)) = addressed else {
+            // The index may be another attempt's by now, and the peer may be ahead of the ACCEPT that ours waits for.
+            let peer = key.and_then(|key| self.peers.awake(key));
+            let opening = peer.is_some_and(|p| p.offers(tag));
             self.hint_unknown(now, arrival.from, header, opening);
             return;
         };
-        if expected.index != header.index || expected.tag != header.tag {
-            self.hint_unknown(now, arrival.from, header, opening);
-            return;
-        }
         peer.receive(now, arrival, header.number, body, &mut self.shared);
         self.on_received(key);
     }
@@ -308,11 +308,17 @@ impl Engine {
     /// Whether [`Engine::poll_transmit`] may have something more, and is to be told the time.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.train.is_pending() || !self.dirty.is_empty() || !self.shared.replies.is_empty()
+        self.train.is_pending()
+            || !self.dirty.is_empty()
+            || !self.shared.replies.is_empty()
+            || self.peers.has_woken()
     }
 
     /// Fills the train with the next thing to send.
     fn build_next(&mut self, now: Instant, max_segments: usize) -> bool {
+        while let Some(key) = self.peers.next_woken() {
+            self.touch(key);
+        }
         loop {
             if let Some((to, bytes)) = self.shared.replies.pop_front() {
                 self.train.begin(to, Ecn::NotEct);
@@ -340,7 +346,7 @@ impl Engine {
             if built == Built::Nothing {
                 // Whoever may not send holds up nobody.
                 self.dirty.drop_front();
-                self.arm(key);
+                self.arm(now, key);
                 continue;
             }
             self.train_peer = Some(key);
@@ -405,7 +411,7 @@ impl Engine {
             return;
         };
         if self.train_is_last && matches!(result, TransmitResult::Sent(_)) {
-            self.arm(key);
+            self.arm(now, key);
         } else {
             self.touch(key);
         }
@@ -454,7 +460,7 @@ impl Engine {
     #[must_use]
     pub fn has_event(&self) -> bool {
         let mut peers = self.shared.newsworthy.iter();
-        peers.any(|key| self.peers.get(*key).is_some_and(Peer::has_event))
+        peers.any(|key| self.peers.awake(*key).is_some_and(Peer::has_event))
     }
 
     /// The next message for the program: those of peers of higher classes first, within a class peers in
@@ -516,7 +522,8 @@ impl Engine {
     /// How the socket's receive buffer is shared out now. Looks at every peer.
     #[must_use]
     pub fn share_stats(&self) -> ShareStats {
-        let connections = self.peers.iter().filter_map(|(_, p)| p.connection.as_ref());
+        let peers: Vec<_> = self.peers.iter().map(|(_, peer)| peer).collect();
+        let connections = peers.iter().filter_map(|p| p.connection.as_ref());
         ShareStats::new(&self.shared.shares, connections.map(|c| &c.grant))
     }
 
@@ -550,9 +557,7 @@ impl Engine {
 
     /// Packets sent to and received from each peer, to tell the busy ones.
     pub fn peer_packets(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
-        self.peers
-            .iter()
-            .map(|(_, peer)| (peer.node, peer.packets()))
+        self.peers.packets()
     }
 
     /// How many peers are known.
@@ -563,7 +568,7 @@ impl Engine {
 
     /// All peers known, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.peers.iter().map(|(_, peer)| peer.node)
+        self.peers.nodes()
     }
 }
 

@@ -14,6 +14,7 @@ use rand_core::Rng;
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Who this engine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ const MAX_REPLIES: usize = 256;
 /// Everything that is not one peer's.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) identity: Identity,
     pub(crate) rng: ChaCha8Rng,
     pub(crate) counters: Counters,
@@ -44,7 +45,7 @@ pub(crate) struct Shared {
     /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
     pub(crate) resuspended: BTreeSet<NodeId>,
     /// Connection slots: which peer an index leads to.
-    pub(crate) routes: Slab<usize>,
+    pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
     pub(crate) replies: VecDeque<(SocketAddr, Vec<u8>)>,
     /// Addresses whose route's packet size is to be asked for.
@@ -109,7 +110,7 @@ impl Shared {
     /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which names the
     /// shard; the rest is a slot.
     pub(crate) fn allocate_index(&mut self, node: NodeId, peer: usize) -> u32 {
-        let slot = self.routes.insert(peer) as u32;
+        let slot = self.routes.insert(peer as u32) as u32;
         (slot << 8) | (node.0 & 0xff)
     }
 
@@ -123,6 +124,7 @@ impl Shared {
 
     /// The peer that `index` leads to.
     pub(crate) fn route(&self, index: u32) -> Option<usize> {
-        self.routes.get((index >> 8) as usize).copied()
+        let peer = self.routes.get((index >> 8) as usize)?;
+        Some(*peer as usize)
     }
 }

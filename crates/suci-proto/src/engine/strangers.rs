@@ -66,7 +66,9 @@ impl Engine {
             self.wheel.cancel(key);
             self.dirty.forget(key);
             self.readable.forget(key);
-            let peer = self.peers.remove(key);
+            let Some(peer) = self.peers.remove(key) else {
+                continue;
+            };
             self.by_node.remove(&peer.node);
             self.shared.resuspended.remove(&peer.node);
             // Another may get its key.

@@ -1,6 +1,7 @@
 //! While credit or places are short: who has some gives back, who waits is served.
 
 use super::Engine;
+use super::peers::Resting;
 use crate::time::{Duration, Instant};
 
 /// While peers wait for socket credit, how often the others are asked to return what they do not use.
@@ -22,14 +23,27 @@ impl Engine {
         }
         self.sweep_at = Some(now + SWEEP);
         self.make_places(now, crowd);
+        self.wake_the_generous();
         let mut touched = Vec::new();
-        for (key, peer) in &mut self.peers {
+        for (key, peer) in self.peers.iter_awake_mut() {
             if peer.balance_credit(now, &mut self.shared) {
                 touched.push(key);
             }
         }
         touched.into_iter().for_each(|key| self.touch(key));
         self.serve_waiting(now);
+    }
+
+    /// Others miss what some that rest may send beyond their limits: these are to be told that it is less.
+    fn wake_the_generous(&mut self) {
+        let shares = &self.shared.shares;
+        let excessive = |resting: &Resting| {
+            resting.has_connection() && shares.is_reserve_excessive(resting.summary().control)
+        };
+        let resting = self.peers.iter_resting().filter(|(_, r)| excessive(r));
+        for key in resting.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.peers.get_mut(key);
+        }
     }
 
     /// While `crowd` nodes wait for a place, as many others lose theirs, as soon as they were idle or had a turn.
@@ -42,11 +56,19 @@ impl Engine {
         let free = usize::try_from(shares.places()).unwrap_or(usize::MAX);
         let mut going = 0;
         let mut others = Vec::new();
-        for (key, peer) in self.peers.iter().filter(|_| crowd > free) {
+        if crowd <= free {
+            return;
+        }
+        for (key, peer) in self.peers.iter_awake() {
             if let Some(connection) = &peer.connection {
                 let grant = &connection.grant;
                 going += usize::from(grant.is_dismissed());
                 others.extend(shares.may_dismiss(grant, now).map(|rank| (rank, key)));
+            }
+        }
+        for (key, resting) in self.peers.iter_resting() {
+            if resting.has_connection() {
+                others.push(((false, resting.summary().idle_since), key));
             }
         }
         others.sort_unstable();
@@ -66,8 +88,15 @@ impl Engine {
         }
         self.asked_at = now;
         let mut asked = Vec::new();
-        for (key, peer) in &mut self.peers {
-            if peer.connection.is_some() && now >= peer.life.heard_at() + SILENT {
+        let resting = self
+            .peers
+            .iter_resting()
+            .filter(|(_, r)| r.has_connection());
+        for key in resting.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.peers.get_mut(key);
+        }
+        for (key, peer) in self.peers.iter_awake_mut() {
+            if peer.has_connection() && now >= peer.life.heard_at() + SILENT {
                 peer.challenge_claim();
                 asked.push(key);
             }

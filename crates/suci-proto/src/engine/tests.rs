@@ -3,6 +3,7 @@
 mod hostile;
 mod news;
 mod places;
+mod rest;
 mod runs;
 
 use super::*;
@@ -354,7 +355,7 @@ fn what_waits_for_an_address_goes_when_it_is_known() {
     let key = engine.insert_peer(id(0), None, now);
     engine.send(now, id(0), message(b"early")).unwrap();
     assert!(
-        engine.peers[key].attempt.is_none(),
+        engine.peers.get(key).unwrap().attempt.is_none(),
         "nobody knows where it is"
     );
     engine.add_peer(now, id(0), address(0)).unwrap();

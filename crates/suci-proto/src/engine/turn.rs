@@ -41,10 +41,12 @@ impl Engine {
             return;
         }
         self.shared.counters.gaps += 1;
-        for (_, peer) in &mut self.peers {
+        // Who rests waits for nothing.
+        let mut keys = Vec::new();
+        for (key, peer) in self.peers.iter_awake_mut() {
             peer.on_gap(now, late);
+            keys.push(key);
         }
-        let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.touch(key));
     }
 
@@ -60,7 +62,7 @@ impl Engine {
         let Some(key) = self.dirty.only().filter(|_| quiet) else {
             return false;
         };
-        let Some(peer) = self.peers.get(key) else {
+        let Some(peer) = self.peers.awake(key) else {
             return false;
         };
         if !peer.has_nothing_to_say(now) {
@@ -71,11 +73,14 @@ impl Engine {
         true
     }
 
-    /// Has the peer looked after when it is next due.
-    pub(super) fn arm(&mut self, key: usize) {
-        match self.peers.get(key).and_then(Peer::deadline) {
-            Some(deadline) => self.wheel.set(key, deadline),
-            None => self.wheel.cancel(key),
+    /// Has the peer looked after when it is next due. Who waits for no moment may rest.
+    pub(super) fn arm(&mut self, now: Instant, key: usize) {
+        if let Some(deadline) = self.peers.awake(key).and_then(Peer::deadline) {
+            return self.wheel.set(key, deadline);
+        }
+        self.wheel.cancel(key);
+        if !self.dirty.is_listed(key) && !self.readable.is_listed(key) {
+            self.peers.rest(key, now);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the program asks of the engine.
 
 use super::Engine;
+use super::peers::Look;
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
@@ -115,7 +116,8 @@ impl Engine {
         if self.peers.len() >= self.shared.config.max_peers {
             return Err(PeerError::TooMany(self.shared.config.max_peers));
         }
-        self.insert_peer(node, Some(address), now);
+        let key = self.insert_peer(node, Some(address), now);
+        self.peers.rest(key, now);
         Ok(())
     }
 
@@ -337,14 +339,14 @@ impl Engine {
     /// Messages to `node` whose failure stands in events that the program has not taken yet.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
         peer.map_or(0, |p| p.news.failed())
     }
 
     /// Messages and bytes accepted for `node` and not yet acknowledged.
     #[must_use]
     pub fn queue_len(&self, node: NodeId) -> (u64, u64) {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
         peer.map_or((0, 0), |p| {
             (
                 p.session.outbox.queued_messages() as u64,
@@ -368,10 +370,10 @@ impl Engine {
         }
         let deadline = now + patience;
         self.closing = Some(deadline);
-        let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            if let Some(peer) = self.peers.get_mut(key)
-                && peer.life.link() != Link::Idle
+        for key in self.peers.keys() {
+            let needed = |peer: Look<'_>| peer.life.link() != Link::Idle;
+            if self.peers.get(key).is_some_and(needed)
+                && let Some(peer) = self.peers.get_mut(key)
             {
                 peer.close(deadline);
                 self.touch(key);
@@ -409,7 +411,10 @@ impl Engine {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closing.is_some()
-            && self.peers.iter().all(|(_, p)| p.closing == Closing::Open)
+            && self
+                .peers
+                .iter_awake()
+                .all(|(_, p)| p.closing == Closing::Open)
             && !self.train.is_pending()
     }
 }

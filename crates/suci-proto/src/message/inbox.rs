@@ -9,6 +9,8 @@
 //! starves and, where one fits at all, one is always under way. A request that waits holds up nothing but the
 //! later messages of its own channel (F22).
 
+mod rest;
+
 use super::Message;
 use super::answer::{Answer, IncomingError, IncomingInfo};
 use super::assembly::budgeted;

@@ -1,5 +1,7 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
+mod rest;
+
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
@@ -93,6 +95,10 @@ pub(super) struct Channel {
 }
 
 impl Channel {
+    pub(super) fn id(&self) -> ChannelId {
+        self.id
+    }
+
     /// A channel whose limit, by the handshake, is `limit`.
     pub(super) fn new(id: ChannelId, limit: u64, window: u64) -> Self {
         Self {

@@ -5,6 +5,7 @@
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod fate;
+mod rest;
 mod run;
 
 pub(crate) use run::Rest;

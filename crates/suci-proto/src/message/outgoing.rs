@@ -4,6 +4,7 @@
 //! sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next may go
 //! while the bytes of the one before still flow, which hides its round trip.
 
+mod rest;
 mod run;
 
 use super::entry::{Entry, Name, Phase};

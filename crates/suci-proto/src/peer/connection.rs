@@ -9,6 +9,7 @@ use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
 use crate::credit::{Appetite, Grant, SendCredit};
 use crate::engine::Shared;
+use crate::fold::folds;
 use crate::limits::{self, MIN_MTU};
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
@@ -40,6 +41,8 @@ pub(crate) struct End {
     pub(crate) tag: u64,
 }
 
+folds!(End { index, tag });
+
 /// Chooses packet numbers: rising, with about one in [`limits::SKIP_INTERVAL`] left out.
 #[derive(Debug)]
 pub(crate) struct Numbers {
@@ -47,6 +50,12 @@ pub(crate) struct Numbers {
     next: PacketNumber,
     skip_at: PacketNumber,
 }
+
+folds!(Numbers {
+    first,
+    next,
+    skip_at
+});
 
 impl Numbers {
     pub(crate) fn new(first: PacketNumber, random: u64) -> Self {
@@ -129,6 +138,8 @@ pub(crate) struct AckSettings {
     pub(crate) on_poll: bool,
 }
 
+folds!(AckSettings { max_delay, on_poll });
+
 /// One connection that both ends know.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -148,7 +159,7 @@ pub(crate) struct Connection {
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
     pub(crate) modes: Modes,
-    acks: AckSettings,
+    pub(super) acks: AckSettings,
     /// Bytes of the window that the next packet leaves free, because a message of a higher class may come.
     pub(crate) reserve: u64,
     /// Congestion marks that the peer had counted when it last said so.
@@ -186,6 +197,8 @@ pub(crate) struct Blame {
     /// When the event was noticed: what was sent later belongs to the next one.
     noticed: Instant,
 }
+
+folds!(Blame { standing, noticed });
 
 impl Blame {
     /// `packets` were declared lost at `now`, the newest sent at `sent_at`.
@@ -339,6 +352,15 @@ impl Connection {
     pub(crate) fn set_controller(&mut self, controller: ControllerChoice) {
         self.congestion = controller.make(self.mtu.current());
         self.blame = Blame::default();
+    }
+
+    /// Gives back what packets under way needed. False if there are any, or something is to be said.
+    pub(crate) fn rest(&mut self) -> bool {
+        !self.pending.has_any()
+            && !self.grant.is_live()
+            && self.previous.is_empty()
+            && !self.grant.is_dismissed()
+            && self.recovery.rest()
     }
 
     /// The packet size fell or rose: whoever counts in packets learns it.

@@ -5,6 +5,7 @@
 //! if it was asked: who has no credit for a probe hears nothing, and learns nothing.
 
 use crate::counters::Link;
+use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// What the silence means at some moment.
@@ -46,6 +47,16 @@ pub(crate) struct Life {
     /// Since when another process claims this peer's node ID and the old path was not heard.
     contested_since: Option<Instant>,
 }
+
+folds!(Life {
+    link,
+    heard,
+    waiting_since,
+    asked,
+    asked_again,
+    put_off,
+    contested_since
+});
 
 impl Life {
     pub(crate) fn new(now: Instant) -> Self {

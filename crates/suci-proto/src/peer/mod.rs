@@ -13,6 +13,7 @@ mod open;
 mod path;
 mod pending;
 mod receive;
+mod rest;
 mod session;
 mod slack;
 mod standing;
@@ -25,12 +26,13 @@ pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};
 pub(crate) use session::{History, Session};
 
+use crate::config::Config;
 use crate::congestion::ControllerChoice;
 use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
 use crate::limits;
-use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits, Outcome};
+use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits, Outcome, Pool};
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Epoch, NodeId};
@@ -122,7 +124,8 @@ impl Peer {
         key: usize,
         book: Option<SocketAddr>,
         now: Instant,
-        shared: &Shared,
+        config: &Config,
+        pool: &Pool,
     ) -> Self {
         Self {
             node,
@@ -131,10 +134,10 @@ impl Peer {
             stranger_from: None,
             heard_at: None,
             heard_before: None,
-            session: new_session(shared),
+            session: new_session(config, pool),
             steering: None,
-            cap: RateCap::new(now, shared.config.rate_cap, limits::ETHERNET_MTU),
-            controller: shared.config.controller,
+            cap: RateCap::new(now, config.rate_cap, limits::ETHERNET_MTU),
+            controller: config.controller,
             connection: None,
             lingering: None,
             attempt: None,
@@ -144,7 +147,7 @@ impl Peer {
             history: History::default(),
             news: News::default(),
             closing: Closing::Open,
-            wish: shared.config.mode,
+            wish: config.mode,
             lean: Lean::default(),
             last_refusal: None,
             newsworthy: false,
@@ -152,9 +155,9 @@ impl Peer {
             kept_alive: now,
             traffic: Traffic::default(),
             waits: WaitClock::default(),
-            silence_timeout: shared.config.silence_timeout,
-            give_up_after: shared.config.give_up_after,
-            watched: shared.config.watch,
+            silence_timeout: config.silence_timeout,
+            give_up_after: config.give_up_after,
+            watched: config.watch,
             unattended: false,
             put_off: false,
         }
@@ -250,7 +253,8 @@ impl Peer {
         } else {
             reason
         };
-        let mut old = core::mem::replace(&mut self.session, new_session(shared));
+        let mut old =
+            core::mem::replace(&mut self.session, new_session(&shared.config, &shared.pool));
         let priorities = old.outbox.take_priorities();
         self.session.inbox.set_priorities(priorities.clone());
         self.session.outbox.set_priorities(priorities);
@@ -543,8 +547,7 @@ impl Peer {
     }
 }
 
-fn new_session(shared: &Shared) -> Session {
-    let config = &shared.config;
+fn new_session(config: &Config, pool: &Pool) -> Session {
     let outbox = Outbox::new(OutboxLimits {
         rts_threshold: config.rts_threshold,
         max_queued_bytes: config.send_queue,
@@ -559,7 +562,7 @@ fn new_session(shared: &Shared) -> Session {
             max_channels: limits::MAX_CHANNELS,
             max_large: config.memory / 2,
         },
-        shared.pool.clone(),
+        pool.clone(),
     );
     inbox.set_large_budget(0);
     Session {

@@ -5,6 +5,7 @@
 //! acknowledgements and cutting trains accordingly, its receiver by acknowledging and granting accordingly
 //! ([`Connection::heed_mode`](super::Connection::heed_mode)).
 
+use crate::fold::folds;
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
 
@@ -31,6 +32,13 @@ pub(crate) struct Lean {
     /// How many are needed.
     needed: u32,
 }
+
+folds!(Lean {
+    mode,
+    otherwise_since,
+    exchanges,
+    needed
+});
 
 impl Default for Lean {
     fn default() -> Self {
@@ -120,6 +128,16 @@ pub(crate) struct Modes {
     /// The newest MODE of theirs.
     heard: u64,
 }
+
+folds!(Modes {
+    spoken,
+    ours,
+    number,
+    due,
+    urgent,
+    theirs,
+    heard
+});
 
 impl Modes {
     /// What the handshake told.

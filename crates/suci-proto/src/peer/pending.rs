@@ -1,6 +1,7 @@
 //! Control frames that wait for a packet. Each slot holds at most one of its kind, so that no peer can
 //! make us queue.
 
+use crate::fold::folds;
 use std::net::SocketAddr;
 
 /// Responses to challenges that may wait at once, on the path and elsewhere; further challenges go unanswered (F04).
@@ -24,6 +25,16 @@ pub(crate) struct Pending {
     elsewhere: Vec<(SocketAddr, u64)>,
 }
 
+folds!(Pending {
+    ping,
+    probes,
+    credit,
+    reclaim,
+    close,
+    responses,
+    elsewhere
+});
+
 impl Pending {
     /// Whether a packet is wanted at once for any of it.
     pub(crate) fn is_urgent(&self) -> bool {
@@ -32,6 +43,11 @@ impl Pending {
             || self.reclaim.is_some()
             || self.close
             || !self.responses.is_empty()
+    }
+
+    /// Whether anything waits for a packet.
+    pub(crate) fn has_any(&self) -> bool {
+        self.is_urgent() || !self.elsewhere.is_empty()
     }
 
     /// A challenge came; `elsewhere` if not from where packets go.

@@ -2,6 +2,7 @@
 
 use super::suspension::Suspension;
 use crate::engine::Promise;
+use crate::fold::{Fold, Words, folds};
 use crate::limits::MAX_RETIRED;
 use crate::message::{Inbox, Outbox};
 use crate::types::{Epoch, Incarnation};
@@ -24,6 +25,37 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Writes it down once its halves rest.
+    pub(super) fn fold(&self, to: &mut Words) {
+        let Self {
+            remote,
+            epoch,
+            outbox,
+            inbox,
+            promise,
+            manual,
+            suspension,
+        } = self;
+        remote.fold(to);
+        epoch.fold(to);
+        outbox.fold(to);
+        inbox.fold(to);
+        promise.fold(to);
+        manual.fold(to);
+        suspension.fold(to);
+    }
+
+    /// Makes a new one what was written down.
+    pub(super) fn restore(&mut self, from: &mut Words) {
+        self.remote = Fold::unfold(from);
+        self.epoch = Fold::unfold(from);
+        self.outbox.restore(from);
+        self.inbox.restore(from);
+        self.promise = Fold::unfold(from);
+        self.manual = Fold::unfold(from);
+        self.suspension = Fold::unfold(from);
+    }
+
     /// Whether it ever got past the handshake.
     pub(crate) fn is_established(&self) -> bool {
         self.remote.is_some()
@@ -45,6 +77,8 @@ pub(crate) struct History {
     /// Where incarnations begin that are not known, or not any more.
     floor: Epoch,
 }
+
+folds!(History { known, floor });
 
 impl History {
     /// The session (`incarnation`, `epoch`) ended.

@@ -5,6 +5,7 @@
 //! leave at once, fill the queue of the slowest link, and make whoever else uses that link wait. What the path
 //! delivered of late says more.
 
+use crate::fold::folds;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 
@@ -32,6 +33,12 @@ pub(crate) struct Slack {
     /// Messages or credit ran out since the window was last full.
     unvalidated: bool,
 }
+
+folds!(Slack {
+    rates,
+    span_ends,
+    unvalidated
+});
 
 impl Slack {
     /// A sample of the delivery rate was taken.

@@ -7,6 +7,7 @@
 //! shrink them again, slowly.
 
 use super::rtt::{GRANULARITY, Rtt};
+use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// Packets that must overtake before one counts as lost (RFC 9002 6.1.1: at least 3).
@@ -40,6 +41,14 @@ pub(super) struct Reordering {
     widened_at: Option<Instant>,
     episode_at: Option<Instant>,
 }
+
+folds!(Reordering {
+    packets,
+    eighths,
+    genuine,
+    widened_at,
+    episode_at
+});
 
 impl Reordering {
     pub(super) const fn new() -> Self {

@@ -15,6 +15,7 @@ pub use pto::MAX_BACKOFF;
 pub use rtt::{GRANULARITY, Rtt};
 pub use sent::{MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
+use crate::fold::folds;
 use crate::time::{Duration, Instant, per_second};
 use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
@@ -134,6 +135,21 @@ pub struct Recovery {
     /// The last `now` seen.
     clock: Instant,
 }
+
+folds!(Recovery {
+    ledger,
+    rtt,
+    reordering,
+    pto,
+    acked_below,
+    loss_time,
+    newest_acked_sent_at,
+    resumed_at,
+    persistence_from,
+    delivery,
+    app_limited_until,
+    clock,
+});
 
 /// What [`Recovery::on_ack`] gathers while it walks the ranges.
 #[derive(Default)]
@@ -397,6 +413,12 @@ impl Recovery {
     pub fn on_resumed_after_gap(&mut self, now: Instant) {
         self.resumed_at = Some(now);
         self.persistence_from = self.persistence_from.max(Some(now));
+    }
+
+    /// Forgets what nobody waits for, and gives its memory back; false if something is in flight. Late
+    /// acknowledgements of what was lost are not recognised any more, and packets that call for none count as told.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.ledger.rest()
     }
 
     /// Until when nothing is declared because the process stood still.

@@ -1,5 +1,6 @@
 //! Round-trip time: RFC 9002 section 5, the estimator of RFC 6298 with the peer's delay taken out.
 
+use crate::fold::folds;
 use crate::time::Duration;
 
 /// What timers of today's hosts can tell apart, and the least that any of them waits beyond
@@ -15,6 +16,14 @@ pub struct Rtt {
     latest: Duration,
     sampled: bool,
 }
+
+folds!(Rtt {
+    smoothed,
+    variance,
+    min,
+    latest,
+    sampled
+});
 
 impl Rtt {
     /// Before the first sample: `initial` smoothed, half of it as variance (RFC 9002 5.3).

@@ -15,6 +15,9 @@
 //! [`MAX_RESOLVED`] plus what is sent within one reordering delay, after which the oldest open
 //! packet is lost itself.
 
+mod rest;
+
+use crate::fold::folds;
 use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
@@ -130,6 +133,13 @@ pub(super) struct RateMark {
     pub(super) first_sent_at: Instant,
     pub(super) app_limited: bool,
 }
+
+folds!(RateMark {
+    delivered,
+    delivered_at,
+    first_sent_at,
+    app_limited
+});
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::frame::{Credit, kind};
 use super::reader::{Malformed, Reader};
 use super::varint;
+use crate::fold::folds;
 use crate::limits::MAX_ACK_RANGES;
 use crate::time::{Duration, nanos};
 use crate::types::PacketNumber;
@@ -24,6 +25,8 @@ pub struct EcnCounts {
     /// Marked "congestion experienced".
     pub ce: u64,
 }
+
+folds!(EcnCounts { ect0, ect1, ce });
 
 impl EcnCounts {
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {

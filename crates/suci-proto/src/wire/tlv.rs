@@ -3,6 +3,7 @@
 
 use super::reader::{Malformed, Reader};
 use super::varint;
+use crate::fold::folds;
 use crate::limits::{MAX_DATAGRAM, MAX_MESSAGE, MIN_MTU};
 use crate::time::{Duration, nanos};
 
@@ -57,6 +58,8 @@ pub enum Mode {
     Response = 2,
 }
 
+folds!(Mode [ Adaptive, Throughput, Response ]);
+
 impl Mode {
     /// The mode with this number on the wire.
     ///
@@ -93,6 +96,17 @@ pub struct Params {
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
     pub sealed: Option<Vec<u8>>,
 }
+
+folds!(Params {
+    max_ack_delay,
+    channel_memory,
+    max_message,
+    max_datagram,
+    unattended,
+    mode,
+    extensions,
+    sealed,
+});
 
 impl Default for Params {
     /// What holds for a parameter that is not announced.

@@ -142,7 +142,11 @@ fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_hear
 fn drop_attempt(world: &mut World) {
     let engine = &mut world.engines[1];
     let key = engine.peer_key(id(0)).unwrap();
-    engine.peers[key].drop_attempt(&mut engine.shared);
+    engine
+        .peers
+        .get_mut(key)
+        .unwrap()
+        .drop_attempt(&mut engine.shared);
 }
 
 /// Who replaces its connection again before it was heard may have sent on each of them: all stay on the books
@@ -298,10 +302,16 @@ fn f04_a_replaced_connection_waits_for_no_credit() {
     let engine = &mut world.engines[0];
     let key = engine.peer_key(id(1)).unwrap();
     let shares = &mut engine.shared.shares;
-    let connection = engine.peers[key].connection.as_mut().unwrap();
+    let connection = engine
+        .peers
+        .get_mut(key)
+        .unwrap()
+        .connection
+        .as_mut()
+        .unwrap();
     line_up(shares, &mut connection.grant, key, now);
     let index = connection.local.index;
-    engine.peers[key].open(now, 77);
+    engine.peers.get_mut(key).unwrap().open(now, 77);
     engine.touch(key);
     world.settle();
     let connection = world.peer(0, 1).connection.as_ref().unwrap();

@@ -1,0 +1,160 @@
+//! Peers that rest: when, who wakes them, and that nobody could tell.
+
+use super::hostile::hello;
+use super::*;
+use crate::Link;
+use crate::event::EndReason;
+
+/// Longer than any grant lasts.
+const LONG: Duration = Duration::from_secs(25);
+
+/// Two that exchanged messages, and all the time in the world.
+fn rested() -> World {
+    let mut world = World::new(2);
+    for round in 0..3 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            assert_eq!(world.send(from, to).unwrap(), round);
+            world.run(Duration::from_millis(20));
+            assert_eq!(world.received(to), 1);
+        }
+    }
+    while world.engines.iter_mut().any(|e| e.poll_event().is_some()) {}
+    assert!(!rests(&world, 0, 1), "its grant is good for a while");
+    world.run(LONG);
+    assert!(rests(&world, 0, 1) && rests(&world, 1, 0));
+    world
+}
+
+fn rests(world: &World, host: usize, other: usize) -> bool {
+    let engine = &world.engines[host];
+    let key = engine.peer_key(id(other)).unwrap();
+    engine.peers.get(key).is_some() && engine.peers.awake(key).is_none()
+}
+
+#[test]
+fn who_rests_is_seen_as_before_and_goes_on() {
+    let mut world = rested();
+    let stats = world.engines[0].peer_stats(id(1)).unwrap();
+    assert_eq!(stats.link, Link::Up);
+    assert_eq!(stats.traffic.messages_sent, 3);
+    assert_eq!(world.engines[0].delivered(id(1), ChannelId(0)), 3);
+    assert!(rests(&world, 0, 1), "looked at");
+    let index = |world: &World| {
+        let key = world.engines[0].peer_key(id(1)).unwrap();
+        let peer = world.engines[0].peers.get(key).unwrap();
+        peer.connection.as_ref().unwrap().local.index
+    };
+    let before = index(&world);
+    for (from, to) in [(0, 1), (1, 0)] {
+        assert_eq!(world.send(from, to).unwrap(), 3, "its session goes on");
+        assert!(!rests(&world, from, to));
+        world.run(Duration::from_millis(20));
+        assert_eq!(world.received(to), 1);
+    }
+    assert_eq!(index(&world), before, "and its connection");
+    while world.engines.iter_mut().any(|e| e.poll_event().is_some()) {}
+    world.run(LONG);
+    assert!(rests(&world, 0, 1) && rests(&world, 1, 0), "again");
+}
+
+#[test]
+fn f10_what_came_before_a_rest_is_a_duplicate_after_it() {
+    let mut world = rested();
+    let old = world.seen.clone();
+    let data = |p: &&Packet| p.to == 0 && p.is(PacketType::Data);
+    let before = world.engines[0].counters().duplicates;
+    for packet in old.iter().filter(data) {
+        world.deliver(packet);
+    }
+    let count = old.iter().filter(data).count() as u64;
+    assert!(count >= 3);
+    assert_eq!(world.engines[0].counters().duplicates, before + count);
+    assert_eq!(world.received(0), 0);
+    world.settle();
+    assert!(rests(&world, 0, 1), "and it goes on resting");
+}
+
+#[test]
+fn f08_who_does_not_know_the_tag_wakes_nobody() {
+    let mut world = rested();
+    let engine = &mut world.engines[0];
+    let key = engine.peer_key(id(1)).unwrap();
+    let end = engine
+        .peers
+        .get(key)
+        .unwrap()
+        .connection
+        .as_ref()
+        .unwrap()
+        .local;
+    for wrong in [1, 1 << 63] {
+        let tag = end.tag ^ wrong;
+        assert!(engine.peers.addressed(key, End { tag, ..end }).is_none());
+    }
+    assert!(rests(&world, 0, 1));
+    assert!(world.engines[0].peers.addressed(key, end).is_some());
+    assert!(!rests(&world, 0, 1));
+}
+
+#[test]
+fn f04_a_hello_in_its_name_wakes_nobody() {
+    let mut world = rested();
+    world.deliver(&hello(1, 0, 7));
+    assert!(rests(&world, 0, 1));
+}
+
+#[test]
+fn f04_whoever_is_woken_without_cause_rests_again() {
+    let mut world = rested();
+    let _ = world.peer(0, 1);
+    assert!(!rests(&world, 0, 1));
+    world.settle();
+    assert!(rests(&world, 0, 1));
+}
+
+#[test]
+fn f16_time_that_passed_undrained_wakes_nobody() {
+    let mut world = rested();
+    world.now += Duration::from_secs(3_600);
+    let (now, engine) = (world.now, &mut world.engines[0]);
+    let gaps = engine.counters().gaps;
+    engine.expected = Some(engine.last_run);
+    engine.begin_turn(now);
+    assert_eq!(engine.counters().gaps, gaps + 1);
+    assert!(rests(&world, 0, 1));
+}
+
+#[test]
+fn who_rests_is_told_of_the_close() {
+    let mut world = rested();
+    let now = world.now;
+    world.engines[0].close(now, SECOND);
+    world.run(SECOND);
+    for (host, expected) in [(0, EndReason::ClosedHere), (1, EndReason::Closed)] {
+        let events = core::iter::from_fn(|| world.engines[host].poll_event());
+        let ended = |e: &Event| matches!(e, Event::Ended { reason, .. } if *reason == expected);
+        assert_eq!(events.filter(ended).count(), 1);
+    }
+    assert!(world.engines[0].is_closed());
+}
+
+#[test]
+fn a_node_of_the_book_that_was_never_needed_rests() {
+    let world = World::new(2);
+    assert!(rests(&world, 0, 1));
+}
+
+/// What a peer that rests takes beside its place in the tables.
+#[test]
+fn f32_who_rests_is_small() {
+    let world = rested();
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    let engine = &world.engines[0];
+    let folded = engine
+        .peers
+        .get(key)
+        .unwrap()
+        .fold(&0_u64, &engine.shared.config);
+    println!("folded: {} B; awake: {} B", folded.len(), size_of::<Peer>());
+    assert!(folded.len() < 450, "{} B", folded.len());
+}

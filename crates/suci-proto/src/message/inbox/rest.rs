@@ -1,0 +1,66 @@
+//! The inbox while no message is on its way: what it forgets, and what is written down of it.
+
+use super::{Channel, Inbox};
+use crate::fold::{Fold, Words};
+
+impl Inbox {
+    /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
+    pub(crate) fn rest(&mut self) -> bool {
+        let nothing = self.waiting.is_empty() && self.incoming.is_empty() && !self.has_answers();
+        if !(nothing && self.ready.rest() && self.accounts.rest()) {
+            return false;
+        }
+        self.recent = None;
+        self.waiting = Default::default();
+        self.answers = Default::default();
+        self.updates = Default::default();
+        self.incoming = Default::default();
+        self.channels.iter_mut().all(Channel::rest)
+    }
+
+    /// Writes it down once it [rests](Self::rest).
+    pub(crate) fn fold(&self, to: &mut Words) {
+        let Self {
+            limits: _,
+            first_limit,
+            each_window,
+            session_window,
+            large_budget,
+            accounts,
+            consumed,
+            channels,
+            by_id: _,
+            recent: _,
+            ready,
+            priorities,
+            waiting: _,
+            answers: _,
+            updates: _,
+            incoming: _,
+        } = self;
+        first_limit.fold(to);
+        each_window.fold(to);
+        session_window.fold(to);
+        large_budget.fold(to);
+        accounts.fold(to);
+        to.put_position(*consumed);
+        channels.fold(to);
+        ready.fold(to);
+        priorities.fold(to);
+    }
+
+    /// Makes a new one what was written down.
+    pub(crate) fn restore(&mut self, from: &mut Words) {
+        self.first_limit = Fold::unfold(from);
+        self.each_window = Fold::unfold(from);
+        self.session_window = Fold::unfold(from);
+        self.large_budget = Fold::unfold(from);
+        self.accounts.restore(from);
+        self.consumed = from.take_position();
+        self.channels = Fold::unfold(from);
+        let places = self.channels.iter().enumerate();
+        self.by_id = places.map(|(place, c)| (c.id(), place)).collect();
+        self.ready = Fold::unfold(from);
+        self.priorities = Fold::unfold(from);
+    }
+}

@@ -1,0 +1,75 @@
+//! The outbox while no message is on its way: what it forgets, and what is written down of it.
+
+use super::{Channel, Outbox};
+use crate::fold::{Fold, Words};
+
+impl Outbox {
+    /// Gives back what messages needed. False if there is one, or something is to be told.
+    pub(crate) fn rest(&mut self) -> bool {
+        // Finds out that those who have a turn have nothing to send.
+        let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
+        let told = self.session_parked.is_empty() && self.to_report.is_empty();
+        if !(nothing && told && self.turns.rest()) {
+            return false;
+        }
+        self.recent = None;
+        self.session_parked = Vec::new();
+        self.to_report = Default::default();
+        self.completions = Default::default();
+        self.channel_parked == 0
+            && self.answer_parked == 0
+            && self.channels.iter_mut().all(Channel::rests)
+    }
+
+    /// Writes it down once it [rests](Self::rest).
+    pub(crate) fn fold(&self, to: &mut Words) {
+        let Self {
+            limits: _,
+            channels,
+            by_id: _,
+            recent: _,
+            turns,
+            priorities,
+            highest_class,
+            session_parked: _,
+            channel_parked: _,
+            answer_parked: _,
+            to_report: _,
+            peer_max_message,
+            channel_limit,
+            window,
+            session_limit,
+            session_used,
+            queued_bytes: _,
+            queued_messages: _,
+            accepted,
+            completions: _,
+        } = self;
+        channels.fold(to);
+        turns.fold(to);
+        priorities.fold(to);
+        highest_class.fold(to);
+        peer_max_message.fold(to);
+        channel_limit.fold(to);
+        window.fold(to);
+        session_limit.fold(to);
+        session_used.fold(to);
+        accepted.fold(to);
+    }
+
+    /// Makes a new one what was written down.
+    pub(crate) fn restore(&mut self, from: &mut Words) {
+        self.channels = Fold::unfold(from);
+        let places = self.channels.iter().enumerate();
+        self.by_id = places.map(|(place, c)| (c.id(), place)).collect();
+        self.turns = Fold::unfold(from);
+        self.priorities = Fold::unfold(from);
+        self.highest_class = Fold::unfold(from);
+        self.peer_max_message = Fold::unfold(from);
+        self.channel_limit = Fold::unfold(from);
+        self.window = Fold::unfold(from);
+        self.session_limit = Fold::unfold(from);
+        self.session_used = Fold::unfold(from);
+        self.accepted = Fold::unfold(from);
+    }
+}

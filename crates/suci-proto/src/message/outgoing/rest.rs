@@ -1,0 +1,56 @@
+//! A channel of the outbox without messages.
+
+use super::Channel;
+use crate::fold::{Fold, Words};
+use std::collections::VecDeque;
+
+/// Only once [`Channel::rests`] found nothing.
+impl Fold for Channel {
+    fn fold(&self, to: &mut Words) {
+        let Self {
+            id,
+            base,
+            entries: _,
+            cursor,
+            charged,
+            asked,
+            limit,
+            used,
+            resend: _,
+            owed: _,
+            turn: _,
+        } = self;
+        id.fold(to);
+        for position in [base, cursor, charged] {
+            to.put_position(*position);
+        }
+        asked.fold(to);
+        limit.fold(to);
+        used.fold(to);
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        let channel = Self::new(Fold::unfold(from), 0);
+        Self {
+            base: from.take_position(),
+            cursor: from.take_position(),
+            charged: from.take_position(),
+            asked: Fold::unfold(from),
+            limit: Fold::unfold(from),
+            used: Fold::unfold(from),
+            ..channel
+        }
+    }
+}
+
+impl Channel {
+    /// Gives back what messages needed. False if there is one.
+    pub(in crate::message) fn rests(&mut self) -> bool {
+        let nothing = self.entries.is_empty() && self.owed == 0;
+        if nothing {
+            self.entries = VecDeque::new();
+            self.resend = VecDeque::new();
+        }
+        nothing && self.turn.parked.is_none() && !self.turn.to_report
+    }
+}

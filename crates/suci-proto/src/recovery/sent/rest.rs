@@ -1,0 +1,64 @@
+//! The ledger while nothing is in flight.
+
+use super::Ledger;
+use crate::fold::{Fold, Words};
+use std::collections::VecDeque;
+
+/// Only once [`Ledger::rest`] found nothing in flight.
+impl Fold for Ledger {
+    fn fold(&self, to: &mut Words) {
+        let Self {
+            first,
+            base,
+            slots: _,
+            frames: _,
+            frames_swept: _,
+            frames_base,
+            skips,
+            remembered: _,
+            oldest_flying,
+            oldest_silent,
+            silent: _,
+            flying: _,
+            in_flight: _,
+            settled,
+        } = self;
+        first.fold(to);
+        to.put_position(*base);
+        frames_base.fold(to);
+        skips.fold(to);
+        for position in [oldest_flying, oldest_silent, settled] {
+            to.put_position(*position);
+        }
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        let mut ledger = Self::new(Fold::unfold(from));
+        ledger.base = from.take_position();
+        ledger.frames_base = Fold::unfold(from);
+        ledger.skips = Fold::unfold(from);
+        ledger.oldest_flying = from.take_position();
+        ledger.oldest_silent = from.take_position();
+        ledger.settled = from.take_position();
+        ledger
+    }
+}
+
+impl Ledger {
+    /// Nothing is expected of the peer any more: forgets what nobody waits for, and gives its memory back. False if
+    /// something is in flight.
+    pub(in crate::recovery) fn rest(&mut self) -> bool {
+        if self.flying > 0 {
+            return false;
+        }
+        self.remembered = VecDeque::new();
+        self.base = self.next();
+        self.frames_base = self.frames_base.saturating_add(self.frames.len() as u64);
+        self.slots = VecDeque::new();
+        self.frames = Vec::new();
+        self.frames_swept = 0;
+        self.silent = 0;
+        self.trim();
+        true
+    }
+}
