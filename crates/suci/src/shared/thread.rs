@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use suci_proto::types::NodeId;
-use suci_proto::{Event, Outgoing};
+use suci_proto::{Engine, Event, Outgoing};
 
 /// The number that [`Event::NotDelivered`] names for a message that a thread's engine did not accept.
 const UNNUMBERED: u64 = u64::MAX;
@@ -33,6 +33,8 @@ struct Account {
     stash: VecDeque<Outgoing>,
     /// What the gate was told of failures.
     failed: u64,
+    /// It is among the open ones.
+    open: bool,
 }
 
 impl Account {
@@ -43,6 +45,40 @@ impl Account {
             self.gate.set_failed(messages);
         }
     }
+
+    /// Tells the gate of failures that are not among the events handed over, then credits it with what is acknowledged
+    /// or ended.
+    fn balance(&mut self, node: NodeId, engine: &Engine) {
+        self.set_failed(engine.untold_failures(node));
+        let (messages, bytes) = engine.queue_len(node);
+        let waiting: u64 = self
+            .stash
+            .iter()
+            .map(|m| gate::charge_of(m.payload.len()))
+            .sum();
+        let stashed = u64::try_from(self.stash.len()).unwrap_or(u64::MAX);
+        let used = gate::charge(messages, bytes).saturating_add(waiting);
+        let charge = self
+            .taken
+            .0
+            .saturating_sub(used)
+            .saturating_sub(self.credited.0);
+        let count = self
+            .taken
+            .1
+            .saturating_sub(messages.saturating_add(stashed));
+        let count = count.saturating_sub(self.credited.1);
+        if charge > 0 {
+            self.credited.0 += charge;
+            self.credited.1 += count;
+            self.gate.credit(count, charge);
+        }
+    }
+
+    /// Whether the gate has everything back.
+    fn is_settled(&self) -> bool {
+        self.stash.is_empty() && self.taken == self.credited && self.failed == 0
+    }
 }
 
 /// The thread's state.
@@ -50,6 +86,8 @@ pub(super) struct Worker {
     driver: Driver,
     spinner: Spinner,
     accounts: BTreeMap<NodeId, Account>,
+    /// Whose accounts are not settled: of many only these are looked at in each turn.
+    open: Vec<NodeId>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
     /// Events likewise.
@@ -139,6 +177,7 @@ impl Worker {
             driver,
             spinner: Spinner::new(wait),
             accounts: BTreeMap::new(),
+            open: Vec::new(),
             left_over: false,
             events_left: false,
             ending: Ending {
@@ -206,7 +245,11 @@ impl Worker {
             credited: (0, 0),
             stash: VecDeque::new(),
             failed: 0,
+            open: false,
         });
+        if !core::mem::replace(&mut account.open, true) {
+            self.open.push(to);
+        }
         account.taken.0 += gate::charge_of(message.payload.len());
         account.taken.1 += 1;
         account.stash.push_back(message);
@@ -217,8 +260,10 @@ impl Worker {
 
     /// Offers the engine what it did not take before.
     fn unstash(&mut self) {
-        for (&to, account) in &mut self.accounts {
-            if !account.stash.is_empty() {
+        for &to in &self.open {
+            if let Some(account) = self.accounts.get_mut(&to)
+                && !account.stash.is_empty()
+            {
                 Self::offer(&self.ending, &mut self.driver, to, account);
             }
         }
@@ -312,6 +357,9 @@ impl Worker {
                     && let Some(account) = self.accounts.get_mut(&event.node())
                 {
                     account.set_failed(engine.untold_failures(event.node()));
+                    if !core::mem::replace(&mut account.open, true) {
+                        self.open.push(event.node());
+                    }
                 }
                 events.queue.push_back(event);
             }
@@ -332,11 +380,8 @@ impl Worker {
         if !shard.has_gates_beyond(2 * engine.peer_count() + SPARE_GATES) {
             return;
         }
-        let is_settled = |account: &Account| {
-            account.stash.is_empty() && account.taken == account.credited && account.failed == 0
-        };
         self.accounts
-            .retain(|&node, account| engine.knows(node) || !is_settled(account));
+            .retain(|&node, account| engine.knows(node) || !account.is_settled());
         shard.forget_gates(|node| !engine.knows(node));
     }
 
@@ -352,35 +397,15 @@ impl Worker {
     /// Tells the gates of failures that are not among the events handed over, then credits them with what is
     /// acknowledged or ended.
     fn balance(&mut self) {
-        for (&node, account) in &mut self.accounts {
-            if account.taken == account.credited && account.failed == 0 {
-                continue;
-            }
-            account.set_failed(self.driver.engine.untold_failures(node));
-            let (messages, bytes) = self.driver.engine.queue_len(node);
-            let waiting: u64 = account
-                .stash
-                .iter()
-                .map(|m| gate::charge_of(m.payload.len()))
-                .sum();
-            let stashed = u64::try_from(account.stash.len()).unwrap_or(u64::MAX);
-            let used = gate::charge(messages, bytes).saturating_add(waiting);
-            let charge = account
-                .taken
-                .0
-                .saturating_sub(used)
-                .saturating_sub(account.credited.0);
-            let count = account
-                .taken
-                .1
-                .saturating_sub(messages.saturating_add(stashed));
-            let count = count.saturating_sub(account.credited.1);
-            if charge > 0 {
-                account.credited.0 += charge;
-                account.credited.1 += count;
-                account.gate.credit(count, charge);
-            }
-        }
+        let (accounts, engine) = (&mut self.accounts, &self.driver.engine);
+        self.open.retain(|&node| {
+            let Some(account) = accounts.get_mut(&node) else {
+                return false;
+            };
+            account.balance(node, engine);
+            account.open = !account.is_settled();
+            account.open
+        });
     }
 
     /// Sleeps until something may have happened. Returns whether the socket should be looked at.
