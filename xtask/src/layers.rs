@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-cli", &["suci"]),
     ("suci-python", &["suci"]),
     ("suci-prolog", &["suci"]),
-    ("suci-examples", &["suci"]),
+    ("tableau", &["suci"]),
     ("suci-tests", &["suci", "suci-net", "suci-proto"]),
     ("xtask", &[]),
 ];
@@ -66,11 +66,12 @@ pub fn check() -> Result<()> {
     let root = exec::root();
     let mut wrong = arrows(&metadata()?)?;
     wrong.extend(engine(&root.join("crates/suci-proto/src"))?);
-    let crates = std::fs::read_dir(root.join("crates")).context("crates/")?;
     let apart = ["xtask/src", "bench/src", "bench/contenders/src"];
     let mut dirs = Vec::from(apart.map(|dir| root.join(dir)));
-    for entry in crates {
-        dirs.push(entry?.path().join("src"));
+    for several in ["crates", "examples"] {
+        for entry in std::fs::read_dir(root.join(several)).context(several)? {
+            dirs.push(entry?.path().join("src"));
+        }
     }
     for dir in dirs {
         wrong.extend(sizes(&dir, &root)?);

@@ -4,6 +4,7 @@
 mod flow;
 mod foundation;
 mod speed;
+mod tableau;
 mod tools;
 
 use std::cell::OnceCell;
@@ -95,6 +96,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("foundation", &[foundation::LINES]),
     ("flow", &[flow::LINES]),
     ("speed", speed::SUBJECTS),
+    ("tableau", &[tableau::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

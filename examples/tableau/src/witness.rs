@@ -1,0 +1,120 @@
+//! A model out of a fair component: a way there, and a circle in it that keeps every promise.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::expand::expand;
+use crate::formula::{Formulas, Id, Literal};
+use crate::graph::{Edge, Graph};
+
+/// What a moment is like: propositions that hold or do not hold. The others are free.
+pub type Moment = Box<[Literal]>;
+
+/// A model of a formula: the moments of `stem`, then those of `cycle` again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lasso {
+    /// The beginning; may be empty.
+    pub stem: Vec<Moment>,
+    /// What is repeated; at least one moment.
+    pub cycle: Vec<Moment>,
+}
+
+/// A step and where it begins.
+type Taken = (u32, Edge);
+
+/// A lasso that ends in the fair component `members`.
+pub(crate) fn lasso(table: &Formulas, graph: &Graph, members: &HashSet<u32>) -> Lasso {
+    let stem = match members.contains(&0) {
+        true => Vec::new(),
+        false => way(graph, 0, None, |(_, edge)| members.contains(&edge.to)),
+    };
+    let entry = stem.last().map_or(0, |(_, edge)| edge.to);
+    let cycle = circle(graph, entry, members);
+    let moments = |way: &[Taken]| -> Vec<Moment> {
+        way.iter()
+            .map(|taken| moment(table, graph, *taken))
+            .collect()
+    };
+    Lasso {
+        stem: moments(&stem),
+        cycle: moments(&cycle),
+    }
+}
+
+/// A way inside a fair component from `entry` back to it, such that no until is owed by all of its steps.
+fn circle(graph: &Graph, entry: u32, members: &HashSet<u32>) -> Vec<Taken> {
+    let mut taken: Vec<Taken> = Vec::new();
+    let mut at = entry;
+    loop {
+        let owed = owed_by_all(graph, &taken);
+        let goal = |&(_, edge): &Taken| match owed.as_ref().map(|owed| owed.first()) {
+            // No step yet: any will do.
+            None => true,
+            Some(Some(until)) => graph.owed(edge.owed).binary_search(until).is_err(),
+            Some(None) => edge.to == entry,
+        };
+        if at == entry && owed.as_ref().is_some_and(Vec::is_empty) {
+            return taken;
+        }
+        taken.extend(way(graph, at, Some(members), goal));
+        at = taken.last().map_or(entry, |(_, edge)| edge.to);
+    }
+}
+
+/// The untils that every one of some steps owes; `None` if there are no steps.
+fn owed_by_all(graph: &Graph, taken: &[Taken]) -> Option<Vec<Id>> {
+    let sets = taken.iter().map(|(_, edge)| graph.owed(edge.owed));
+    sets.fold(None, |common, owed| {
+        let mut both = common.unwrap_or_else(|| owed.to_vec());
+        both.retain(|until| owed.binary_search(until).is_ok());
+        Some(both)
+    })
+}
+
+/// A shortest way from `from`, inside `within` if given, whose last step meets `goal`. There is one: the callers ask only
+/// for what can be reached.
+fn way(
+    graph: &Graph,
+    from: u32,
+    within: Option<&HashSet<u32>>,
+    goal: impl Fn(&Taken) -> bool,
+) -> Vec<Taken> {
+    let mut came_by: HashMap<u32, Option<Taken>> = HashMap::from([(from, None)]);
+    let mut queue = VecDeque::from([from]);
+    while let Some(state) = queue.pop_front() {
+        for edge in graph.edges(state) {
+            if within.is_some_and(|within| !within.contains(&edge.to)) {
+                continue;
+            }
+            let taken = (state, *edge);
+            if goal(&taken) {
+                return back(&came_by, taken);
+            }
+            came_by.entry(edge.to).or_insert_with(|| {
+                queue.push_back(edge.to);
+                Some(taken)
+            });
+        }
+    }
+    unreachable!("a step of a component can be reached from everywhere in it")
+}
+
+fn back(came_by: &HashMap<u32, Option<Taken>>, last: Taken) -> Vec<Taken> {
+    let mut way = vec![last];
+    let mut at = last.0;
+    while let Some(Some(taken)) = came_by.get(&at) {
+        way.push(*taken);
+        at = taken.0;
+    }
+    way.reverse();
+    way
+}
+
+/// What the moment of a step must be like.
+fn moment(table: &Formulas, graph: &Graph, (from, edge): Taken) -> Moment {
+    for step in expand(table, graph.state(from)) {
+        if step.next == *graph.state(edge.to) && *step.owed == *graph.owed(edge.owed) {
+            return step.when;
+        }
+    }
+    unreachable!("a state expands in the same way every time")
+}

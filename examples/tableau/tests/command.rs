@@ -1,0 +1,136 @@
+//! The command as people use it: arguments, files, standard input, what it prints and how it ends.
+#![expect(clippy::unwrap_used)] // A test may panic.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// Exit status, standard output, standard error.
+type Said = (i32, String, String);
+
+fn tableau(args: &[&str], input: &str) -> Said {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tableau"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that needs no input may have ended.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let done = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        done.status.code().unwrap(),
+        text(done.stdout),
+        text(done.stderr),
+    )
+}
+
+fn said(status: i32, out: &str, error: &str) -> Said {
+    (status, out.to_owned(), error.to_owned())
+}
+
+#[test]
+fn verdicts_and_exit_statuses() {
+    let model = "satisfiable: a; cycle{!a & b}\n";
+    for (args, status, out) in [
+        (&["a & X G (b & !a)"][..], 0, model),
+        (&["G p & F !p"], 1, "unsatisfiable\n"),
+        (&["true"], 0, "satisfiable: cycle{1}\n"),
+        (
+            &["p", "p & !p"],
+            1,
+            "satisfiable: p; cycle{1}\nunsatisfiable\n",
+        ),
+        (&["--valid", "G p -> p"], 0, "valid\n"),
+        (&["--valid", "p"], 1, "not valid: !p; cycle{1}\n"),
+        (&["F p", "--equivalent", "!G!p"], 0, "equivalent\n"),
+        (&["p", "--equivalent", "X p"], 1, ""),
+        (
+            &["\"a b\" & X G !c"],
+            0,
+            "satisfiable: \"a b\"; cycle{!c}\n",
+        ),
+    ] {
+        let (got, printed, error) = tableau(args, "");
+        assert_eq!((got, error.as_str()), (status, ""), "{args:?}");
+        assert!(out.is_empty() || printed == out, "{args:?}: {printed}");
+    }
+    let (_, printed, _) = tableau(&["p", "--equivalent", "X p"], "");
+    let differs = printed == "not equivalent: p; !p; cycle{1}\n";
+    assert!(
+        differs || printed == "not equivalent: !p; p; cycle{1}\n",
+        "{printed}"
+    );
+}
+
+#[test]
+fn lines_of_standard_input() {
+    let input = "# two\np U q\n\n  G p & !p\n";
+    for args in [&[][..], &["--file", "-"]] {
+        let (status, out, error) = tableau(args, input);
+        assert_eq!((status, error.as_str()), (1, ""));
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(
+            lines[0].starts_with("standard input:2: satisfiable: "),
+            "{out}"
+        );
+        assert_eq!(lines[1], "standard input:4: unsatisfiable");
+    }
+}
+
+#[test]
+fn a_mistake_is_pointed_at_and_the_others_are_answered() {
+    let error = "standard input:2:4: expected a formula, found `)`\n  (p )\n     ^\n";
+    let error = error.replace("(p )", "(! )");
+    let out = "standard input:1: satisfiable: cycle{1}\nstandard input:3: unsatisfiable\n";
+    assert_eq!(tableau(&[], "1\n(! )\n0\n"), said(2, out, &error));
+    let error = "tableau: 1:3: expected an operator or the end, found `q`\n  p q\n    ^\n";
+    assert_eq!(tableau(&["p q"], ""), said(2, "", error));
+    let (status, out, error) = tableau(&["p", "--equivalent", "("], "");
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(
+        error.starts_with("tableau: --equivalent: 1:2: expected"),
+        "{error}"
+    );
+}
+
+#[test]
+fn files() {
+    let file = std::env::temp_dir().join(format!("tableau-{}", std::process::id()));
+    std::fs::write(&file, "F p\n").unwrap();
+    let name = file.to_str().unwrap();
+    let got = tableau(&["--file", name], "");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(
+        got,
+        said(0, &format!("{name}:1: satisfiable: p; cycle{{1}}\n"), "")
+    );
+    let (status, out, error) = tableau(&["--file", name], "");
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(error.contains(name), "{error}");
+}
+
+#[test]
+fn json() {
+    let (status, out, _) = tableau(&["--json", "p & X G !p", "0"], "");
+    assert_eq!(status, 1);
+    let mut lines = out.lines();
+    let first: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(first["formula"], "p & X G !p");
+    assert_eq!(first["question"], "satisfiable");
+    assert_eq!(first["answer"], true);
+    assert_eq!(
+        first["model"],
+        json!({"stem": [{"p": true}], "cycle": [{"p": false}]})
+    );
+    assert_eq!((&first["states"], &first["steps"]), (&json!(2), &json!(2)));
+    let second: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(
+        (&second["answer"], &second["model"]),
+        (&json!(false), &Value::Null)
+    );
+}
