@@ -307,9 +307,7 @@ impl<'a> Branch<'a> {
     }
 
     fn finish(self) -> Step {
-        let fulfilled = |id: &Id| self.value(self.ways(*id).first, DEPTH) == Some(true);
-        let mut owed = self.put_off.clone();
-        owed.retain(|id| !fulfilled(id));
+        let mut owed = self.put_off;
         owed.sort_unstable();
         let values = self.values.iter().enumerate();
         let when = values

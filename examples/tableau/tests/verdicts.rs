@@ -126,10 +126,17 @@ fn families(n: usize) -> Vec<(&'static str, Ltl)> {
     ]
 }
 
+/// All are owed at every moment, and no two can be had at once: what differs between two steps is only what they owe.
+fn turns(n: usize) -> Ltl {
+    let owed = || all((1..=n).map(|i| finally(atom(i))));
+    let pairs = (1..=n).flat_map(|i| (1..i).map(move |j| not(and(atom(i), atom(j)))));
+    all([owed(), globally(next(owed())), globally(all(pairs))])
+}
+
 #[test]
 fn families_have_their_known_verdicts() {
     for n in 2..=5 {
-        for (name, formula) in families(n) {
+        for (name, formula) in families(n).into_iter().chain([("turns", turns(n))]) {
             println!("{name}({n})");
             judge(&formula, &formula.to_string(), true);
             let negated = not(formula.clone());
