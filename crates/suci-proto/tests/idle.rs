@@ -250,12 +250,12 @@ fn measure(places: u64) -> usize {
         net.hub(|hub, now| hub.add_peer(now, node, address(node)))
             .unwrap();
     }
-    println!("entered in the book: {} B for each peer", held());
+    println!("figure: in the book {} B for each peer", held());
     (0..PEERS).for_each(|_| net.visit());
-    println!("{places} places, all came: {} B for each peer", held());
+    println!("figure: all just came {} B for each peer", held());
     net.run(Duration::from_secs(60));
     let idle = held();
-    println!("a minute later: {idle} B for each peer");
+    println!("figure: idle {idle} B for each of {PEERS} peers");
     net.hub.audit(net.now).unwrap();
     for node in (1..=PEERS as u32).map(NodeId) {
         assert_eq!(net.hub.peer_stats(node).unwrap().link, Link::Up);
