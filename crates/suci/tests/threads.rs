@@ -520,7 +520,12 @@ fn futures_wait_for_all_threads() {
 /// The file that `suci stat` reads has the numbers of all threads, and a wish left in it finds its thread.
 #[test]
 fn statistics_are_of_all_threads() {
-    let (a, others) = star(3, 1..7);
+    // A file has the name of its process and node: no other test has a node of this one.
+    let a = node(0x1_0000, 3);
+    let others: Vec<_> = (1..7).map(|id| node(id, 1)).collect();
+    for other in &others {
+        introduce(&[a.clone(), other.clone()]);
+    }
     for _ in 0..10 {
         for other in &others {
             other.send(a.id(), "x").unwrap();
