@@ -32,7 +32,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
 	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev
 
-.PHONY: help setup setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench doc mutants show
+.PHONY: help setup setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc mutants show
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -112,6 +112,9 @@ fuzz: setup-rust setup-host ## Each fuzz target for FUZZ_SECONDS (default 60)
 bench: setup-rust setup-host setup-bench ## Suci beside its alternatives; ONLY=rtt,mix VS=tcp,zeromq ROUNDS=9 NET=loopback pick
 	@echo "== bench: Suci beside its alternatives (subsets: make bench ONLY=rtt VS=tcp-cubic,zeromq)"
 	$(XTASK) bench run --rounds $(ROUNDS) $(if $(ONLY),--only '$(ONLY)') $(if $(VS),--vs '$(VS)') $(if $(NET),--net '$(NET)')
+
+bench-report: setup-rust ## bench/RESULTS.md and its plots, from what make bench measured here
+	$(XTASK) bench report
 
 doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"

@@ -86,6 +86,7 @@ impl Contender {
     }
 }
 
+const ALL: &[Wait] = &[Wait::Adaptive, Wait::Block, Wait::Spin];
 const BOTH: &[Wait] = &[Wait::Block, Wait::Spin];
 const BLOCK: &[Wait] = &[Wait::Block];
 const SPIN: &[Wait] = &[Wait::Spin];
@@ -134,7 +135,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             batch: false,
             checksum: true,
         },
-        waits: BOTH,
+        waits: ALL,
         does: Does::Everything,
     },
     Contender {
@@ -144,7 +145,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             batch: true,
             checksum: true,
         },
-        waits: BOTH,
+        waits: ALL,
         does: Does::SmallOneWay,
     },
     Contender {
@@ -154,7 +155,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             batch: false,
             checksum: false,
         },
-        waits: BOTH,
+        waits: ALL,
         does: Does::LargeOneWay,
     },
     Contender {
@@ -164,7 +165,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             batch: true,
             checksum: false,
         },
-        waits: BOTH,
+        waits: ALL,
         does: Does::PacketsOneWay,
     },
     Contender {

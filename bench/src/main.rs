@@ -8,11 +8,14 @@ mod compile;
 mod contenders;
 mod idle;
 mod launch;
+mod machine;
 mod mpi;
 mod output;
 mod plan;
+mod plot;
 mod progress;
 mod report;
+mod results;
 mod run;
 mod table;
 
@@ -38,6 +41,24 @@ enum Command {
     Run(RunArgs),
     /// What can be measured, and who takes part
     List,
+    /// Tables and plots of what was measured, on the machine that measured
+    Report(ReportArgs),
+}
+
+/// What is reported, and where to.
+#[derive(Clone, Debug, clap::Args)]
+struct ReportArgs {
+    /// Rows that `run --out` wrote; of several for the same task and contender the last one counts
+    #[arg(long, default_value_os_t = rows_file())]
+    from: PathBuf,
+    /// RESULTS.md goes here, and plots to plots/ in it
+    #[arg(long, default_value_os_t = exec::root().join("bench"))]
+    into: PathBuf,
+}
+
+/// Where rows go when nobody says otherwise.
+fn rows_file() -> PathBuf {
+    exec::target_dir().join("bench/rows.jsonl")
 }
 
 /// What is measured, and how long.
@@ -70,9 +91,9 @@ struct RunArgs {
     /// One JSON object per line instead of tables
     #[arg(long)]
     json: bool,
-    /// Append the rows, as JSON, to this file too
-    #[arg(long)]
-    out: Option<PathBuf>,
+    /// The rows are appended, as JSON, to this file too
+    #[arg(long, default_value_os_t = rows_file())]
+    out: PathBuf,
     /// The release build of suci
     #[arg(long, default_value_os_t = exec::target_dir().join("release/suci"))]
     suci: PathBuf,
@@ -85,6 +106,7 @@ fn run(cli: Cli) -> Result<()> {
             print!("{}", plan::listed());
             Ok(())
         }
+        Command::Report(args) => results::write(&args.from, &args.into),
     }
 }
 

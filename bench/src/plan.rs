@@ -69,6 +69,8 @@ impl Net {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Wait {
+    /// Asleep, after a short look: what Suci does unless it is told otherwise
+    Adaptive,
     /// Asleep
     Block,
     /// Looking again and again
@@ -78,6 +80,7 @@ pub(crate) enum Wait {
 impl Wait {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Adaptive => "adaptive",
             Self::Block => "block",
             Self::Spin => "spin",
         }
@@ -168,6 +171,9 @@ const WORKLOADS: &[(Workload, &[usize])] = &[
     (Workload::Broadcast, &[65_536]),
 ];
 
+/// Between which ends, unless others are asked for.
+const NETS: &[Net] = &[Net::Veth, Net::VethPlain, Net::VethLoss];
+
 /// Receivers of a broadcast.
 const RECEIVERS: usize = 3;
 
@@ -177,23 +183,34 @@ const LOSS_SIZE: usize = 65_536;
 /// The tasks that were asked for.
 pub(crate) fn tasks(args: &RunArgs) -> Vec<Task> {
     let nets = match args.net.as_slice() {
-        [] => &[Net::Veth, Net::VethPlain, Net::VethLoss],
+        [] => NETS,
         named => named,
     };
-    let mut tasks = Vec::new();
-    for &net in nets {
-        if matches!(net, Net::VethPlain | Net::VethLoss) {
-            tasks.extend(sized(net, Workload::Stream, &[LOSS_SIZE], &args.size));
-        } else {
-            for (workload, sizes) in WORKLOADS {
-                tasks.extend(sized(net, *workload, sizes, &args.size));
-            }
-        }
-    }
+    let mut tasks = between(nets, &args.size);
     tasks.retain(|task| {
         let name = task.name();
         args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
     });
+    tasks
+}
+
+/// What is measured when nobody asks for anything else.
+pub(crate) fn usual() -> Vec<Task> {
+    between(NETS, &[])
+}
+
+/// All tasks between such ends, of their own sizes unless others were asked for.
+fn between(nets: &[Net], asked: &[usize]) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for &net in nets {
+        if matches!(net, Net::VethPlain | Net::VethLoss) {
+            tasks.extend(sized(net, Workload::Stream, &[LOSS_SIZE], asked));
+        } else {
+            for (workload, sizes) in WORKLOADS {
+                tasks.extend(sized(net, *workload, sizes, asked));
+            }
+        }
+    }
     tasks
 }
 
@@ -233,7 +250,7 @@ pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
             // processor would only wait for one another, those who can sleep do.
             let is_slow = matches!(task.net, Net::VethLoss | Net::VethPlain)
                 || task.workload == Workload::Broadcast;
-            let is_apt = !is_slow || wait == Wait::Block || contender.waits.len() == 1;
+            let is_apt = !is_slow || wait != Wait::Spin || contender.waits.len() == 1;
             if is_apt && args.wait.is_none_or(|asked| asked == wait) {
                 entrants.push(Entrant { contender, wait });
             }

@@ -29,7 +29,7 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
         })
         .collect();
     let programs = Programs::find(&args.suci)?;
-    let mut out = args.out.as_deref().map(opened).transpose()?;
+    let mut out = opened(&args.out)?;
     let mut progress = Progress::new(planned(&plan, args));
     progress.say(
         &format!("{} tasks, {} rounds each", plan.len(), args.rounds),
@@ -40,10 +40,8 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
         let rows = report::rows(task, &series);
         progress.tell("");
         print(&rows, args.json)?;
-        if let Some(out) = &mut out {
-            for row in &rows {
-                writeln!(out, "{}", serde_json::to_string(row)?)?;
-            }
+        for row in &rows {
+            writeln!(out, "{}", serde_json::to_string(row)?)?;
         }
         for failed in series.iter().filter_map(|series| series.failed.as_deref()) {
             progress.tell(&format!("left out of {}: {failed}", task.name()));

@@ -89,6 +89,20 @@ pub(crate) fn plain(rows: &[Row]) -> String {
     text
 }
 
+/// The same for Markdown.
+pub(crate) fn markdown(rows: &[Row]) -> String {
+    let Some(first) = rows.first() else {
+        return String::new();
+    };
+    let mut head = columns(first.workload).map(str::to_owned);
+    head[2] = format!("median {}", first.unit);
+    let mut text = format!("| {} |\n|---|---|{}\n", head.join(" | "), "---:|".repeat(7));
+    for row in sorted(rows) {
+        text.push_str(&format!("| {} |\n", cells(row).join(" | ")));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +122,15 @@ mod tests {
             lines[3].trim_start().starts_with("tcp-cubic") && lines[3].ends_with("2.00"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn markdown_has_as_many_cells_in_each_line() {
+        let text = markdown(&example());
+        assert!(
+            text.lines().all(|line| line.matches('|').count() == 10),
+            "{text}"
+        );
+        assert_eq!(markdown(&[]), "");
     }
 }

@@ -2,9 +2,11 @@
 //! It is a workspace of its own (`bench/`), because what Suci is compared with is nobody else's concern.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::error::Result;
+use serde_json::Value;
+
+use crate::error::{Context, Failure, Result};
 use crate::exec;
 
 /// The manifest of the bench's workspace.
@@ -16,6 +18,28 @@ pub(crate) const MANIFEST: [&str; 2] = ["--manifest-path", "bench/Cargo.toml"];
 /// A build fails, or the bench does.
 pub fn run(args: &[String]) -> Result<()> {
     exec::run(Command::new(build()?).args(args))
+}
+
+/// What the bench measures with further `args`.
+///
+/// # Errors
+/// A build or a measurement fails.
+pub(crate) fn rows(args: &[&str]) -> Result<Vec<Row>> {
+    let mut bench = Command::new(build()?);
+    // Its progress goes to the terminal.
+    bench.args(["run", "--json"]).args(args);
+    let output = bench
+        .stderr(Stdio::inherit())
+        .output()
+        .context("the bench")?;
+    if !output.status.success() {
+        return Err(Failure::new(format!(
+            "the bench ended with {}",
+            output.status
+        )));
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines().map(Row::parse).collect()
 }
 
 /// The bench's binary, built now; the contenders lie beside it.
@@ -36,4 +60,49 @@ fn build() -> Result<PathBuf> {
 /// Where the bench is built.
 pub(crate) fn dir() -> PathBuf {
     exec::target_dir().join("bench")
+}
+
+/// One contender's row of one task.
+#[derive(Debug)]
+pub(crate) struct Row(Value);
+
+impl Row {
+    /// From a line of the bench's output.
+    ///
+    /// # Errors
+    /// It is not JSON.
+    pub(crate) fn parse(line: &str) -> Result<Self> {
+        Ok(Self(serde_json::from_str(line).context(line)?))
+    }
+
+    /// A figure of it.
+    ///
+    /// # Errors
+    /// It has none of that name.
+    pub(crate) fn figure(&self, name: &str) -> Result<f64> {
+        self.0[name]
+            .as_f64()
+            .context(format!("no {name} in {}", self.0))
+    }
+
+    /// What each round came to.
+    pub(crate) fn values(&self) -> Vec<f64> {
+        let values = self.0["values"].as_array().into_iter().flatten();
+        values.filter_map(Value::as_f64).collect()
+    }
+
+    /// A contender's name, and how it waits.
+    pub(crate) fn who(&self) -> String {
+        let text = |name: &str| self.0[name].as_str().unwrap_or("?").to_owned();
+        format!("{} {}", text("contender"), text("wait"))
+    }
+}
+
+/// The row of `who`, a contender's name and how it waits.
+///
+/// # Errors
+/// There is none: it is not installed, or it failed.
+pub(crate) fn of<'a>(rows: &'a [Row], who: &str) -> Result<&'a Row> {
+    let found = rows.iter().find(|row| row.who() == who);
+    found.context(format!("{who} did not finish"))
 }
