@@ -92,7 +92,7 @@ pub trait Controller: Send + Debug {
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
     /// What settings and statistics call it.
     fn name(&self) -> &'static str;
-    /// Writes its state down, behind the number by which [`unfold`](Fold::unfold) knows it.
+    /// Writes its state down, behind the number by which `unfold` knows it.
     fn write_down(&self, to: &mut Words);
 }
 
