@@ -207,7 +207,8 @@ Without ADDR and --listen both sides run here, over loopback. Under `suci run -n
 measures and the others serve. Contenders take turns within each round, so that what disturbs
 one disturbs all. TCP is cubic with NODELAY and default buffers.
 
-Workloads: ping-pong (us per round trip), stream (Gbit/s one way), rate (small messages per second
+Workloads: ping-pong (us per round trip), stream (Gbit/s one way; Suci's messages in batches of about
+64 KiB, as a program that streams would send them, the others' one by one), rate (small messages per second
 in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together), mix (requests
 answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB,
 the rest to 8 KiB, whatever --size). acks/pkt: packets that the receivers sent for each that came,

@@ -51,7 +51,7 @@ pub use counters::{Counters, Link, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{Engine, Identity, IncomingError, PatienceError, PeerError, SendError};
 pub use event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
-pub use message::{Message, Outcome, Outgoing};
+pub use message::{Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use turns::{CLASSES, Priority, PriorityError};

@@ -136,10 +136,9 @@ impl Train {
         }
     }
 
-    /// Appends payload bytes to the head block: the one copy that small messages get.
-    pub(crate) fn copy(&mut self, payload: &[u8]) {
-        self.head.extend_from_slice(payload);
-        self.copied += payload.len() as u64;
+    /// So many payload bytes were appended to the head block.
+    pub(crate) fn note_copied(&mut self, payload: u64) {
+        self.copied += payload;
     }
 
     /// Bytes of all its packets.

@@ -158,11 +158,16 @@ impl Turns {
     }
 
     /// The place has something to do: it stands at the end of its class, unless it stands there already.
+    #[inline]
     pub(crate) fn add(&mut self, place: usize) {
-        let entry = self.entry(place);
-        if core::mem::replace(&mut entry.listed, true) {
-            return;
+        if !self.is_listed(place) {
+            self.list(place);
         }
+    }
+
+    fn list(&mut self, place: usize) {
+        let entry = self.entry(place);
+        entry.listed = true;
         let class = entry.priority.class;
         if let Some(ring) = self.rings.get_mut(usize::from(class)) {
             ring.push_back(place);
@@ -170,6 +175,7 @@ impl Turns {
         }
     }
 
+    #[inline]
     pub(crate) fn is_listed(&self, place: usize) -> bool {
         self.entries.get(place).is_some_and(|e| e.listed)
     }
@@ -242,6 +248,18 @@ impl Turns {
             entry.left = entry.left.saturating_sub(bytes);
         }
         self.drop_front();
+    }
+
+    /// The first place had its turn, whatever is left of it, and stands at the end of its class.
+    pub(crate) fn pass(&mut self) {
+        let ring = self
+            .front_class()
+            .and_then(|c| self.rings.get_mut(usize::from(c)));
+        if let Some(ring) = ring
+            && ring.len() > 1
+        {
+            ring.rotate_left(1);
+        }
     }
 
     /// The first place has nothing more to do. It forfeits what is left of its turn; what it owes stays.

@@ -4,18 +4,21 @@ use crate::core::Core;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Draft;
-use bytes::Bytes;
+use suci_proto::time::Instant;
 use suci_proto::types::{MessageNumber, NodeId};
 
 /// Accepts messages without sending them: see [`Node::batch`](crate::Node::batch).
 pub struct Batch<'a> {
     core: &'a Core,
     driver: &'a mut Driver,
+    /// When it began. Nothing is due before it ends.
+    now: Instant,
 }
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(core: &'a Core, driver: &'a mut Driver) -> Self {
-        Self { core, driver }
+        let now = driver.now();
+        Self { core, driver, now }
     }
 
     /// Accepts a message and returns its number on its channel. To a peer that prefers
@@ -24,13 +27,8 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
-        // The program may have forked since the batch began.
-        if self.core.is_forked() {
-            return Err(Error::Forked);
-        }
-        let number = self.driver.push(to, message.into())?;
-        self.driver.flush_if_wanted()?;
-        Ok(number)
+        let now = self.now;
+        self.accept(|driver| driver.push(now, to, message.into()))
     }
 
     /// Accepts a copy of `bytes` on channel 0.
@@ -38,7 +36,21 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
     pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
-        self.send(to, Bytes::copy_from_slice(bytes))
+        let now = self.now;
+        self.accept(|driver| driver.push_copy(now, to, bytes))
+    }
+
+    fn accept(
+        &mut self,
+        push: impl FnOnce(&mut Driver) -> Result<MessageNumber, Error>,
+    ) -> Result<MessageNumber, Error> {
+        // The program may have forked since the batch began.
+        if self.core.is_forked() {
+            return Err(Error::Forked);
+        }
+        let number = push(self.driver)?;
+        self.driver.flush_if_wanted()?;
+        Ok(number)
     }
 }
 

@@ -2,22 +2,26 @@
 
 use crate::clock::{Clock, Deadline};
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::{self, Draft, Message};
 use crate::metrics::Responder;
 use crate::shared::Post;
 use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{Habit, Spinner, Wait};
 use arrayvec::ArrayVec;
+use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, MessageNumber, NodeId};
-use suci_proto::{Engine, Event, Outgoing, Side, Transmit, TransmitResult};
+use suci_proto::{Engine, Event, Outgoing, SMALL, Side, Transmit, TransmitResult};
 
 mod input;
+mod takes;
+
+use takes::Takes;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
@@ -64,6 +68,7 @@ pub(crate) struct Driver {
     pub(crate) habit: Habit,
     /// The way to the other shards of the node, if there are any.
     post: Option<Post>,
+    takes: Takes,
     outlook: Outlook,
 }
 
@@ -101,6 +106,7 @@ impl Driver {
             head: None,
             habit: Habit::default(),
             post: None,
+            takes: Takes::new(now),
             outlook: Outlook::default(),
         }
     }
@@ -156,6 +162,16 @@ impl Driver {
         } else {
             Ok(())
         }
+    }
+
+    /// The same when the program took a message that was there already.
+    pub(crate) fn refresh_taking(&mut self) -> Result<(), Error> {
+        if !self.takes.wants_time() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.takes.note(now);
+        self.refresh(now)
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -335,36 +351,74 @@ impl Driver {
 
     // ---- the program's side
 
-    /// Accepts a message; [`Driver::output`] sends it.
-    pub(crate) fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<MessageNumber, Error> {
-        let now = self.clock.now();
-        let number = self.engine.send(now, to, message);
+    /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to be opened.
+    pub(crate) fn offer(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        message: Outgoing,
+    ) -> Result<MessageNumber, Error> {
         self.habit.on_sent();
-        number.map_err(|error| Error::from_send(to, error))
+        self.engine
+            .send(now, to, message)
+            .map_err(|error| Error::from_send(to, error))
     }
 
     /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
     /// wait in the socket, and so is a peer that suspended the session, since it may have resumed it.
-    pub(crate) fn push(&mut self, to: NodeId, message: Draft) -> Result<MessageNumber, Error> {
-        match self.offer(to, message.into_outgoing()) {
-            Err(
-                Error::WouldBlock { message, .. }
-                | Error::Suspended {
-                    message,
-                    by: Side::There,
-                    ..
-                },
-            ) => {
-                self.turn()?;
-                self.offer(to, message.into_outgoing())
-            }
-            done => done,
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        message: Draft,
+    ) -> Result<MessageNumber, Error> {
+        match self.offer(now, to, message.into_outgoing()) {
+            Ok(number) => Ok(number),
+            Err(error) => self.push_again(to, error),
         }
     }
 
-    /// As [`Driver::push`], and sends it.
-    pub(crate) fn send(&mut self, to: NodeId, message: Draft) -> Result<MessageNumber, Error> {
-        let number = self.push(to, message)?;
+    /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where it is queued.
+    pub(crate) fn push_copy(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        bytes: &[u8],
+    ) -> Result<MessageNumber, Error> {
+        if bytes.len() > SMALL {
+            return self.push(now, to, Draft::new(Bytes::copy_from_slice(bytes)));
+        }
+        let message = message::small(bytes);
+        self.habit.on_sent();
+        match self.engine.send_small(now, to, &message) {
+            Ok(number) => Ok(number),
+            Err(error) => self.push_again(to, Error::from_send(to, error)),
+        }
+    }
+
+    /// Tries once more what was not accepted, if a turn may have changed that.
+    fn push_again(&mut self, to: NodeId, error: Error) -> Result<MessageNumber, Error> {
+        match error {
+            Error::WouldBlock { message, .. }
+            | Error::Suspended {
+                message,
+                by: Side::There,
+                ..
+            } => {
+                self.turn()?;
+                self.offer(self.clock.now(), to, message.into_outgoing())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// Accepts a message with `push`, and sends it.
+    pub(crate) fn send(
+        &mut self,
+        push: impl FnOnce(&mut Self, Instant) -> Result<MessageNumber, Error>,
+    ) -> Result<MessageNumber, Error> {
+        let now = self.clock.now();
+        let number = push(self, now)?;
         self.send_on()?;
         Ok(number)
     }

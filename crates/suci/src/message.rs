@@ -1,8 +1,8 @@
 //! Messages as the program sees them.
 
 use bytes::Bytes;
-use suci_proto::Outgoing;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
+use suci_proto::{Outgoing, SmallOutgoing};
 
 /// A message received completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,5 +137,18 @@ impl Draft {
 impl<T: Into<Bytes>> From<T> for Draft {
     fn from(payload: T) -> Self {
         Self::new(payload)
+    }
+}
+
+/// A small message of these bytes, on channel 0 with nothing else to say.
+pub(crate) fn small(payload: &[u8]) -> SmallOutgoing<'_> {
+    SmallOutgoing {
+        channel: ChannelId(0),
+        tag: 0,
+        kind: Kind::USER,
+        user_header: &[],
+        payload,
+        notify: false,
+        token: 0,
     }
 }

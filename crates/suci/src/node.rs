@@ -177,7 +177,7 @@ impl Node {
     /// others say what is wrong with it.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let mut turn = self.enter_open()?;
-        turn.send(to, message.into())
+        turn.send(|driver, now| driver.push(now, to, message.into()))
     }
 
     /// Sends a copy of `bytes` on channel 0.
@@ -185,7 +185,8 @@ impl Node {
     /// # Errors
     /// As [`Node::send`].
     pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
-        self.send(to, Bytes::copy_from_slice(bytes))
+        let mut turn = self.enter_open()?;
+        turn.send(|driver, now| driver.push_copy(now, to, bytes))
     }
 
     /// As [`Node::send`], but while the queue is full it blocks, for at most `limit`.
@@ -203,7 +204,7 @@ impl Node {
         let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
         loop {
-            match turn.send(to, message) {
+            match turn.send(|driver, now| driver.push(now, to, message)) {
                 Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
                     message = *back
                 }
@@ -289,7 +290,7 @@ impl Node {
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
     pub fn recv(&mut self) -> Result<Message, Error> {
         loop {
-            if let Some(message) = self.recv_until(Deadline::NEVER)? {
+            if let Some(message) = self.recv_within(None)? {
                 return Ok(message);
             }
         }
@@ -300,7 +301,7 @@ impl Node {
     /// # Errors
     /// As [`Node::recv`].
     pub fn recv_timeout(&mut self, limit: Duration) -> Result<Option<Message>, Error> {
-        self.recv_until(Deadline::after(limit))
+        self.recv_within(Some(limit))
     }
 
     /// The next message, if there is one now.
@@ -311,7 +312,10 @@ impl Node {
         let closed = self.closed;
         let mut turn = self.enter()?;
         if let Some(message) = turn.take_message() {
-            refresh_unless(closed, &mut turn)?;
+            // Input and output go on meanwhile.
+            if !closed {
+                turn.refresh_taking()?;
+            }
             return Ok(Some(message));
         }
         if closed {
@@ -321,16 +325,20 @@ impl Node {
         Ok(turn.take_message())
     }
 
-    fn recv_until(&mut self, deadline: Deadline) -> Result<Option<Message>, Error> {
+    fn recv_within(&mut self, limit: Option<Duration>) -> Result<Option<Message>, Error> {
         let closed = self.closed;
         let mut turn = self.enter()?;
         if let Some(message) = turn.take_message() {
-            refresh_unless(closed, &mut turn)?;
+            // Input and output go on meanwhile.
+            if !closed {
+                turn.refresh_taking()?;
+            }
             return Ok(Some(message));
         }
         if closed {
             return Err(Error::Closed);
         }
+        let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
         turn.settle()?;
         let mut spinner = turn.habit.message(self.wait);
         loop {
@@ -546,16 +554,6 @@ fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Resu
     turn.wait(deadline, spinner)?;
     turn.show_life();
     Ok(())
-}
-
-/// Input and output go on while the program takes what was there already.
-fn refresh_unless(closed: bool, turn: &mut Turn<'_>) -> Result<(), Error> {
-    if closed {
-        Ok(())
-    } else {
-        let now = turn.now();
-        turn.refresh(now)
-    }
 }
 
 impl AsRawFd for Node {

@@ -136,6 +136,10 @@ impl Wire for Suci<'_> {
         self.send_these(std::iter::repeat_n(payload, count))
     }
 
+    fn stream(&mut self, payload: &Bytes, count: usize) -> Result<()> {
+        self.send_batch(payload, count)
+    }
+
     fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
         self.send_these(payloads.iter())
     }

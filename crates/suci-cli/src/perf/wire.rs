@@ -56,6 +56,11 @@ pub(super) trait Wire {
         payloads.try_for_each(|payload| self.send(payload, Mark::Data))
     }
 
+    /// Sends `count` data messages as a program would that has many: together, if the wire has a way to say so.
+    fn stream(&mut self, payload: &Bytes, count: usize) -> Result<()> {
+        (0..count).try_for_each(|_| self.send(payload, Mark::Data))
+    }
+
     /// The next message; nothing if none came for a while.
     fn recv(&mut self) -> Result<Option<Received>>;
 

@@ -17,6 +17,9 @@ const BATCH: usize = 256;
 /// Bytes per batch at most, but one message: batches of large messages would take longer than any turn.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// The same of a stream: about one train.
+const STREAM_BYTES: usize = 64 << 10;
+
 /// How often a wire that loses messages says its last word.
 const LAST_WORDS: u32 = 5;
 
@@ -77,7 +80,11 @@ pub(super) struct Done {
 
 /// Messages of one size, there or there and back.
 fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant) -> Result<Done> {
-    let batch = (BATCH_BYTES / payload.len().max(1)).clamp(1, BATCH);
+    let bytes = match workload {
+        Workload::Stream => STREAM_BYTES,
+        _ => BATCH_BYTES,
+    };
+    let batch = (bytes / payload.len().max(1)).clamp(1, BATCH);
     let (mut done, mut last) = (Done::default(), Instant::now());
     // At least one, however short the time and however long the machine was busy elsewhere.
     while last < end || done.messages == 0 {
@@ -88,6 +95,10 @@ fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant
             }
             Workload::Rate => {
                 wire.send_batch(payload, batch)?;
+                batch
+            }
+            Workload::Stream => {
+                wire.stream(payload, batch)?;
                 batch
             }
             // To ask the time after each small one would take a good part of it.

@@ -75,6 +75,8 @@ pub struct Engine {
     expected_inits: Expected,
     peers: Peers,
     by_node: HashMap<NodeId, u32>,
+    /// The node to which a message went last: the next one often goes there too.
+    recent: Option<(NodeId, usize)>,
     wheel: TimerWheel,
     /// Peers to look at: something happened that may let them send or change their deadline.
     dirty: Turns,
@@ -157,6 +159,7 @@ impl Engine {
             expected_inits: Expected::new(peer_limit),
             peers,
             by_node: HashMap::new(),
+            recent: None,
             wheel: TimerWheel::new(),
             dirty: Turns::default(),
             class_used: [None; CLASSES],
@@ -467,22 +470,24 @@ impl Engine {
     /// turn; likewise the channels of a peer. Taking it gives its sender memory credit back.
     pub fn recv(&mut self) -> Option<(NodeId, Message)> {
         while let Some(key) = self.readable.front() {
-            self.readable.drop_front();
             let Some(peer) = self.peers.get_mut(key) else {
+                self.readable.drop_front();
                 continue;
             };
             let message = peer.next_message(&mut self.shared);
-            if let Some(message) = &message {
+            // A message in each turn.
+            if peer.has_message() {
+                self.readable.pass();
+            } else {
+                self.readable.drop_front();
+            }
+            self.dirty.add(key);
+            if let Some(message) = message {
                 let traffic = peer.traffic_mut();
                 traffic.messages_received += 1;
                 traffic.message_bytes_received += message.payload.len() as u64;
-            }
-            let node = peer.node;
-            peer.renew_memory(&mut self.shared);
-            self.touch(key);
-            if let Some(message) = message {
                 self.shared.counters.messages_received += 1;
-                return Some((node, message));
+                return Some((peer.node, message));
             }
         }
         None

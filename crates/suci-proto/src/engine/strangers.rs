@@ -70,6 +70,7 @@ impl Engine {
                 continue;
             };
             self.by_node.remove(&peer.node);
+            self.recent = None;
             self.shared.resuspended.remove(&peer.node);
             // Another may get its key.
             self.shared.line.leave(Some(key));

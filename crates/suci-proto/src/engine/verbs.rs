@@ -5,7 +5,7 @@ use super::peers::Look;
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
-use crate::message::{self, Outgoing, PushError};
+use crate::message::{self, NoRoom, Outbox, Outgoing, SMALL, SmallOutgoing};
 use crate::peer::{Closing, Peer};
 use crate::time::{Duration, Instant};
 use crate::turns::Priority;
@@ -88,6 +88,35 @@ pub enum IncomingError {
     Inbox(message::IncomingError),
 }
 
+/// Why a message is not accepted.
+enum Refusal {
+    /// For a reason that does not give the message back.
+    For(SendError),
+    Full,
+    Suspended(Side),
+}
+
+impl Refusal {
+    fn of(self, message: impl FnOnce() -> Outgoing) -> SendError {
+        match self {
+            Self::For(error) => error,
+            Self::Full => SendError::WouldBlock(message()),
+            Self::Suspended(by) => {
+                let message = message();
+                SendError::Suspended { message, by }
+            }
+        }
+    }
+}
+
+fn check_header(header: &[u8]) -> Result<(), SendError> {
+    let length = header.len();
+    if length > limits::MAX_USER_HEADER {
+        return Err(SendError::HeaderTooLong { length });
+    }
+    Ok(())
+}
+
 impl Engine {
     /// Enters a node and its address; an address entered before is replaced for the next connection.
     ///
@@ -121,14 +150,21 @@ impl Engine {
         Ok(())
     }
 
-    fn reach(&self, node: NodeId) -> Result<usize, SendError> {
+    fn reach(&mut self, node: NodeId) -> Result<usize, SendError> {
         if node == self.shared.identity.node {
             return Err(SendError::Itself(node));
         }
         if self.closing.is_some() {
             return Err(SendError::Closed);
         }
-        self.peer_key(node).ok_or(SendError::UnknownPeer(node))
+        if let Some((recent, key)) = self.recent
+            && recent == node
+        {
+            return Ok(key);
+        }
+        let key = self.peer_key(node).ok_or(SendError::UnknownPeer(node))?;
+        self.recent = Some((node, key));
+        Ok(key)
     }
 
     /// Opens a connection before there is anything to send.
@@ -147,8 +183,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Accepts a message for `node`; returns its number on its channel. Never blocks, never copies
-    /// the payload. A connection is made if there is none.
+    /// Accepts a message for `node`; returns its number on its channel. Never blocks, and copies the payload only
+    /// if it is a small one. A connection is made if there is none.
     ///
     /// # Errors
     /// [`SendError`]; `WouldBlock` gives the message back.
@@ -162,28 +198,77 @@ impl Engine {
         if length > limits::MAX_MESSAGE {
             return Err(SendError::TooLong { length });
         }
-        if message.user_header.len() > limits::MAX_USER_HEADER {
-            return Err(SendError::HeaderTooLong {
-                length: message.user_header.len(),
-            });
+        check_header(&message.user_header)?;
+        if let Some(small) = message.as_small() {
+            let accepted = self.accept_small(now, node, &small);
+            return accepted.map_err(|refusal| refusal.of(|| message));
         }
-        let key = self.reach(node)?;
+        self.accept_for(now, node, length, message, Outbox::push)
+            .map_err(|(refusal, message)| refusal.of(|| message))
+    }
+
+    /// As [`Engine::send`], for a message whose bytes stay the caller's.
+    ///
+    /// # Errors
+    /// [`SendError`]; `TooLong` beyond [`SMALL`] bytes.
+    pub fn send_small(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        message: &SmallOutgoing<'_>,
+    ) -> Result<MessageNumber, SendError> {
+        let length = message.payload.len() as u64;
+        if length > SMALL as u64 {
+            return Err(SendError::TooLong { length });
+        }
+        check_header(message.user_header)?;
+        self.accept_small(now, node, message)
+            .map_err(|refusal| refusal.of(|| message.to_outgoing()))
+    }
+
+    fn accept_small(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        message: &SmallOutgoing<'_>,
+    ) -> Result<MessageNumber, Refusal> {
+        let length = message.payload.len() as u64;
+        let push = |outbox: &mut Outbox, ()| outbox.push_small(message).map_err(|no| (no, ()));
+        self.accept_for(now, node, length, (), push)
+            .map_err(|(refusal, ())| refusal)
+    }
+
+    /// Hands `message` to the outbox for `node` with `push`, if it may be sent.
+    fn accept_for<M>(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        length: u64,
+        message: M,
+        push: impl FnOnce(&mut Outbox, M) -> Result<MessageNumber, (NoRoom, M)>,
+    ) -> Result<MessageNumber, (Refusal, M)> {
+        let key = match self.reach(node) {
+            Ok(key) => key,
+            Err(error) => return Err((Refusal::For(error), message)),
+        };
         let Some(peer) = self.peers.get_mut(key) else {
-            return Err(SendError::UnknownPeer(node));
+            return Err((Refusal::For(SendError::UnknownPeer(node)), message));
         };
         if peer.closing != Closing::Open {
-            return Err(SendError::Closed);
+            return Err((Refusal::For(SendError::Closed), message));
         }
         if let Some(by) = peer.session.suspension.by() {
-            return Err(SendError::Suspended { message, by });
+            return Err((Refusal::Suspended(by), message));
         }
         if !peer.has_room_for_session() {
-            return Err(SendError::WouldBlock(message));
+            return Err((Refusal::Full, message));
         }
-        let number = match peer.session.outbox.push(message) {
+        let number = match push(&mut peer.session.outbox, message) {
             Ok(number) => number,
-            Err(PushError::Full(message)) => return Err(SendError::WouldBlock(message)),
-            Err(PushError::Channels(_)) => return Err(SendError::Channels),
+            Err((NoRoom::Full, message)) => return Err((Refusal::Full, message)),
+            Err((NoRoom::Channels, message)) => {
+                return Err((Refusal::For(SendError::Channels), message));
+            }
         };
         if !peer.has_connection() && peer.attempt.is_none() {
             let token = self.shared.random();
@@ -194,7 +279,7 @@ impl Engine {
         let traffic = peer.traffic_mut();
         traffic.messages_sent += 1;
         traffic.message_bytes_sent += length;
-        self.touch(key);
+        self.dirty.add(key);
         Ok(number)
     }
 

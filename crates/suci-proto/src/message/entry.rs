@@ -1,6 +1,7 @@
 //! One message on its way out: what was sent of it, what is owed again, what arrived.
 
 use super::outgoing::{Plan, What};
+use super::small::{Fate, Small};
 use super::{MIN_PIECE, Outgoing, charge, index, len64};
 use crate::ranges::RangeSet;
 use crate::types::{ChannelId, Kind, MessageNumber};
@@ -10,7 +11,97 @@ use core::ops::Range;
 
 /// A message until its number leaves the channel's front.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) enum Entry {
+    Small(Small),
+    Long(Box<Long>),
+}
+
+impl Entry {
+    /// Bytes of the message. Zero once released.
+    pub(super) fn total(&self) -> u64 {
+        match self {
+            Self::Small(small) => small.total(),
+            Self::Long(long) => long.total(),
+        }
+    }
+
+    /// What sending it at once is charged.
+    pub(super) fn charge(&self) -> u64 {
+        match self {
+            Self::Small(small) => small.charge(),
+            Self::Long(long) => long.charge(),
+        }
+    }
+
+    /// What asking first is charged.
+    pub(super) fn request_charge(&self) -> u64 {
+        match self {
+            Self::Small(small) => small.request_charge(),
+            Self::Long(long) => long.request_charge(),
+        }
+    }
+
+    /// Whether something of it is to be sent again.
+    pub(super) fn owes(&self) -> bool {
+        match self {
+            Self::Small(small) => small.fate == Fate::Lost,
+            Self::Long(long) => long.owes(),
+        }
+    }
+
+    /// Whether its number needs no more thought.
+    pub(super) fn is_done(&self) -> bool {
+        match self {
+            Self::Small(small) => small.fate == Fate::Acked,
+            Self::Long(long) => matches!(long.phase, Phase::Acked | Phase::Refused(_)),
+        }
+    }
+
+    /// Whether the receiver did not want it.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self, Self::Long(long) if matches!(long.phase, Phase::Refused(_)))
+    }
+
+    /// Whether its number stands in the channel's list of what is owed again.
+    pub(super) fn listed(&mut self) -> &mut bool {
+        match self {
+            Self::Small(small) => &mut small.listed,
+            Self::Long(long) => &mut long.listed,
+        }
+    }
+
+    /// The program's handle, and whether it wants to hear of the delivery.
+    pub(super) fn token(&self) -> (u64, bool) {
+        match self {
+            Self::Small(small) => (small.token, small.notify),
+            Self::Long(long) => (long.token, long.notify),
+        }
+    }
+
+    /// The peer has all of it. Returns the bytes released.
+    pub(super) fn acked(&mut self) -> u64 {
+        match self {
+            Self::Small(small) => {
+                small.fate = Fate::Acked;
+                small.held()
+            }
+            Self::Long(long) => long.finish(Phase::Acked),
+        }
+    }
+
+    /// It was lost as a whole.
+    pub(super) fn whole_lost(&mut self) {
+        match self {
+            Self::Small(small) if small.fate == Fate::Open => small.fate = Fate::Lost,
+            Self::Small(_) => {}
+            Self::Long(long) => long.whole_lost(),
+        }
+    }
+}
+
+/// A message whose bytes stay the program's until it is acknowledged.
+#[derive(Debug)]
+pub(super) struct Long {
     pub(super) user_header: Bytes,
     pub(super) payload: Bytes,
     pub(super) tag: u64,
@@ -53,7 +144,7 @@ pub(super) struct Parts {
     lost: RangeSet,
 }
 
-impl Entry {
+impl Long {
     pub(super) fn new(message: Outgoing) -> Self {
         let Outgoing {
             channel: _,
@@ -107,11 +198,6 @@ impl Entry {
         }
     }
 
-    /// Whether its number needs no more thought.
-    pub(super) fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Acked | Phase::Refused(_))
-    }
-
     /// Whether every byte was sent at least once, or will never be.
     pub(super) fn is_sent(&self) -> bool {
         match &self.phase {
@@ -155,6 +241,18 @@ impl Entry {
             .collect();
         for span in arrived {
             parts.lost.remove(span);
+        }
+    }
+
+    /// Whatever was sent and is not known to have arrived is owed again.
+    pub(super) fn all_lost(&mut self) {
+        match &mut self.phase {
+            Phase::Asked { lost } | Phase::Whole { lost } => *lost = true,
+            Phase::Parts(parts) => {
+                let sent = 0..parts.next;
+                self.part_lost(sent);
+            }
+            Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => {}
         }
     }
 
@@ -299,7 +397,7 @@ impl Entry {
     }
 }
 
-/// Which message an [`Entry`] is.
+/// Which message a [`Long`] is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name {
     pub(super) channel: ChannelId,

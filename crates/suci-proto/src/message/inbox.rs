@@ -113,12 +113,16 @@ impl Inbox {
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed. What was received before stays good.
+    #[inline]
     pub fn on_frag(&mut self, frag: &Frag<'_>) -> Result<(), ProtocolError> {
         let place = self.find_or_open(frag.channel)?;
-        if let Some(channel) = self.channels.get_mut(place) {
-            channel.on_frag(frag, &mut self.accounts)?;
+        let Some(channel) = self.channels.get_mut(place) else {
+            return Ok(());
+        };
+        channel.on_frag(frag, &mut self.accounts)?;
+        if channel.is_ready() {
+            self.ready.add(place);
         }
-        self.list_ready(place);
         Ok(())
     }
 
@@ -183,17 +187,24 @@ impl Inbox {
 
     /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
     /// Taking it moves memory credit.
+    #[inline]
     pub fn pop(&mut self) -> Option<Message> {
         while let Some(place) = self.ready.front() {
-            self.ready.drop_front();
+            let mut freed = Freed::default();
             let Some(channel) = self.channels.get_mut(place) else {
+                self.ready.drop_front();
                 continue;
             };
-            let popped = channel.pop(&mut self.accounts.spare);
-            self.list_ready(place);
-            if let Some((message, freed)) = popped {
+            let message = channel.pop(&mut self.accounts.spare, &mut freed);
+            // A message in each turn.
+            if channel.is_ready() {
+                self.ready.pass();
+            } else {
+                self.ready.drop_front();
+            }
+            if message.is_some() {
                 self.free(place, freed);
-                return Some(message);
+                return message;
             }
         }
         None

@@ -146,33 +146,32 @@ impl Channel {
         charge: u64,
         accounts: &mut Accounts,
     ) -> Result<(), ProtocolError> {
-        let known = self.slots.get(place).map(Slot::charge);
-        let unseen = place.saturating_sub(self.slots.len());
-        let more = match known {
-            Some(known) => charge.saturating_sub(known),
-            None => len64(unseen)
+        let more = match self.slots.get(place) {
+            Some(slot) => charge.saturating_sub(slot.charge()),
+            None => len64(place.saturating_sub(self.slots.len()))
                 .saturating_mul(MESSAGE_CHARGE)
                 .saturating_add(charge),
         };
-        let channel = self
-            .known
-            .checked_add(more)
-            .filter(|known| *known <= self.limit);
-        let session = accounts
-            .known
-            .checked_add(more)
-            .filter(|k| *k <= accounts.session_limit);
-        let (Some(channel), Some(session)) = (channel, session) else {
+        let (channel, session) = (
+            self.known.saturating_add(more),
+            accounts.known.saturating_add(more),
+        );
+        if channel > self.limit || session > accounts.session_limit {
             return Err(ProtocolError::MemoryCredit(self.id.0));
-        };
+        }
         self.known = channel;
         accounts.known = session;
-        if known.is_none() {
-            // At most one per 64 B of credit.
-            let len = place.saturating_add(1);
-            accounts.spare.lengthen(&mut self.slots, len);
-        }
+        // At most one per 64 B of credit.
+        accounts.spare.lengthen(&mut self.slots, place);
         Ok(())
+    }
+
+    /// Puts `slot` to its `place`, which was booked.
+    fn put(&mut self, place: usize, slot: Slot) {
+        match self.slots.get_mut(place) {
+            Some(old) => *old = slot,
+            None => self.slots.push_back(slot),
+        }
     }
 
     /// Takes a fragment.
@@ -221,16 +220,17 @@ impl Channel {
         } else {
             copy_alone(&accounts.pool, header, frag.data)
         };
-        if let Some(slot) = self.slots.get_mut(place) {
-            *slot = Slot::Whole {
-                bytes,
-                tag: start.tag,
-                kind: start.kind,
-                header_len,
-            };
-        }
+        let slot = Slot::Whole {
+            bytes,
+            tag: start.tag,
+            kind: start.kind,
+            header_len,
+        };
+        self.put(place, slot);
         accounts.complete = accounts.complete.saturating_add(1);
-        self.settle();
+        if place == self.settled {
+            self.settle();
+        }
         Ok(())
     }
 
@@ -258,12 +258,12 @@ impl Channel {
         };
         let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
         self.book(place, charged, accounts)?;
+        if matches!(self.slot(place), Slot::Unseen) {
+            self.put(place, Slot::Pieces(Box::new(Assembly::unasked())));
+        }
         let Some(slot) = self.slots.get_mut(place) else {
             return Ok(());
         };
-        if matches!(slot, Slot::Unseen) {
-            *slot = Slot::Pieces(Box::new(Assembly::unasked()));
-        }
         let Slot::Pieces(assembly) = slot else {
             return Ok(());
         };
@@ -293,61 +293,52 @@ impl Channel {
         self.slots.front().is_some_and(Slot::is_complete)
     }
 
-    /// Takes the next message, and what refused ones behind it free.
-    pub(super) fn pop(&mut self, spare: &mut Spare) -> Option<(Message, Freed)> {
+    /// Takes the next message, and says what it and refused ones behind it free.
+    #[inline]
+    pub(super) fn pop(&mut self, spare: &mut Spare, freed: &mut Freed) -> Option<Message> {
         if !self.is_ready() {
             return None;
         }
         let slot = self.slots.pop_front()?;
-        let mut freed = Freed {
-            charge: slot.charge(),
-            large: 0,
-        };
+        freed.charge = slot.charge();
         let (channel, number) = (self.id, self.base);
         self.leave(1);
-        let message = match slot {
+        freed.charge = freed.charge.saturating_add(self.skip_refused());
+        spare.collect(&mut self.slots);
+        self.consume(freed.charge);
+        let (tag, kind, user_header, payload) = match slot {
             Slot::Whole {
-                bytes,
+                mut bytes,
                 tag,
                 kind,
                 header_len,
             } => {
-                let mut payload = bytes;
-                let user_header = payload.split_to(usize::from(header_len).min(payload.len()));
-                Message {
-                    channel,
-                    number,
-                    tag,
-                    kind,
-                    user_header,
-                    payload,
-                }
+                let user_header = match usize::from(header_len) {
+                    0 => Bytes::new(),
+                    len => bytes.split_to(len.min(bytes.len())),
+                };
+                (tag, kind, user_header, bytes)
             }
             Slot::Assembled(assembly) => {
                 freed.large = assembly.budgeted();
-                let (
-                    Description {
-                        tag,
-                        kind,
-                        user_header,
-                    },
-                    payload,
-                ) = assembly.finish()?;
-                Message {
-                    channel,
-                    number,
+                let (description, payload) = assembly.finish()?;
+                let Description {
                     tag,
                     kind,
                     user_header,
-                    payload,
-                }
+                } = description;
+                (tag, kind, user_header, payload)
             }
             _ => return None,
         };
-        freed.charge = freed.charge.saturating_add(self.skip_refused());
-        spare.collect(&mut self.slots);
-        self.consume(freed.charge);
-        Some((message, freed))
+        Some(Message {
+            channel,
+            number,
+            tag,
+            kind,
+            user_header,
+            payload,
+        })
     }
 
     /// The first `count` slots are gone.
@@ -357,6 +348,7 @@ impl Channel {
     }
 
     /// Passes over refused messages at the front. Returns their charges.
+    #[inline]
     fn skip_refused(&mut self) -> u64 {
         let mut freed = 0_u64;
         while let Some(Slot::Refused { charge }) = self.slots.front() {
@@ -441,9 +433,8 @@ impl Channel {
             kind: rts.kind,
             user_header: Bytes::copy_from_slice(rts.user_header),
         };
-        if let Some(slot) = self.slots.get_mut(place) {
-            *slot = Slot::Pieces(Box::new(Assembly::asked(rts.total, description)));
-        }
+        let assembly = Assembly::asked(rts.total, description);
+        self.put(place, Slot::Pieces(Box::new(assembly)));
         self.request = Some(Request {
             number: rts.message,
             total: rts.total,

@@ -8,6 +8,7 @@
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
+//! | `small` | the same for small ones: frames that stand ready |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
@@ -28,12 +29,15 @@ mod outbox;
 mod outgoing;
 mod pool;
 mod slot;
+mod small;
 
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub(crate) use outbox::Rest;
-pub use outbox::{Outbox, OutboxLimits, Piece, PushError};
+pub use outbox::{NoRoom, Outbox, OutboxLimits, Piece};
+pub use outgoing::Run;
 pub use pool::Pool;
+pub use small::{SMALL, SmallOutgoing};
 
 use crate::limits::MESSAGE_CHARGE;
 use crate::recovery::SentFrame;

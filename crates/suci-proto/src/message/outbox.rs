@@ -1,17 +1,19 @@
 //! What one side of a session sends: a bounded queue per channel, and turns between channels by their
 //! priorities.
 //!
-//! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
+//! Polling: [`Outbox::has_sendable`], [`Outbox::pack`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod fate;
+mod push;
 mod rest;
 mod run;
 
+pub use push::NoRoom;
 pub(crate) use run::Rest;
 
-use super::outgoing::{Block, Channel, Status, Terms};
-use super::{Completion, Outgoing, len64};
+use super::outgoing::{Block, Channel, Run, Status, Terms};
+use super::{Completion, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
@@ -38,15 +40,6 @@ pub struct OutboxLimits {
     /// Memory credit that every receiver grants before it said so, per channel and in all: what may ride
     /// on the INIT.
     pub ride: u64,
-}
-
-/// Why a message was not taken. Gives it back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PushError {
-    /// The queue is full: later.
-    Full(Outgoing),
-    /// The session has as many channels as it can have.
-    Channels(Outgoing),
 }
 
 /// Something to put into a packet.
@@ -154,33 +147,6 @@ impl Outbox {
     }
 
     // ---- verbs
-
-    /// Queues a message.
-    ///
-    /// # Errors
-    /// [`PushError`], which gives it back.
-    pub fn push(&mut self, message: Outgoing) -> Result<MessageNumber, PushError> {
-        let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
-        let bytes = self.queued_bytes.saturating_add(size);
-        let over = bytes > self.limits.max_queued_bytes && self.queued_messages > 0;
-        if over || self.queued_messages >= self.limits.max_queued_messages {
-            return Err(PushError::Full(message));
-        }
-        let place = match self.find(message.channel) {
-            Some(place) => place,
-            None if self.channels.len() < MAX_CHANNELS => self.open(message.channel),
-            None => return Err(PushError::Channels(message)),
-        };
-        let Some(channel) = self.channels.get_mut(place) else {
-            return Err(PushError::Channels(message));
-        };
-        let number = channel.push(message);
-        self.queued_bytes = bytes;
-        self.queued_messages = self.queued_messages.saturating_add(1);
-        self.accepted = self.accepted.saturating_add(1);
-        self.activate(place);
-        Ok(number)
-    }
 
     /// Sets the priority of a channel, from its next packet on and in what is lost and sent again. False if as
     /// many channels as there can be have one already.
@@ -335,8 +301,25 @@ impl Outbox {
         false
     }
 
-    /// The next piece for a packet with `room` bytes left; `full` is what an empty packet has. Lost pieces
-    /// go before new ones. None if nothing fits: the packet is to be closed.
+    /// Puts small messages into a packet with `room` bytes left, behind what `out` holds. None if what is next is none,
+    /// or does not fit: [`next`](Self::next) knows more.
+    ///
+    /// What was put there counts as sent: if it is not, it is lost.
+    pub fn pack(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Run> {
+        if !self.has_sendable() {
+            return None;
+        }
+        let terms = self.terms();
+        let place = self.turns.front()?;
+        let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
+        let run = self.channels.get_mut(place)?.pack(room, turn, terms, out)?;
+        self.session_used = self.session_used.saturating_add(run.charged);
+        self.turns.charge(run.bytes);
+        Some(run)
+    }
+
+    /// The next piece for a packet with `room` bytes left, once [`pack`](Self::pack) has nothing for it; `full` is what
+    /// an empty packet has. Lost pieces go before new ones. None if nothing fits: the packet is to be closed.
     ///
     /// A piece that was returned counts as put into the packet: if it is not sent, it is lost.
     pub fn next(&mut self, room: usize, full: usize) -> Option<Piece<'_>> {

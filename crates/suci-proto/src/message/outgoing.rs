@@ -4,14 +4,20 @@
 //! sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next may go
 //! while the bytes of the one before still flow, which hides its round trip.
 
+mod fate;
+mod pack;
 mod rest;
 mod run;
 
-use super::entry::{Entry, Name, Phase};
+pub(super) use fate::Released;
+pub use pack::Run;
+
+use super::Outgoing;
+use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;
-use super::{Completion, Outcome, Outgoing};
+use super::small::{FrameQueue, SmallOutgoing};
 use crate::recovery::SentFrame;
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::types::{ChannelId, MessageNumber};
 use crate::wire::Frame;
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -84,6 +90,8 @@ pub(super) struct Channel {
     /// Number of the first entry.
     base: MessageNumber,
     entries: VecDeque<Entry>,
+    /// The frames of those that are small.
+    frames: FrameQueue,
     /// The first message of which some byte was never sent.
     cursor: MessageNumber,
     /// The first message that was not charged: `cursor`, or one or two beyond it.
@@ -111,6 +119,7 @@ impl Channel {
             id,
             base: 0,
             entries: VecDeque::new(),
+            frames: FrameQueue::default(),
             cursor: 0,
             charged: 0,
             asked: None,
@@ -148,7 +157,15 @@ impl Channel {
 
     pub(super) fn push(&mut self, message: Outgoing) -> MessageNumber {
         let number = self.end();
-        self.entries.push_back(Entry::new(message));
+        self.entries
+            .push_back(Entry::Long(Box::new(Long::new(message))));
+        number
+    }
+
+    pub(super) fn push_small(&mut self, message: &SmallOutgoing<'_>) -> MessageNumber {
+        let number = self.end();
+        let small = self.frames.push(number, message);
+        self.entries.push_back(Entry::Small(small));
         number
     }
 
@@ -177,6 +194,20 @@ impl Channel {
     fn entry_mut(&mut self, number: MessageNumber) -> Option<&mut Entry> {
         let place = self.place(number)?;
         self.entries.get_mut(place)
+    }
+
+    fn long(&self, number: MessageNumber) -> Option<&Long> {
+        match self.entry(number)? {
+            Entry::Long(long) => Some(long),
+            Entry::Small(_) => None,
+        }
+    }
+
+    fn long_mut(&mut self, number: MessageNumber) -> Option<&mut Long> {
+        match self.entry_mut(number)? {
+            Entry::Long(long) => Some(long),
+            Entry::Small(_) => None,
+        }
     }
 
     /// Messages not yet acknowledged or refused, counting those behind such a one.
@@ -245,7 +276,11 @@ impl Channel {
         let Some(entry) = self.entry(self.cursor) else {
             return Status::Idle;
         };
-        match entry.phase {
+        let phase = match entry {
+            Entry::Small(_) => &Phase::Queued,
+            Entry::Long(long) => &long.phase,
+        };
+        match phase {
             Phase::Queued => match self.admit(self.cursor, entry, terms) {
                 Ok(_) => Status::Ready,
                 Err(block) => Status::Blocked(block),
@@ -256,78 +291,85 @@ impl Channel {
         }
     }
 
-    /// The next piece for a packet with `room` bytes left of `full`; none if nothing fits.
-    pub(super) fn next(&mut self, room: usize, full: usize, terms: Terms) -> Option<Plan> {
-        if self.owed > 0 {
-            return self.next_lost(room, full);
-        }
-        let (number, name) = (self.cursor, self.name(self.cursor));
-        let entry = self.entry(number)?;
-        if matches!(entry.phase, Phase::Queued) {
-            let admission = self.admit(number, entry, terms).ok()?;
-            if admission.ask {
-                return self.ask(number, room);
-            }
-            let what = self.entry_mut(number)?.cut_new(room, full, name)?;
-            self.take_credit(number, admission.charge);
-            self.move_cursor();
-            return Some(Plan {
-                number,
-                what,
-                resent: false,
-                charged: admission.charge,
-            });
-        }
-        if let Some(plan) = self.ask_ahead(room, terms) {
-            return Some(plan);
-        }
-        let what = self.entry_mut(number)?.cut_new(room, full, name)?;
-        self.move_cursor();
-        Some(Plan {
-            number,
-            what,
-            resent: false,
-            charged: 0,
-        })
-    }
-
-    /// Something that was lost.
-    fn next_lost(&mut self, room: usize, full: usize) -> Option<Plan> {
+    /// The first message that owes something; those in the list that owe nothing any more are passed over.
+    fn first_owed(&mut self) -> Option<MessageNumber> {
         while let Some(&number) = self.resend.front() {
-            let name = self.name(number);
-            let Some(entry) = self.entry_mut(number).filter(|entry| entry.owes()) else {
-                self.unlist_front();
-                continue;
-            };
-            let what = entry.cut_lost(room, full, name)?;
-            if !entry.owes() {
-                self.owed = self.owed.saturating_sub(1);
-                self.unlist_front();
+            if self.entry(number).is_some_and(Entry::owes) {
+                return Some(number);
             }
-            return Some(Plan {
-                number,
-                what,
-                resent: true,
-                charged: 0,
-            });
+            self.unlist_front();
         }
         debug_assert_eq!(self.owed, 0, "what is owed is listed");
         self.owed = 0;
         None
     }
 
+    /// The next piece for a packet with `room` bytes left of `full`; none if nothing fits, or what is next goes by
+    /// [`pack`](Self::pack).
+    pub(super) fn next(&mut self, room: usize, full: usize, terms: Terms) -> Option<Plan> {
+        if self.owed > 0 {
+            return self.next_lost(room, full);
+        }
+        let (number, name) = (self.cursor, self.name(self.cursor));
+        let entry = self.entry(number)?;
+        let is_new = match entry {
+            Entry::Small(_) => true,
+            Entry::Long(long) => matches!(long.phase, Phase::Queued),
+        };
+        let mut charged = 0;
+        if is_new {
+            let admission = self.admit(number, entry, terms).ok()?;
+            if admission.ask {
+                return self.ask(number, room);
+            }
+            charged = admission.charge;
+        } else if let Some(plan) = self.ask_ahead(room, terms) {
+            return Some(plan);
+        }
+        let what = self.long_mut(number)?.cut_new(room, full, name)?;
+        if is_new {
+            self.take_credit(number, charged);
+        }
+        self.move_cursor();
+        Some(Plan {
+            number,
+            what,
+            resent: false,
+            charged,
+        })
+    }
+
+    /// Something that was lost.
+    fn next_lost(&mut self, room: usize, full: usize) -> Option<Plan> {
+        let number = self.first_owed()?;
+        let name = self.name(number);
+        let long = self.long_mut(number)?;
+        let what = long.cut_lost(room, full, name)?;
+        if !long.owes() {
+            self.owed = self.owed.saturating_sub(1);
+            self.unlist_front();
+        }
+        Some(Plan {
+            number,
+            what,
+            resent: true,
+            charged: 0,
+        })
+    }
+
     fn unlist_front(&mut self) {
         if let Some(number) = self.resend.pop_front()
             && let Some(entry) = self.entry_mut(number)
         {
-            entry.listed = false;
+            *entry.listed() = false;
         }
     }
 
     /// Sends the RTS of `number`, if it fits.
     fn ask(&mut self, number: MessageNumber, room: usize) -> Option<Plan> {
         let name = self.name(number);
-        let entry = self.entry_mut(number)?;
+        self.lengthen(number);
+        let entry = self.long_mut(number)?;
         if Frame::Rts(entry.request(name)).size() > room {
             return None;
         }
@@ -342,6 +384,21 @@ impl Channel {
             resent: false,
             charged,
         })
+    }
+
+    /// Makes a small message a long one: the peer's program decides about messages as short as this.
+    fn lengthen(&mut self, number: MessageNumber) {
+        let Some(place) = self.place(number) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
+        if let Entry::Small(small) = entry
+            && let Some(message) = self.frames.read(small)
+        {
+            *entry = Entry::Long(Box::new(Long::new(message)));
+        }
     }
 
     /// Asks for the next message while the one before is being sent. One ahead, not more: each grant
@@ -364,14 +421,14 @@ impl Channel {
     }
 
     fn move_cursor(&mut self) {
-        while self.entry(self.cursor).is_some_and(Entry::is_sent) {
+        while self.long(self.cursor).is_some_and(Long::is_sent) {
             self.cursor = self.cursor.saturating_add(1);
         }
     }
 
     /// What `plan` puts into the packet, which has `room` bytes left.
     pub(super) fn piece(&self, plan: &Plan, room: usize) -> Option<Piece<'_>> {
-        let (number, entry) = (plan.number, self.entry(plan.number)?);
+        let (number, entry) = (plan.number, self.long(plan.number)?);
         let (channel, name) = (self.id, self.name(number));
         let (sent, start, end) = match plan.what {
             What::Rts => {
@@ -414,176 +471,4 @@ impl Channel {
             sent,
         })
     }
-
-    // ---- what became of it
-
-    /// Changes entry `number` and keeps the books of what is owed.
-    fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
-        let Some(entry) = self.entry_mut(number) else {
-            return;
-        };
-        let before = entry.owes();
-        change(entry);
-        let after = entry.owes();
-        let list = after && !entry.listed;
-        entry.listed |= list;
-        if list {
-            self.resend.push_back(number);
-        }
-        match (before, after) {
-            (false, true) => self.owed = self.owed.saturating_add(1),
-            (true, false) => self.owed = self.owed.saturating_sub(1),
-            _ => {}
-        }
-        while self.owed == 0 && !self.resend.is_empty() {
-            self.unlist_front();
-        }
-    }
-
-    /// The peer has all of message `number`. Returns the bytes released, if it was outstanding.
-    pub(super) fn whole_acked(&mut self, number: MessageNumber) -> Option<u64> {
-        if self.entry(number).is_none_or(Entry::is_done) {
-            return None;
-        }
-        let mut released = 0;
-        self.change(number, |entry| released = entry.finish(Phase::Acked));
-        Some(released)
-    }
-
-    /// `range` of message `number` was acknowledged. Returns the bytes released if that completes it.
-    pub(super) fn part_acked(&mut self, number: MessageNumber, range: Range<u64>) -> Option<u64> {
-        let mut all = false;
-        self.change(number, |entry| all = entry.part_acked(range));
-        if all { self.whole_acked(number) } else { None }
-    }
-
-    /// The RTS of `number` was acknowledged; it waits for its answer.
-    pub(super) fn rts_acked(&mut self, number: MessageNumber) {
-        self.change(number, |entry| {
-            if let Phase::Asked { lost } = &mut entry.phase {
-                *lost = false;
-            }
-        });
-    }
-
-    /// Whatever was sent and is not known to have arrived is owed again.
-    pub(super) fn all_lost(&mut self) {
-        for number in self.base..self.end() {
-            self.change(number, |entry| match &mut entry.phase {
-                Phase::Asked { lost } | Phase::Whole { lost } => *lost = true,
-                Phase::Parts(parts) => {
-                    let sent = 0..parts.next;
-                    entry.part_lost(sent);
-                }
-                Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => {}
-            });
-        }
-    }
-
-    pub(super) fn whole_lost(&mut self, number: MessageNumber) {
-        self.change(number, Entry::whole_lost);
-    }
-
-    pub(super) fn part_lost(&mut self, number: MessageNumber, range: Range<u64>) {
-        self.change(number, |entry| entry.part_lost(range));
-    }
-
-    pub(super) fn rts_lost(&mut self, number: MessageNumber) {
-        self.change(number, |entry| {
-            if let Phase::Asked { lost } = &mut entry.phase {
-                *lost = true;
-            }
-        });
-    }
-
-    /// Whether an answer to message `number` has something to change. A repeated one has not.
-    fn answers(&self, number: MessageNumber) -> Result<bool, ProtocolError> {
-        if self.asked == Some(number) {
-            return Ok(true);
-        }
-        // Below `base` nothing is remembered: taken for a repetition.
-        if number < self.base || self.entry(number).is_some_and(|entry| entry.asked) {
-            return Ok(false);
-        }
-        Err(ProtocolError::OutOfPlace(
-            "an answer to a message that did not ask",
-        ))
-    }
-
-    /// The receiver permits message `number`. True if that is news.
-    pub(super) fn granted(&mut self, number: MessageNumber) -> Result<bool, ProtocolError> {
-        if !self.answers(number)? {
-            return Ok(false);
-        }
-        self.asked = None;
-        self.change(number, |entry| entry.phase = Phase::Granted);
-        Ok(true)
-    }
-
-    /// The receiver refuses message `number`. Returns the bytes released, if that is news.
-    pub(super) fn refused(
-        &mut self,
-        number: MessageNumber,
-        reason: u64,
-    ) -> Result<Option<u64>, ProtocolError> {
-        if !self.answers(number)? {
-            return Ok(None);
-        }
-        self.asked = None;
-        let mut released = 0;
-        self.change(number, |entry| {
-            released = entry.finish(Phase::Refused(reason))
-        });
-        self.move_cursor();
-        Ok(Some(released))
-    }
-
-    /// Takes the first message off the queue if nothing more is to be done for it.
-    pub(super) fn pop_done(&mut self) -> Option<Completion> {
-        self.entries.front().filter(|entry| entry.is_done())?;
-        let entry = self.entries.pop_front()?;
-        let number = self.base;
-        self.base = self.base.saturating_add(1);
-        Some(self.completion(number, &entry))
-    }
-
-    fn completion(&self, number: MessageNumber, entry: &Entry) -> Completion {
-        let (outcome, reason) = match entry.phase {
-            Phase::Acked => (Outcome::Delivered, None),
-            Phase::Refused(reason) => (Outcome::NotDelivered, Some(reason)),
-            _ if entry.is_sent() => (unacknowledged(), None),
-            _ => (Outcome::NotDelivered, None),
-        };
-        let Entry { token, notify, .. } = *entry;
-        Completion {
-            channel: self.id,
-            number,
-            token,
-            notify,
-            outcome,
-            reason,
-        }
-    }
-
-    /// The session is over: the outcome of everything left, in order.
-    pub(super) fn end_all(&mut self, out: &mut Vec<Completion>) {
-        for (number, entry) in (self.base..).zip(&self.entries) {
-            out.push(self.completion(number, entry));
-        }
-        let end = self.end();
-        self.entries.clear();
-        self.resend.clear();
-        (self.base, self.cursor, self.charged) = (end, end, end);
-        self.asked = None;
-        self.owed = 0;
-    }
-}
-
-/// The outcome of a message that was sent and not fully acknowledged.
-fn unacknowledged() -> Outcome {
-    #[cfg(suci_plant)]
-    if crate::plant::active("delivered-unacknowledged") {
-        return Outcome::Delivered;
-    }
-    Outcome::Unknown
 }

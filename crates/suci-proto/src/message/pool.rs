@@ -198,7 +198,9 @@ impl Chunk {
             self.size = self.size.saturating_mul(2).clamp(FIRST_CHUNK, CHUNK);
             self.space = BytesMut::with_capacity(self.size.max(len));
         }
-        self.space.extend_from_slice(header);
+        if !header.is_empty() {
+            self.space.extend_from_slice(header);
+        }
         self.space.extend_from_slice(data);
         self.space.split().freeze()
     }

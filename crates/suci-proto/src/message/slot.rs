@@ -72,19 +72,29 @@ impl Slot {
 pub(super) struct Spare(VecDeque<Slot>);
 
 impl Spare {
-    /// Makes `slots` at least `len` long. Grows by half, not by doubling: a slot costs what a message is charged.
+    /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling: a slot costs
+    /// what a message is charged.
+    #[inline]
     pub(super) fn lengthen(&mut self, slots: &mut VecDeque<Slot>, len: usize) {
+        if len > slots.len() || len >= slots.capacity() {
+            self.fill(slots, len);
+        }
+    }
+
+    #[inline(never)]
+    fn fill(&mut self, slots: &mut VecDeque<Slot>, len: usize) {
         if slots.capacity() == 0 {
             core::mem::swap(slots, &mut self.0);
         }
         let more = len.saturating_sub(slots.len());
-        if len > slots.capacity() {
-            slots.reserve_exact(more.max(slots.len() / 2));
+        if len >= slots.capacity() {
+            slots.reserve_exact(more.saturating_add(1).max(slots.len() / 2));
         }
         slots.extend(core::iter::repeat_with(|| Slot::Unseen).take(more));
     }
 
     /// Takes the memory of `slots` back if they are empty.
+    #[inline]
     pub(super) fn collect(&mut self, slots: &mut VecDeque<Slot>) {
         if slots.is_empty() && slots.capacity() > 0 {
             let old = core::mem::take(slots);

@@ -93,7 +93,17 @@ fn push(outbox: &mut Outbox, channel: ChannelId, numbers: Range<u64>, len: usize
 fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
     let mut bytes = Vec::new();
     let mut sent: Vec<SentFrame> = Vec::new();
-    while let Some(piece) = outbox.next(full - bytes.len(), full) {
+    loop {
+        let room = full - bytes.len();
+        if let Some(run) = outbox.pack(room, &mut bytes) {
+            if !sent.last_mut().is_some_and(|last| merge(last, run.sent)) {
+                sent.push(run.sent);
+            }
+            continue;
+        }
+        let Some(piece) = outbox.next(room, full) else {
+            break;
+        };
         let (frame, closed) = match piece {
             Piece::Rts { rts, sent } => {
                 Frame::Rts(rts).put(&mut bytes);

@@ -23,11 +23,6 @@ use crate::types::PacketNumber;
 use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Frame, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 
-/// Messages up to this many bytes are copied into the packet; of longer ones every piece is gathered by
-/// reference, the short ones at their ends too. A slice of a gather list costs the kernel about as much as
-/// copying so many bytes.
-const COPY_LIMIT: usize = 256;
-
 /// A packet that falls short of its train's segment size by at most so many bytes is padded, so
 /// that the train goes on; beyond it the train ends.
 const PADDING_LIMIT: usize = 192;
@@ -140,7 +135,7 @@ impl Peer {
         shared: &mut Shared,
     ) -> Built {
         self.advance_closing(now, shared);
-        self.renew_large(shared);
+        self.renew_memory(shared);
         let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
         if let Some(connection) = &mut self.connection {
@@ -404,12 +399,17 @@ impl Peer {
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
-            let Some(piece) = self.session.outbox.next(room, full) else {
+            let (sent, closed) = if let Some(run) = self.session.outbox.pack(room, train.head()) {
+                train.note_copied(run.payload);
+                resent += if run.resent { run.payload } else { 0 };
+                (run.sent, false)
+            } else if let Some(piece) = self.session.outbox.next(room, full) {
+                resent += piece.resent();
+                write_piece(&piece, room, train)
+            } else {
                 break false;
             };
             full = size.saturating_sub(PLAIN_OVERHEAD + PING);
-            resent += piece.resent();
-            let (sent, closed) = write_piece(&piece, room, train);
             if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
                 frames.push(sent);
             }
@@ -580,11 +580,7 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
                 }
             }
             head.put(train.head(), len, *last);
-            if payload.len() <= COPY_LIMIT {
-                train.copy(payload.get(range.clone()).unwrap_or_default());
-            } else {
-                train.reference(payload, range.start, len);
-            }
+            train.reference(payload, range.start, len);
             (*sent, *last)
         }
     }

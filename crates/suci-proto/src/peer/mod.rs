@@ -114,6 +114,8 @@ pub(crate) struct Peer {
     pub(crate) watched: bool,
     /// It said that nobody serves it while its program computes.
     unattended: bool,
+    /// The program took messages since the last output.
+    read: bool,
     /// One side has no place for the other now: the connection that is wanted takes a while.
     put_off: bool,
 }
@@ -159,6 +161,7 @@ impl Peer {
             give_up_after: config.give_up_after,
             watched: config.watch,
             unattended: false,
+            read: false,
             put_off: false,
         }
     }
@@ -322,10 +325,14 @@ impl Peer {
     }
 
     /// The next message for the program, sessions in order.
+    #[inline]
     pub(crate) fn next_message(&mut self, shared: &mut Shared) -> Option<Message> {
+        self.read = true;
         let Some((message, freed)) = self.news.next_message() else {
-            // What a large message held is for whoever waited longest: its sender's next one queues, too.
-            self.session.inbox.set_large_budget(0);
+            if self.session.inbox.large_held() > 0 {
+                // What a large message held is for whoever waited longest: its sender's next one queues, too.
+                self.session.inbox.set_large_budget(0);
+            }
             return self.session.inbox.pop();
         };
         shared.memory.release(freed);
@@ -384,9 +391,10 @@ impl Peer {
         recovery.drop_larger_than(largest, &mut fate);
     }
 
-    /// The program took messages: the session's window may grow towards its share.
-    pub(crate) fn renew_memory(&mut self, shared: &mut Shared) {
-        if self.session.promise.window > 0
+    /// If the program took messages since the last output, the session's window may grow towards its share.
+    pub(super) fn renew_memory(&mut self, shared: &mut Shared) {
+        if core::mem::take(&mut self.read)
+            && self.session.promise.window > 0
             && self.session.is_established()
             && shared.memory.grow(&mut self.session.promise)
         {

@@ -139,7 +139,15 @@ impl News {
     }
 
     /// The next message of a session that is over, and the memory that is free once it is taken.
+    #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(Message, Promise)> {
+        if self.ends.is_empty() {
+            return None;
+        }
+        self.next_of_ended()
+    }
+
+    fn next_of_ended(&mut self) -> Option<(Message, Promise)> {
         let unread = |(_, farewell): &&mut (Events, Farewell)| !farewell.messages.is_empty();
         let (_, farewell) = self.ends.iter_mut().find(unread)?;
         let message = farewell.messages.pop_front()?;

@@ -98,22 +98,29 @@ impl Peer {
         effects: &mut Effects,
         shared: &mut Shared,
     ) -> Result<(), ProtocolError> {
-        for frame in wire::frames(payload) {
+        let mut frames = wire::frames(payload);
+        loop {
+            while let Some(frag) = frames.next_frag() {
+                let frag = frag?;
+                effects.eliciting = true;
+                if self.lingering.is_none() {
+                    effects.message = true;
+                    self.session.inbox.on_frag(&frag)?;
+                }
+            }
+            let Some(frame) = frames.next() else {
+                return Ok(());
+            };
             let frame = frame?;
             effects.eliciting |= frame.is_eliciting();
             if self.lingering.is_some() && !serves_the_dead(&frame) {
                 continue;
             }
             match frame {
-                Frame::Frag(frag) => {
-                    effects.message = true;
-                    self.session.inbox.on_frag(&frag)?;
-                }
                 Frame::Ack(ack) => self.on_ack(now, &ack, effects, shared)?,
                 other => self.take_control(now, &other, effects, shared)?,
             }
         }
-        Ok(())
     }
 
     fn take_control(

@@ -27,7 +27,7 @@ impl Peer {
             && self.lingering.is_none()
             && self.attempt.is_none()
             && self.accepted.is_none();
-        let untold = self.ack_waits || self.newsworthy || !self.news.is_empty();
+        let untold = self.ack_waits || self.newsworthy || self.read || !self.news.is_empty();
         let steered = self.steering.is_some();
         let waiting = self.is_waiting() || self.session.promise.is_waiting();
         if !quiet || untold || steered || waiting {
@@ -79,6 +79,7 @@ impl Peer {
             give_up_after,
             watched,
             unattended,
+            read: _,
             put_off,
         } = self;
         let mut to = Words::default();
@@ -111,9 +112,7 @@ impl Peer {
         ];
         all.into_iter().for_each(|part| part.fold(&mut to));
         session.fold(&mut to);
-        if let Some(connection) = connection {
-            connection.fold(&mut to);
-        }
+        connection.iter().for_each(|c| c.fold(&mut to));
         to.pack()
     }
 

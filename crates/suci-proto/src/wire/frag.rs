@@ -86,7 +86,7 @@ impl<'a> Frag<'a> {
     }
 
     /// Reads what follows the frame type `bits`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let channel = ChannelId(r.varint32("channel beyond 32 bits")?);
         let message = r.varint()?;
@@ -153,7 +153,7 @@ impl<'a> Frag<'a> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn data<'a>(bits: u8, r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     if bits & LEN == 0 {
         return Ok(r.rest());
@@ -248,9 +248,9 @@ impl FragHead<'_> {
         let description = self.start.as_ref().map_or(0, |start| start.bits() | FIRST);
         let end = if self.end { END } else { 0 };
         let len = if last_in_packet { 0 } else { LEN };
-        buf.push(FRAG | description | end | len);
-        varint::put(buf, self.channel.0.into());
-        varint::put(buf, self.message);
+        let mut fields = varint::Fields::new(FRAG | description | end | len);
+        fields.add(buf, self.channel.0.into());
+        fields.add(buf, self.message);
         match &self.start {
             Some(start) => {
                 debug_assert_eq!(
@@ -259,15 +259,20 @@ impl FragHead<'_> {
                     "end means all of it"
                 );
                 if !self.end {
-                    varint::put(buf, start.total);
+                    fields.add(buf, start.total);
                 }
-                start.put_described(buf);
+                if description & DESCRIPTION != 0 {
+                    fields.put(buf);
+                    start.put_described(buf);
+                    fields = varint::Fields::NONE;
+                }
             }
-            None => varint::put(buf, self.offset),
+            None => fields.add(buf, self.offset),
         }
         if !last_in_packet {
-            varint::put(buf, data_len as u64);
+            fields.add(buf, data_len as u64);
         }
+        fields.put(buf);
     }
 }
 

@@ -208,7 +208,7 @@ impl<'a> Frame<'a> {
     #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self, ProtocolError> {
         let byte = r.u8()?;
-        if byte & (kind::FRAG | frag::RESERVED) == kind::FRAG {
+        if is_frag(byte) {
             return Ok(Self::Frag(Frag::read(byte, r)?));
         }
         Self::read_control(byte, r)
@@ -375,6 +375,10 @@ impl<'a> Frame<'a> {
     }
 }
 
+const fn is_frag(byte: u8) -> bool {
+    byte & (kind::FRAG | frag::RESERVED) == kind::FRAG
+}
+
 fn channel(r: &mut Reader<'_>) -> Result<ChannelId, Malformed> {
     r.varint32("channel beyond 32 bits").map(ChannelId)
 }
@@ -395,6 +399,24 @@ pub struct Frames<'a> {
 pub const fn frames(payload: &[u8]) -> Frames<'_> {
     Frames {
         left: Reader::new(payload),
+    }
+}
+
+impl<'a> Frames<'a> {
+    /// The next frame, if it is a FRAG: what most frames are, without the room that the largest would need.
+    #[inline]
+    pub fn next_frag(&mut self) -> Option<Result<Frag<'a>, ProtocolError>> {
+        let byte = self.left.peek()?;
+        if !is_frag(byte) {
+            return None;
+        }
+        let mut left = self.left;
+        let frag = left.u8().and_then(|bits| Frag::read(bits, &mut left));
+        if frag.is_err() {
+            left.rest();
+        }
+        self.left = left;
+        Some(frag.map_err(ProtocolError::from))
     }
 }
 

@@ -36,6 +36,16 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
+    /// The next byte, which stays.
+    #[must_use]
+    #[inline]
+    pub const fn peek(&self) -> Option<u8> {
+        match self.bytes {
+            [first, ..] => Some(*first),
+            [] => None,
+        }
+    }
+
     /// The next byte.
     ///
     /// # Errors

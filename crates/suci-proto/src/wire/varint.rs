@@ -23,19 +23,64 @@ pub const fn size(v: u64) -> usize {
 /// Appends the shortest form of `v`.
 #[inline]
 pub fn put(buf: &mut Vec<u8>, v: u64) {
-    if v < 0x80 {
-        buf.push((v as u8) << 1 | 1);
-        return;
+    let mut fields = Fields::NONE;
+    fields.add(buf, v);
+    fields.put(buf);
+}
+
+/// Short fields that are appended together: one store and one cut, where each by itself would look whether there
+/// is room, and a copy of variable size would be a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields {
+    word: u64,
+    len: usize,
+}
+
+impl Fields {
+    /// None yet.
+    pub(super) const NONE: Self = Self { word: 0, len: 0 };
+
+    /// Begins with a byte.
+    pub(super) const fn new(byte: u8) -> Self {
+        Self {
+            word: byte as u64,
+            len: 1,
+        }
     }
-    let len = size(v);
-    if len == MAX {
-        buf.push(0);
-        buf.extend_from_slice(&v.to_le_bytes());
-        return;
+
+    /// Adds the shortest form of `v`; what has no room with the others any more goes to `buf` before it.
+    #[inline(always)]
+    pub(super) fn add(&mut self, buf: &mut Vec<u8>, v: u64) {
+        if v < 0x80 && self.len < size_of::<u64>() {
+            self.word |= (v << 1 | 1) << (8 * self.len);
+            self.len += 1;
+        } else {
+            *self = self.with(buf, v);
+        }
     }
-    // A fixed-size append and a cut compile to one store; a variable-size copy would be a call.
-    let word = v << len | 1 << (len - 1);
-    let end = buf.len() + len;
-    buf.extend_from_slice(&word.to_le_bytes());
-    buf.truncate(end);
+
+    #[inline(never)]
+    fn with(mut self, buf: &mut Vec<u8>, v: u64) -> Self {
+        let len = size(v);
+        if self.len + len > size_of::<u64>() {
+            self.put(buf);
+            self = Self::NONE;
+        }
+        if len == MAX {
+            buf.push(0);
+            buf.extend_from_slice(&v.to_le_bytes());
+        } else {
+            self.word |= (v << len | 1 << (len - 1)) << (8 * self.len);
+            self.len += len;
+        }
+        self
+    }
+
+    /// Appends them.
+    #[inline]
+    pub(super) fn put(self, buf: &mut Vec<u8>) {
+        let end = buf.len() + self.len;
+        buf.extend_from_slice(&self.word.to_le_bytes());
+        buf.truncate(end);
+    }
 }

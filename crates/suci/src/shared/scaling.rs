@@ -64,7 +64,7 @@ fn recorded(threads: usize) -> (Vec<Driver>, Vec<Driver>) {
             .unwrap();
         let shard = &mut shards[owner(NodeId(id), threads)];
         shard.engine.add_peer(now, NodeId(id), address(id)).unwrap();
-        peer.offer(NodeId(0), Draft::new("up").into_outgoing())
+        peer.offer(peer.now(), NodeId(0), Draft::new("up").into_outgoing())
             .unwrap();
         let mut arrived = false;
         while !arrived || !peer.is_flushed() {
@@ -92,7 +92,8 @@ fn record(peer: &mut Driver) {
     for number in 0..MESSAGES {
         let channel = ChannelId(u32::from(number % 2 == 0));
         let draft = Draft::new(payload.clone()).channel(channel);
-        peer.offer(NodeId(0), draft.into_outgoing()).unwrap();
+        peer.offer(peer.now(), NodeId(0), draft.into_outgoing())
+            .unwrap();
     }
     peer.output().unwrap();
 }

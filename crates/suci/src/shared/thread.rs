@@ -270,9 +270,10 @@ impl Worker {
     }
 
     fn offer(ending: &Ending, driver: &mut Driver, to: NodeId, account: &mut Account) {
+        let now = driver.now();
         while let Some(message) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
-            match driver.offer(to, message) {
+            match driver.offer(now, to, message) {
                 Ok(_) => {}
                 // The gate let it in before it knew of the suspension: it is accepted, and kept.
                 Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {

@@ -1,6 +1,7 @@
 //! What became of what was sent: acknowledged, or owed again.
 
 use super::Outbox;
+use crate::message::outgoing::Released;
 use crate::recovery::SentFrame;
 
 impl Outbox {
@@ -15,11 +16,8 @@ impl Outbox {
                 let Some(place) = self.find(channel) else {
                     return;
                 };
-                for number in (first..).take(count as usize) {
-                    let released = self
-                        .channels
-                        .get_mut(place)
-                        .and_then(|c| c.whole_acked(number));
+                if let Some(channel) = self.channels.get_mut(place) {
+                    let released = channel.whole_acked(first, count);
                     self.release(place, released);
                 }
             }
@@ -32,11 +30,10 @@ impl Outbox {
                 let Some(place) = self.find(channel) else {
                     return;
                 };
-                let released = self
-                    .channels
-                    .get_mut(place)
-                    .and_then(|c| c.part_acked(message, start..end));
-                self.release(place, released);
+                if let Some(channel) = self.channels.get_mut(place) {
+                    let released = channel.part_acked(message, start..end);
+                    self.release(place, released);
+                }
             }
             SentFrame::Rts { channel, message } => {
                 if let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p)) {
@@ -94,19 +91,17 @@ impl Outbox {
         self.activate(place);
     }
 
-    /// Message bytes were released: the queue has room, and the channel's front may be done.
-    pub(super) fn release(&mut self, place: usize, released: Option<u64>) {
-        let Some(released) = released else { return };
-        self.queued_bytes = self.queued_bytes.saturating_sub(released);
-        self.queued_messages = self.queued_messages.saturating_sub(1);
+    /// Messages are over: the queue has room, and the channel's front may be done.
+    pub(super) fn release(&mut self, place: usize, released: Released) {
+        if released.messages == 0 {
+            return;
+        }
+        self.queued_bytes = self.queued_bytes.saturating_sub(released.bytes);
+        self.queued_messages = self.queued_messages.saturating_sub(released.messages);
         let Some(channel) = self.channels.get_mut(place) else {
             return;
         };
-        while let Some(completion) = channel.pop_done() {
-            if completion.notify || completion.reason.is_some() {
-                self.completions.push_back(completion);
-            }
-        }
+        channel.pop_done(&mut self.completions);
         if channel.turn.parked.is_some() {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);

@@ -2,6 +2,7 @@
 
 use super::Channel;
 use crate::fold::{Fold, Words};
+use crate::message::small::FrameQueue;
 use std::collections::VecDeque;
 
 /// Only once [`Channel::rests`] found nothing.
@@ -11,6 +12,7 @@ impl Fold for Channel {
             id,
             base,
             entries: _,
+            frames: _,
             cursor,
             charged,
             asked,
@@ -49,6 +51,7 @@ impl Channel {
         let nothing = self.entries.is_empty() && self.owed == 0;
         if nothing {
             self.entries = VecDeque::new();
+            self.frames = FrameQueue::default();
             self.resend = VecDeque::new();
         }
         nothing && self.turn.parked.is_none() && !self.turn.to_report

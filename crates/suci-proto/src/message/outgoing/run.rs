@@ -8,7 +8,7 @@ impl Channel {
     /// The bytes never sent of `message`, if it is the one being sent, the pieces sent so far end at
     /// `end`, and nothing is owed again, which would go first.
     pub(in crate::message) fn rest(&self, message: MessageNumber, end: u64) -> Option<Range<u64>> {
-        let entry = self.entry(message)?;
+        let entry = self.long(message)?;
         let parts = match &entry.phase {
             Phase::Parts(parts) if message == self.cursor && self.owed == 0 => parts,
             _ => return None,
@@ -18,7 +18,7 @@ impl Channel {
 
     /// The bytes of `message` up to `end`, which is not its own, were sent.
     pub(in crate::message) fn sent_to(&mut self, message: MessageNumber, end: u64) {
-        if let Some(entry) = self.entry_mut(message)
+        if let Some(entry) = self.long_mut(message)
             && let Phase::Parts(parts) = &mut entry.phase
         {
             parts.next = end;

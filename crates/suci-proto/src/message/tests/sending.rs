@@ -129,14 +129,11 @@ fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
         "alone, however long"
     );
     let more = message(C0, content(1, 1));
-    assert_eq!(
-        outbox.push(more.clone()),
-        Err(PushError::Full(more.clone()))
-    );
+    assert_eq!(outbox.push(more.clone()), Err((NoRoom::Full, more.clone())));
     let sent = packets(&mut outbox, ROOM);
     assert_eq!(
         outbox.push(more.clone()),
-        Err(PushError::Full(more)),
+        Err((NoRoom::Full, more)),
         "sent is not acknowledged"
     );
     sent.iter().for_each(|packet| acked(&mut outbox, packet));
@@ -146,7 +143,7 @@ fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
     let fourth = message(C0, Bytes::new());
     assert_eq!(
         outbox.push(fourth.clone()),
-        Err(PushError::Full(fourth)),
+        Err((NoRoom::Full, fourth)),
         "three messages"
     );
     assert_eq!(outbox.accepted(), 4);
@@ -162,7 +159,7 @@ fn f04_channels_are_bounded() {
             .unwrap();
     }
     let over = message(ChannelId(u32::MAX), Bytes::new());
-    assert_eq!(outbox.push(over.clone()), Err(PushError::Channels(over)));
+    assert_eq!(outbox.push(over.clone()), Err((NoRoom::Channels, over)));
     outbox.push(message(C0, Bytes::new())).unwrap();
 }
 
@@ -404,4 +401,71 @@ fn a_replaced_connection_loses_nothing() {
     }
     assert_eq!(pop_all(&mut inbox).len(), 6);
     assert!(outbox.is_empty());
+}
+
+#[test]
+fn small_messages_leave_the_programs_memory_when_they_are_accepted() {
+    let mut outbox = outbox();
+    let payload = content(1, SMALL);
+    outbox.push(message(C0, payload.clone())).unwrap();
+    assert!(payload.is_unique(), "copied");
+    let long = content(2, SMALL + 1);
+    outbox.push(message(C0, long.clone())).unwrap();
+    assert!(!long.is_unique(), "referred to");
+}
+
+#[test]
+fn a_lost_small_message_goes_before_those_never_sent_and_is_released_once() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..60, 100);
+    let first = packet(&mut outbox, ROOM).unwrap();
+    let second = packet(&mut outbox, ROOM).unwrap();
+    lost(&mut outbox, &first);
+    let again = packet(&mut outbox, ROOM).unwrap();
+    assert_eq!(
+        again.bytes[..1_000],
+        first.bytes[..1_000],
+        "the same frames"
+    );
+    acked(&mut outbox, &second);
+    acked(&mut outbox, &first);
+    let queued = outbox.queued_messages();
+    acked(&mut outbox, &again);
+    assert_eq!(
+        outbox.queued_messages(),
+        queued,
+        "they were released before"
+    );
+}
+
+#[test]
+fn a_small_message_asks_first_where_the_peers_program_decides_about_all() {
+    let mut outbox = outbox();
+    outbox.set_peer_max_message(10);
+    push(&mut outbox, C0, 0..1, 10);
+    push(&mut outbox, C0, 1..2, 11);
+    push(&mut outbox, C0, 2..3, 10);
+    let built = packets(&mut outbox, ROOM);
+    assert!(matches!(
+        built[0].sent[..],
+        [
+            SentFrame::Whole { count: 1, .. },
+            SentFrame::Rts { message: 1, .. }
+        ]
+    ));
+    outbox.on_cts(C0, 1).unwrap();
+    let rest = packets(&mut outbox, ROOM);
+    let mut inbox = inbox();
+    take(&mut inbox, &built[0]).unwrap();
+    answers(&mut inbox, &mut outbox);
+    rest.iter().for_each(|p| take(&mut inbox, p).unwrap());
+    let got = pop_all(&mut inbox);
+    assert_eq!(got.len(), 3);
+    assert_eq!(got[1].payload, content(1, 11));
+    built
+        .iter()
+        .chain(&rest)
+        .for_each(|p| acked(&mut outbox, p));
+    assert!(outbox.is_empty());
+    assert_eq!(completions(&mut outbox).len(), 3);
 }

@@ -1,0 +1,73 @@
+//! How messages come into the queue.
+
+use super::Outbox;
+use crate::limits::MAX_CHANNELS;
+use crate::message::outgoing::Channel;
+use crate::message::small::SmallOutgoing;
+use crate::message::{Outgoing, len64};
+use crate::types::{ChannelId, MessageNumber};
+
+/// Why a message is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The queue is full: later.
+    Full,
+    /// The session has as many channels as it can have.
+    Channels,
+}
+
+impl Outbox {
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// [`NoRoom`], with the message.
+    pub fn push(&mut self, message: Outgoing) -> Result<MessageNumber, (NoRoom, Outgoing)> {
+        if let Some(small) = message.as_small() {
+            let pushed = self.push_small(&small);
+            return pushed.map_err(|no| (no, message));
+        }
+        let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
+        match self.make_room(message.channel, size) {
+            Ok(place) => Ok(self.queue(place, size, |channel| channel.push(message))),
+            Err(no) => Err((no, message)),
+        }
+    }
+
+    /// Queues a small message, whose bytes are copied.
+    ///
+    /// # Errors
+    /// [`NoRoom`].
+    pub fn push_small(&mut self, message: &SmallOutgoing<'_>) -> Result<MessageNumber, NoRoom> {
+        let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
+        let place = self.make_room(message.channel, size)?;
+        Ok(self.queue(place, size, |channel| channel.push_small(message)))
+    }
+
+    /// The place of the channel, if the queue takes `size` bytes more on it.
+    fn make_room(&mut self, channel: ChannelId, size: u64) -> Result<usize, NoRoom> {
+        let bytes = self.queued_bytes.saturating_add(size);
+        let over = bytes > self.limits.max_queued_bytes && self.queued_messages > 0;
+        if over || self.queued_messages >= self.limits.max_queued_messages {
+            return Err(NoRoom::Full);
+        }
+        match self.find(channel) {
+            Some(place) => Ok(place),
+            None if self.channels.len() < MAX_CHANNELS => Ok(self.open(channel)),
+            None => Err(NoRoom::Channels),
+        }
+    }
+
+    fn queue(
+        &mut self,
+        place: usize,
+        size: u64,
+        push: impl FnOnce(&mut Channel) -> MessageNumber,
+    ) -> MessageNumber {
+        let number = self.channels.get_mut(place).map_or(0, push);
+        self.queued_bytes = self.queued_bytes.saturating_add(size);
+        self.queued_messages = self.queued_messages.saturating_add(1);
+        self.accepted = self.accepted.saturating_add(1);
+        self.activate(place);
+        number
+    }
+}

@@ -1,0 +1,249 @@
+//! What became of a channel's messages: acknowledged, owed again, answered, over.
+
+use super::Channel;
+use crate::message::entry::{Entry, Long, Phase};
+use crate::message::small::{Fate, FrameQueue};
+use crate::message::{Completion, Outcome};
+use crate::types::{MessageNumber, ProtocolError};
+use core::ops::Range;
+use std::collections::VecDeque;
+
+/// What acknowledgements released.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::message) struct Released {
+    pub(in crate::message) bytes: u64,
+    pub(in crate::message) messages: usize,
+}
+
+impl Released {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.messages = self.messages.saturating_add(1);
+    }
+}
+
+impl Channel {
+    /// Changes entry `number` and keeps the books of what is owed.
+    fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.entry_mut(number) else {
+            return;
+        };
+        let before = entry.owes();
+        change(entry);
+        let after = entry.owes();
+        let listed = entry.listed();
+        let list = after && !*listed;
+        *listed |= list;
+        if list {
+            self.resend.push_back(number);
+        }
+        match (before, after) {
+            (false, true) => self.owed = self.owed.saturating_add(1),
+            (true, false) => self.owed = self.owed.saturating_sub(1),
+            _ => {}
+        }
+        while self.owed == 0 && !self.resend.is_empty() {
+            self.unlist_front();
+        }
+    }
+
+    /// The peer has `count` messages from `first` on, all of each.
+    pub(in crate::message) fn whole_acked(&mut self, first: MessageNumber, count: u32) -> Released {
+        let mut released = Released::default();
+        let end = first.saturating_add(count.into());
+        let start = first.max(self.base);
+        let (Some(from), Some(to)) = (self.place(start), self.place(end)) else {
+            return released;
+        };
+        // Small ones that were not lost meanwhile concern nobody else's books.
+        let mut others = false;
+        let to = to.min(self.entries.len());
+        for entry in self.entries.range_mut(from.min(to)..to) {
+            match entry {
+                Entry::Small(small) if small.fate == Fate::Open => {
+                    small.fate = Fate::Acked;
+                    released.add(small.held());
+                }
+                other => others |= !other.is_done(),
+            }
+        }
+        if others {
+            (start..end).for_each(|number| self.one_acked(number, &mut released));
+        }
+        released
+    }
+
+    fn one_acked(&mut self, number: MessageNumber, released: &mut Released) {
+        if self.entry(number).is_some_and(|entry| !entry.is_done()) {
+            self.change(number, |entry| released.add(entry.acked()));
+        }
+    }
+
+    /// `range` of message `number` was acknowledged.
+    pub(in crate::message) fn part_acked(
+        &mut self,
+        number: MessageNumber,
+        range: Range<u64>,
+    ) -> Released {
+        let mut released = Released::default();
+        let mut all = false;
+        self.change_long(number, |long| all = long.part_acked(range));
+        if all {
+            self.one_acked(number, &mut released);
+        }
+        released
+    }
+
+    fn change_long(&mut self, number: MessageNumber, change: impl FnOnce(&mut Long)) {
+        self.change(number, |entry| {
+            if let Entry::Long(long) = entry {
+                change(long);
+            }
+        });
+    }
+
+    /// The RTS of `number` was acknowledged; it waits for its answer.
+    pub(in crate::message) fn rts_acked(&mut self, number: MessageNumber) {
+        self.change_long(number, |long| {
+            if let Phase::Asked { lost } = &mut long.phase {
+                *lost = false;
+            }
+        });
+    }
+
+    /// Whatever was sent and is not known to have arrived is owed again.
+    pub(in crate::message) fn all_lost(&mut self) {
+        for number in self.base..self.end() {
+            let sent = number < self.cursor;
+            self.change(number, |entry| match entry {
+                Entry::Small(_) if sent => entry.whole_lost(),
+                Entry::Small(_) => {}
+                Entry::Long(long) => long.all_lost(),
+            });
+        }
+    }
+
+    pub(in crate::message) fn whole_lost(&mut self, number: MessageNumber) {
+        self.change(number, Entry::whole_lost);
+    }
+
+    pub(in crate::message) fn part_lost(&mut self, number: MessageNumber, range: Range<u64>) {
+        self.change_long(number, |long| long.part_lost(range));
+    }
+
+    pub(in crate::message) fn rts_lost(&mut self, number: MessageNumber) {
+        self.change_long(number, |long| {
+            if let Phase::Asked { lost } = &mut long.phase {
+                *lost = true;
+            }
+        });
+    }
+
+    /// Whether an answer to message `number` has something to change. A repeated one has not.
+    fn answers(&self, number: MessageNumber) -> Result<bool, ProtocolError> {
+        if self.asked == Some(number) {
+            return Ok(true);
+        }
+        // Below `base` nothing is remembered: taken for a repetition.
+        if number < self.base || self.long(number).is_some_and(|long| long.asked) {
+            return Ok(false);
+        }
+        Err(ProtocolError::OutOfPlace(
+            "an answer to a message that did not ask",
+        ))
+    }
+
+    /// The receiver permits message `number`. True if that is news.
+    pub(in crate::message) fn granted(
+        &mut self,
+        number: MessageNumber,
+    ) -> Result<bool, ProtocolError> {
+        if !self.answers(number)? {
+            return Ok(false);
+        }
+        self.asked = None;
+        self.change_long(number, |long| long.phase = Phase::Granted);
+        Ok(true)
+    }
+
+    /// The receiver refuses message `number`.
+    pub(in crate::message) fn refused(
+        &mut self,
+        number: MessageNumber,
+        reason: u64,
+    ) -> Result<Released, ProtocolError> {
+        let mut released = Released::default();
+        if self.answers(number)? {
+            self.asked = None;
+            self.change_long(number, |long| {
+                released.add(long.finish(Phase::Refused(reason)));
+            });
+            self.move_cursor();
+        }
+        Ok(released)
+    }
+
+    /// Takes the first messages off the queue for which nothing more is to be done, and says what became of those
+    /// that asked for it or were refused.
+    pub(in crate::message) fn pop_done(&mut self, out: &mut VecDeque<Completion>) {
+        let mut released = None;
+        while let Some(entry) = self.entries.front().filter(|entry| entry.is_done()) {
+            match entry {
+                Entry::Small(small) => released = Some(small.span().1),
+                Entry::Long(_) => {}
+            }
+            let (_, notify) = entry.token();
+            if notify || entry.is_refused() {
+                out.push_back(self.completion(self.base, entry));
+            }
+            self.entries.pop_front();
+            self.base = self.base.saturating_add(1);
+        }
+        if let Some(end) = released {
+            self.frames.release(end);
+        }
+    }
+
+    fn completion(&self, number: MessageNumber, entry: &Entry) -> Completion {
+        let (outcome, reason) = match entry {
+            Entry::Long(long) if let Phase::Refused(reason) = long.phase => {
+                (Outcome::NotDelivered, Some(reason))
+            }
+            _ if entry.is_done() => (Outcome::Delivered, None),
+            _ if number < self.cursor => (unacknowledged(), None),
+            _ => (Outcome::NotDelivered, None),
+        };
+        let (token, notify) = entry.token();
+        Completion {
+            channel: self.id,
+            number,
+            token,
+            notify,
+            outcome,
+            reason,
+        }
+    }
+
+    /// The session is over: the outcome of everything left, in order.
+    pub(in crate::message) fn end_all(&mut self, out: &mut Vec<Completion>) {
+        for (number, entry) in (self.base..).zip(&self.entries) {
+            out.push(self.completion(number, entry));
+        }
+        let end = self.end();
+        self.entries.clear();
+        self.frames = FrameQueue::default();
+        self.resend.clear();
+        (self.base, self.cursor, self.charged) = (end, end, end);
+        self.asked = None;
+        self.owed = 0;
+    }
+}
+
+/// The outcome of a message that was sent and not fully acknowledged.
+fn unacknowledged() -> Outcome {
+    #[cfg(suci_plant)]
+    if crate::plant::active("delivered-unacknowledged") {
+        return Outcome::Delivered;
+    }
+    Outcome::Unknown
+}
