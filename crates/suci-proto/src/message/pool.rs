@@ -22,17 +22,23 @@ const FIRST_CHUNK: usize = 1_024;
 const CHUNK: usize = 16_384;
 
 /// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the same.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Pool {
     shelves: Arc<Mutex<Shelves>>,
 }
 
-#[derive(Debug)]
 struct Shelves {
     /// Buffers at full length, by that length.
     free: BTreeMap<usize, Vec<Vec<u8>>>,
     kept: usize,
     max_kept: usize,
+}
+
+/// Without the bytes: they are nobody's, and many.
+impl core::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pool").field("kept", &self.kept()).finish()
+    }
 }
 
 impl Pool {
