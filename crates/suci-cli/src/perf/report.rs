@@ -8,6 +8,7 @@ use suci::WaitReason;
 
 use super::control::{Account, Contender, Entrant, Trips, Waited};
 use super::usage::Spent;
+use super::work;
 use crate::args::{Prefer, Workload};
 use crate::stats::Samples;
 
@@ -315,6 +316,13 @@ impl Report {
         writeln!(out, "{}", line(row))?;
         if let Some(sides) = &row.waited {
             writeln!(out, "{}", waited(sides))?;
+            let batch = work::batch(row.workload, row.size);
+            if row.workload == Workload::Stream && batch > 1 {
+                writeln!(
+                    out,
+                    "  sent in batches of {batch}; by TCP and UDP one by one"
+                )?;
+            }
         }
         if let Some(profile) = &row.profile {
             writeln!(out, "{}", profiled(profile))?;

@@ -78,13 +78,18 @@ pub(super) struct Done {
     pub(super) nanos: Vec<u64>,
 }
 
-/// Messages of one size, there or there and back.
-fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant) -> Result<Done> {
+/// Messages of `size` bytes that make a batch, where batches are measured.
+pub(super) fn batch(workload: Workload, size: usize) -> usize {
     let bytes = match workload {
         Workload::Stream => STREAM_BYTES,
         _ => BATCH_BYTES,
     };
-    let batch = (bytes / payload.len().max(1)).clamp(1, BATCH);
+    (bytes / size.max(1)).clamp(1, BATCH)
+}
+
+/// Messages of one size, there or there and back.
+fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant) -> Result<Done> {
+    let batch = batch(workload, payload.len());
     let (mut done, mut last) = (Done::default(), Instant::now());
     // At least one, however short the time and however long the machine was busy elsewhere.
     while last < end || done.messages == 0 {
