@@ -209,6 +209,13 @@ impl Turns {
         }
     }
 
+    /// Whether nobody else of its class has something to do.
+    pub(crate) fn is_front_alone(&self) -> bool {
+        let ring = self.front_class().map(usize::from);
+        ring.and_then(|class| self.rings.get(class))
+            .is_some_and(|ring| ring.len() == 1)
+    }
+
     /// Bytes that `place` may still send in its turn.
     pub(crate) fn left(&self, place: usize) -> i64 {
         self.entries

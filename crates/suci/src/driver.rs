@@ -164,16 +164,6 @@ impl Driver {
         }
     }
 
-    /// The same when the program took a message that was there already.
-    pub(crate) fn refresh_taking(&mut self) -> Result<(), Error> {
-        if !self.takes.wants_time() {
-            return Ok(());
-        }
-        let now = self.clock.now();
-        self.takes.note(now);
-        self.refresh(now)
-    }
-
     fn is_due(&self, now: Instant) -> bool {
         self.engine.next_timeout().is_some_and(|at| at <= now)
     }
@@ -437,21 +427,6 @@ impl Driver {
         } else {
             Ok(())
         }
-    }
-
-    /// The next message.
-    pub(crate) fn take_message(&mut self) -> Option<Message> {
-        if let Some(head) = self.head.take() {
-            return Some(head);
-        }
-        let (from, message) = self.engine.recv()?;
-        self.habit.on_taken();
-        Some(Message::new(from, message))
-    }
-
-    /// Puts a message back: it is the next one.
-    pub(crate) fn put_back(&mut self, message: Message) {
-        self.head = Some(message);
     }
 
     /// Whether a message or an event waits for the program.

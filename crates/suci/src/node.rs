@@ -2,6 +2,7 @@
 
 mod flow;
 mod links;
+mod receive;
 
 use crate::batch::Batch;
 use crate::budget::Budget;
@@ -314,7 +315,7 @@ impl Node {
         if let Some(message) = turn.take_message() {
             // Input and output go on meanwhile.
             if !closed {
-                turn.refresh_taking()?;
+                turn.refresh_taking(1)?;
             }
             return Ok(Some(message));
         }
@@ -323,33 +324,6 @@ impl Node {
         }
         turn.turn()?;
         Ok(turn.take_message())
-    }
-
-    fn recv_within(&mut self, limit: Option<Duration>) -> Result<Option<Message>, Error> {
-        let closed = self.closed;
-        let mut turn = self.enter()?;
-        if let Some(message) = turn.take_message() {
-            // Input and output go on meanwhile.
-            if !closed {
-                turn.refresh_taking()?;
-            }
-            return Ok(Some(message));
-        }
-        if closed {
-            return Err(Error::Closed);
-        }
-        let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        turn.settle()?;
-        let mut spinner = turn.habit.message(self.wait);
-        loop {
-            turn.wait_for_message(deadline, &mut spinner)?;
-            turn.show_life();
-            let message = turn.take_message();
-            if message.is_some() || deadline.is_over() {
-                turn.habit.learn(&spinner);
-                return Ok(message);
-            }
-        }
     }
 
     /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns its

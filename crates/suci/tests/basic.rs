@@ -44,6 +44,38 @@ fn messages_of_a_channel_keep_their_order() {
 }
 
 #[test]
+fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
+    let (mut a, mut b) = pair();
+    let fill = |batch: &mut suci::Batch<'_>| {
+        for number in 0_u32..1_000 {
+            batch.send_copy(NodeId(1), &number.to_le_bytes()).unwrap();
+        }
+    };
+    a.batch(fill).unwrap();
+    let mut messages = Vec::new();
+    assert_eq!(b.recv_many(&mut messages, 0, LONG).unwrap(), 0);
+    while messages.len() < 1_000 {
+        let before = messages.len();
+        let taken = b.recv_many(&mut messages, 300, LONG).unwrap();
+        assert!((1..=300).contains(&taken), "{taken}");
+        assert_eq!(messages.len(), before + taken);
+    }
+    for (number, message) in (0_u32..).zip(&messages) {
+        assert_eq!(&message.payload[..], number.to_le_bytes());
+        assert_eq!((message.from, message.number), (a.id(), number.into()));
+    }
+    assert_eq!(b.recv_many(&mut messages, 9, Duration::ZERO).unwrap(), 0);
+    // One that was put back is the first, and counts.
+    a.send_copy(b.id(), b"long one").unwrap();
+    a.send_copy(b.id(), b"short").unwrap();
+    assert!(b.recv_into(&mut [0; 4], LONG).is_err());
+    messages.clear();
+    assert_eq!(b.recv_many(&mut messages, 1, LONG).unwrap(), 1);
+    assert_eq!(&messages[0].payload[..], b"long one");
+    assert_eq!(&take(&mut b).payload[..], b"short");
+}
+
+#[test]
 fn empty_messages_arrive() {
     let (mut a, mut b) = pair();
     a.send(b.id(), Bytes::new()).unwrap();

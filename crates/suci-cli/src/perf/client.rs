@@ -305,10 +305,7 @@ impl Client {
         match (workload, peers.first()) {
             (Workload::Broadcast, _) => fan::broadcast(&mut self.node, &peers, payload, time),
             (_, Some(&peer)) => work::client(
-                &mut Suci {
-                    node: &mut self.node,
-                    peer,
-                },
+                &mut Suci::new(&mut self.node, peer),
                 workload,
                 payload,
                 time,

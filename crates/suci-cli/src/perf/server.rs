@@ -149,10 +149,7 @@ impl Session {
             Contender::Suci => {
                 self.prefer(round.prefer)?;
                 control.say(&Reply::Go { udp_port: None })?;
-                let mut wire = Suci {
-                    node: &mut self.node,
-                    peer: self.caller,
-                };
+                let mut wire = Suci::new(&mut self.node, self.caller);
                 work::server(&mut wire, round.workload, &payload, control)?
             }
             Contender::Tcp => {

@@ -22,10 +22,15 @@ pub(super) fn wait(wait: Waiting) -> Wait {
     }
 }
 
+/// Messages taken at once.
+const MANY: usize = 256;
+
 /// A node and one of its peers.
 pub(super) struct Suci<'a> {
-    pub(super) node: &'a mut Node,
-    pub(super) peer: NodeId,
+    node: &'a mut Node,
+    peer: NodeId,
+    /// Messages just taken, not read yet.
+    taken: Vec<Message>,
 }
 
 fn draft(payload: &Bytes, mark: Mark) -> Draft {
@@ -110,7 +115,12 @@ pub(super) fn silent(node: &mut Node, peer: NodeId) -> Failure {
     Failure::new(format!("node {peer} was silent for {PATIENCE:?}: {why}"))
 }
 
-impl Suci<'_> {
+impl<'a> Suci<'a> {
+    pub(super) fn new(node: &'a mut Node, peer: NodeId) -> Self {
+        let taken = Vec::with_capacity(MANY);
+        Self { node, peer, taken }
+    }
+
     /// Sends as one batch, or as several when there is no room.
     fn send_these<'p>(&mut self, mut payloads: impl Iterator<Item = &'p Bytes>) -> Result<()> {
         let peer = self.peer;
@@ -146,6 +156,14 @@ impl Wire for Suci<'_> {
 
     fn recv(&mut self) -> Result<Option<Received>> {
         Ok(recv(self.node, LOOK)?.map(|(_, received)| received))
+    }
+
+    fn recv_many(&mut self, received: &mut Vec<Received>) -> Result<()> {
+        self.node.recv_many(&mut self.taken, MANY, LOOK)?;
+        for message in self.taken.drain(..) {
+            received.push(read(message)?.1);
+        }
+        Ok(())
     }
 
     fn try_recv(&mut self) -> Result<Option<Received>> {

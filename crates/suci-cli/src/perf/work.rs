@@ -7,7 +7,7 @@ use suci::Bytes;
 use super::control::{Account, Control, PATIENCE, Trips, Waited};
 use super::mix::{self, Replies};
 use super::usage::Meter;
-use super::wire::{Mark, Wire};
+use super::wire::{Mark, Received, Wire};
 use crate::args::Workload;
 use crate::error::{Failure, Result};
 
@@ -175,37 +175,37 @@ pub(super) fn server<W: Wire>(
     let mut heard = Instant::now();
     let mut quiet = None;
     let mut replies = Replies::new(payload);
-    loop {
-        let received = match workload {
-            Workload::Mix => replies.serve(wire)?,
-            _ => wire.recv()?,
-        };
-        if received.is_some() {
-            quiet = None;
+    let mut received = Vec::new();
+    while !received.iter().any(|r: &Received| r.mark == Mark::Last) {
+        received.clear();
+        match workload {
+            Workload::Mix => received.extend(replies.serve(wire)?),
+            Workload::PingPong => received.extend(wire.recv()?),
+            _ => wire.recv_many(&mut received)?,
         }
-        match received {
-            Some(received) if received.mark == Mark::Data => {
-                if workload == Workload::PingPong {
-                    wire.send(payload, Mark::Data)?;
-                } else if workload == Workload::Mix {
-                    account.bytes = account.bytes.saturating_add(replies.add());
-                } else if !wire.is_reliable() {
-                    // Others are measured by their client, until it hears that all has arrived.
-                    heard = Instant::now();
-                    first.get_or_insert(heard);
-                }
-                account.messages += 1;
-                account.bytes = account
-                    .bytes
-                    .saturating_add(u64::try_from(received.length).unwrap_or(u64::MAX));
+        if received.is_empty() {
+            if client.has_hung_up() {
+                return Err(Failure::new("the client has gone"));
             }
-            Some(received) if received.mark == Mark::Last => break,
-            Some(_) => {}
-            None if client.has_hung_up() => return Err(Failure::new("the client has gone")),
-            None if quiet.get_or_insert_with(Instant::now).elapsed() >= PATIENCE => {
+            if quiet.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
                 return Err(wire.silent());
             }
-            None => {}
+            continue;
+        }
+        quiet = None;
+        for received in received.iter().filter(|r| r.mark == Mark::Data) {
+            if workload == Workload::PingPong {
+                wire.send(payload, Mark::Data)?;
+            } else if workload == Workload::Mix {
+                account.bytes = account.bytes.saturating_add(replies.add());
+            } else if !wire.is_reliable() {
+                // Others are measured by their client, until it hears that all has arrived.
+                heard = Instant::now();
+                first.get_or_insert(heard);
+            }
+            account.messages += 1;
+            let length = u64::try_from(received.length).unwrap_or(u64::MAX);
+            account.bytes = account.bytes.saturating_add(length);
         }
     }
     account.seconds = first.map_or(0.0, |first: Instant| (heard - first).as_secs_f64());

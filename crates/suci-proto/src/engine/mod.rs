@@ -12,6 +12,7 @@ mod line;
 mod links;
 mod memory;
 mod peers;
+mod recv;
 mod shared;
 mod steering;
 mod strangers;
@@ -33,7 +34,7 @@ use crate::counters::{Counters, PeerStats};
 use crate::credit::{ShareStats, Shares};
 use crate::event::Event;
 use crate::handshake::{CookieJar, Expected};
-use crate::message::{Message, Pool};
+use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
 use crate::time::{Duration, Instant};
 use crate::timer::TimerWheel;
@@ -464,33 +465,6 @@ impl Engine {
     pub fn has_event(&self) -> bool {
         let mut peers = self.shared.newsworthy.iter();
         peers.any(|key| self.peers.awake(*key).is_some_and(Peer::has_event))
-    }
-
-    /// The next message for the program: those of peers of higher classes first, within a class peers in
-    /// turn; likewise the channels of a peer. Taking it gives its sender memory credit back.
-    pub fn recv(&mut self) -> Option<(NodeId, Message)> {
-        while let Some(key) = self.readable.front() {
-            let Some(peer) = self.peers.get_mut(key) else {
-                self.readable.drop_front();
-                continue;
-            };
-            let message = peer.next_message(&mut self.shared);
-            // A message in each turn.
-            if peer.has_message() {
-                self.readable.pass();
-            } else {
-                self.readable.drop_front();
-            }
-            self.dirty.add(key);
-            if let Some(message) = message {
-                let traffic = peer.traffic_mut();
-                traffic.messages_received += 1;
-                traffic.message_bytes_received += message.payload.len() as u64;
-                self.shared.counters.messages_received += 1;
-                return Some((peer.node, message));
-            }
-        }
-        None
     }
 
     /// Memory for large messages may be free again: those that wait for it are looked at.

@@ -21,7 +21,7 @@ use super::slot::Spare;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
-use crate::wire::{Frag, Rts};
+use crate::wire::{self, Frag, Rts, Run};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest memory window of a channel and of a session, in bytes: room for the messages that
@@ -93,6 +93,7 @@ impl Inbox {
                 pool,
                 chunk: Chunk::default(),
                 spare: Spare::default(),
+                spare_runs: Spare::default(),
             },
             consumed: 0,
             channels: Vec::new(),
@@ -108,6 +109,26 @@ impl Inbox {
     }
 
     // ---- handlers
+
+    /// Takes a run, as [`on_frag`](Self::on_frag) its frames one by one.
+    ///
+    /// # Errors
+    /// As `on_frag`. What came before in the run stays good.
+    #[inline]
+    pub fn on_run(&mut self, run: &Run<'_>) -> Result<(), ProtocolError> {
+        let place = self.find_or_open(run.channel)?;
+        if let Some(channel) = self.channels.get_mut(place)
+            && channel.on_run(run, &mut self.accounts)
+        {
+            self.ready.add(place);
+            return Ok(());
+        }
+        let mut frames = wire::frames(run.frames);
+        while let Some(frag) = frames.next_frag() {
+            self.on_frag(&frag?)?;
+        }
+        Ok(())
+    }
 
     /// Takes a fragment. Duplicates and what was delivered before are ignored.
     ///
@@ -187,27 +208,36 @@ impl Inbox {
 
     /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
     /// Taking it moves memory credit.
-    #[inline]
     pub fn pop(&mut self) -> Option<Message> {
+        let mut popped = None;
+        self.pop_some(1, &mut |message| popped = Some(message));
+        popped
+    }
+
+    /// As [`pop`](Self::pop) up to `most` times, for less; gives `each` one message at least, if there is one. Returns
+    /// how many.
+    #[inline]
+    pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
         while let Some(place) = self.ready.front() {
             let mut freed = Freed::default();
             let Some(channel) = self.channels.get_mut(place) else {
                 self.ready.drop_front();
                 continue;
             };
-            let message = channel.pop(&mut self.accounts.spare, &mut freed);
             // A message in each turn.
+            let most = if self.ready.is_front_alone() { most } else { 1 };
+            let popped = channel.pop(most, &mut self.accounts, &mut freed, each);
             if channel.is_ready() {
                 self.ready.pass();
             } else {
                 self.ready.drop_front();
             }
-            if message.is_some() {
+            if popped > 0 {
                 self.free(place, freed);
-                return message;
+                return popped;
             }
         }
-        None
+        0
     }
 
     /// A large message that needs a decision: [`accept`](Self::accept) or [`refuse`](Self::refuse).
@@ -531,9 +561,14 @@ impl Inbox {
 
 #[cfg(test)]
 impl Inbox {
+    /// Messages that came as runs and that the program did not take yet.
+    pub(super) fn held_as_runs(&self) -> u64 {
+        self.channels.iter().map(Channel::held_as_runs).sum()
+    }
+
     /// Bytes allocated for messages that the program did not take yet.
     pub(super) fn footprint(&self) -> usize {
         let held = self.channels.iter().map(Channel::footprint);
-        held.sum::<usize>() + self.accounts.spare.heap()
+        held.sum::<usize>() + self.accounts.spare.heap() + self.accounts.spare_runs.heap()
     }
 }

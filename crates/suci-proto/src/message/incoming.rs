@@ -1,10 +1,12 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
 mod rest;
+mod run;
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
+use super::runs::Runs;
 use super::slot::{Slot, Spare};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
@@ -61,7 +63,8 @@ pub(super) struct Accounts {
     pub(super) owed: u64,
     pub(super) pool: Pool,
     pub(super) chunk: Chunk,
-    pub(super) spare: Spare,
+    pub(super) spare: Spare<Slot>,
+    pub(super) spare_runs: Spare<Bytes>,
 }
 
 /// What a popped message gives back.
@@ -81,7 +84,9 @@ pub(super) struct Listed {
 #[derive(Debug)]
 pub(super) struct Channel {
     id: ChannelId,
-    /// The number of the first slot: the next message the program takes.
+    /// Messages that the program takes before those in `slots`.
+    runs: Runs,
+    /// The number of the first slot.
     base: MessageNumber,
     slots: VecDeque<Slot>,
     /// How many slots from the first are settled, without a gap.
@@ -103,6 +108,7 @@ impl Channel {
     pub(super) fn new(id: ChannelId, limit: u64, window: u64) -> Self {
         Self {
             id,
+            runs: Runs::default(),
             base: 0,
             slots: VecDeque::new(),
             settled: 0,
@@ -129,7 +135,7 @@ impl Channel {
         }
     }
 
-    /// Where message `number` stands. None if the program had it already.
+    /// Where message `number` stands. None if it stands in a run, or the program had it already.
     fn place(&self, number: MessageNumber) -> Option<usize> {
         number.checked_sub(self.base).map(index)
     }
@@ -152,18 +158,25 @@ impl Channel {
                 .saturating_mul(MESSAGE_CHARGE)
                 .saturating_add(charge),
         };
-        let (channel, session) = (
-            self.known.saturating_add(more),
-            accounts.known.saturating_add(more),
-        );
-        if channel > self.limit || session > accounts.session_limit {
+        if !self.charge(more, accounts) {
             return Err(ProtocolError::MemoryCredit(self.id.0));
         }
-        self.known = channel;
-        accounts.known = session;
         // At most one per 64 B of credit.
         accounts.spare.lengthen(&mut self.slots, place);
         Ok(())
+    }
+
+    /// Charges `more`. False, and nothing is changed, if that exceeds the credit.
+    #[must_use]
+    fn charge(&mut self, more: u64, accounts: &mut Accounts) -> bool {
+        let channel = self.known.saturating_add(more);
+        let session = accounts.known.saturating_add(more);
+        let fits = channel <= self.limit && session <= accounts.session_limit;
+        if fits {
+            self.known = channel;
+            accounts.known = session;
+        }
+        fits
     }
 
     /// Puts `slot` to its `place`, which was booked.
@@ -290,12 +303,11 @@ impl Channel {
 
     /// Whether the program can take a message.
     pub(super) fn is_ready(&self) -> bool {
-        self.slots.front().is_some_and(Slot::is_complete)
+        !self.runs.is_empty() || self.slots.front().is_some_and(Slot::is_complete)
     }
 
-    /// Takes the next message, and says what it and refused ones behind it free.
-    #[inline]
-    pub(super) fn pop(&mut self, spare: &mut Spare, freed: &mut Freed) -> Option<Message> {
+    /// Takes the next message once there are no runs, and says what it frees.
+    fn pop_slot(&mut self, freed: &mut Freed) -> Option<Message> {
         if !self.is_ready() {
             return None;
         }
@@ -303,9 +315,6 @@ impl Channel {
         freed.charge = slot.charge();
         let (channel, number) = (self.id, self.base);
         self.leave(1);
-        freed.charge = freed.charge.saturating_add(self.skip_refused());
-        spare.collect(&mut self.slots);
-        self.consume(freed.charge);
         let (tag, kind, user_header, payload) = match slot {
             Slot::Whole {
                 mut bytes,
@@ -351,7 +360,9 @@ impl Channel {
     #[inline]
     fn skip_refused(&mut self) -> u64 {
         let mut freed = 0_u64;
-        while let Some(Slot::Refused { charge }) = self.slots.front() {
+        while self.runs.is_empty()
+            && let Some(Slot::Refused { charge }) = self.slots.front()
+        {
             freed = freed.saturating_add(*charge);
             self.slots.pop_front();
             self.leave(1);
@@ -403,9 +414,10 @@ impl Channel {
         if let Some(request) = self.request
             && request.number >= rts.message
         {
-            let asked = self
-                .place(rts.message)
-                .is_none_or(|p| self.slot(p).has_asked());
+            let asked = match self.place(rts.message) {
+                Some(place) => self.slot(place).has_asked(),
+                None => rts.message < self.front(),
+            };
             return match request.number == rts.message {
                 true if request.total == rts.total => Ok(Asked::Again),
                 false if asked => Ok(Asked::Stale),
@@ -565,7 +577,11 @@ pub(super) fn planted_consumption(charge: u64) -> u64 {
 
 #[cfg(test)]
 impl Channel {
+    pub(super) fn held_as_runs(&self) -> u64 {
+        self.runs.len()
+    }
+
     pub(super) fn footprint(&self) -> usize {
-        super::slot::footprint(&self.slots)
+        super::slot::footprint(&self.slots) + self.runs.footprint()
     }
 }

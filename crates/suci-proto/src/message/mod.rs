@@ -12,7 +12,8 @@
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
-//! | `slot` | one message on its way in |
+//! | `runs` | small messages that came in order, a packet's side by side |
+//! | `slot` | any other message on its way in |
 //! | `assembly` | the bytes of one message in pieces |
 //! | `pool` | where received bytes live |
 //!
@@ -28,6 +29,7 @@ mod incoming;
 mod outbox;
 mod outgoing;
 mod pool;
+mod runs;
 mod slot;
 mod small;
 

@@ -7,7 +7,7 @@ use crate::types::Kind;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Most slots that are kept for channels to come.
+/// Most entries of a queue whose memory is kept for channels to come.
 const KEPT: usize = 256;
 
 /// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its credit.
@@ -66,12 +66,39 @@ impl Slot {
     }
 }
 
-/// The slots of a channel that has no messages any more, for the next that has some. Each channel keeping
-/// its own would let a peer fill one after the other, and cost as much as if all were full.
-#[derive(Debug, Default)]
-pub(super) struct Spare(VecDeque<Slot>);
+/// The memory of a channel's queue that is empty, for the next that is not. Each channel keeping its own would let a
+/// peer fill one after the other, and cost as much as if all were full.
+#[derive(Debug)]
+pub(super) struct Spare<T>(VecDeque<T>);
 
-impl Spare {
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Spare<T> {
+    /// Gives the memory to `queue`, if that has none.
+    #[inline]
+    pub(super) fn lend(&mut self, queue: &mut VecDeque<T>) {
+        if queue.capacity() == 0 {
+            core::mem::swap(queue, &mut self.0);
+        }
+    }
+
+    /// Takes the memory of `queue` back if it is empty.
+    #[inline]
+    pub(super) fn collect(&mut self, queue: &mut VecDeque<T>) {
+        if queue.is_empty() && queue.capacity() > 0 {
+            let old = core::mem::take(queue);
+            if old.capacity() <= KEPT && old.capacity() > self.0.capacity() {
+                self.0 = old;
+            }
+        }
+    }
+}
+
+impl Spare<Slot> {
     /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling: a slot costs
     /// what a message is charged.
     #[inline]
@@ -83,25 +110,12 @@ impl Spare {
 
     #[inline(never)]
     fn fill(&mut self, slots: &mut VecDeque<Slot>, len: usize) {
-        if slots.capacity() == 0 {
-            core::mem::swap(slots, &mut self.0);
-        }
+        self.lend(slots);
         let more = len.saturating_sub(slots.len());
         if len >= slots.capacity() {
             slots.reserve_exact(more.saturating_add(1).max(slots.len() / 2));
         }
         slots.extend(core::iter::repeat_with(|| Slot::Unseen).take(more));
-    }
-
-    /// Takes the memory of `slots` back if they are empty.
-    #[inline]
-    pub(super) fn collect(&mut self, slots: &mut VecDeque<Slot>) {
-        if slots.is_empty() && slots.capacity() > 0 {
-            let old = core::mem::take(slots);
-            if old.capacity() <= KEPT && old.capacity() > self.0.capacity() {
-                self.0 = old;
-            }
-        }
     }
 }
 
@@ -118,9 +132,9 @@ impl Slot {
 }
 
 #[cfg(test)]
-impl Spare {
+impl<T> Spare<T> {
     pub(super) fn heap(&self) -> usize {
-        footprint(&self.0)
+        self.0.capacity() * size_of::<T>()
     }
 }
 

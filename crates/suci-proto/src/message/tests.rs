@@ -6,6 +6,7 @@ mod lossy;
 mod priorities;
 mod receiving;
 mod requests;
+mod runs;
 mod sending;
 
 use super::*;
@@ -143,15 +144,23 @@ fn packets(outbox: &mut Outbox, full: usize) -> Vec<Packet> {
     packets
 }
 
+/// Hands a packet to the inbox as a peer does.
 fn take(inbox: &mut Inbox, packet: &Packet) -> Result<(), ProtocolError> {
-    for frame in wire::frames(&packet.bytes) {
+    let mut frames = wire::frames(&packet.bytes);
+    loop {
+        if let Some(run) = frames.next_run() {
+            inbox.on_run(&run)?;
+            continue;
+        }
+        let Some(frame) = frames.next() else {
+            return Ok(());
+        };
         match frame? {
             Frame::Frag(frag) => inbox.on_frag(&frag)?,
             Frame::Rts(rts) => inbox.on_rts(&rts)?,
             other => panic!("{other:?}"),
         }
     }
-    Ok(())
 }
 
 fn acked(outbox: &mut Outbox, packet: &Packet) {

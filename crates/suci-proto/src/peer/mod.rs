@@ -32,7 +32,7 @@ use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
 use crate::limits;
-use crate::message::{Inbox, InboxLimits, Message, Outbox, OutboxLimits, Outcome, Pool};
+use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Outcome, Pool};
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Epoch, NodeId};
@@ -322,27 +322,6 @@ impl Peer {
             shared.reply(to, bytes);
         }
         self.end(now, EndReason::Protocol(error), shared);
-    }
-
-    /// The next message for the program, sessions in order.
-    #[inline]
-    pub(crate) fn next_message(&mut self, shared: &mut Shared) -> Option<Message> {
-        self.read = true;
-        let Some((message, freed)) = self.news.next_message() else {
-            if self.session.inbox.large_held() > 0 {
-                // What a large message held is for whoever waited longest: its sender's next one queues, too.
-                self.session.inbox.set_large_budget(0);
-            }
-            return self.session.inbox.pop();
-        };
-        shared.memory.release(freed);
-        self.list_news(shared);
-        Some(message)
-    }
-
-    /// Whether [`Peer::next_message`] has one.
-    pub(crate) fn has_message(&self) -> bool {
-        self.news.has_message() || self.session.inbox.has_ready()
     }
 
     /// Frees the connection and everything on the books for it. What it carried is sent again by the next.

@@ -203,6 +203,34 @@ fn is_about_link(event: &Event) -> bool {
 }
 
 impl Peer {
+    /// Gives `each` the next messages for the program, sessions in order: one at least, if there is one, and `most` at
+    /// most. Returns how many.
+    #[inline]
+    pub(crate) fn next_messages(
+        &mut self,
+        most: usize,
+        shared: &mut Shared,
+        each: &mut impl FnMut(Message),
+    ) -> usize {
+        self.read = true;
+        let Some((message, freed)) = self.news.next_message() else {
+            if self.session.inbox.large_held() > 0 {
+                // What a large message held is for whoever waited longest: its sender's next one queues, too.
+                self.session.inbox.set_large_budget(0);
+            }
+            return self.session.inbox.pop_some(most, each);
+        };
+        shared.memory.release(freed);
+        self.list_news(shared);
+        each(message);
+        1
+    }
+
+    /// Whether [`Peer::next_messages`] has one.
+    pub(crate) fn has_message(&self) -> bool {
+        self.news.has_message() || self.session.inbox.has_ready()
+    }
+
     /// Tells the program of something in this session, once it heard of the end of those before.
     pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
         self.news.tell(event);

@@ -100,13 +100,22 @@ impl Peer {
     ) -> Result<(), ProtocolError> {
         let mut frames = wire::frames(payload);
         loop {
-            while let Some(frag) = frames.next_frag() {
+            if let Some(run) = frames.next_run() {
+                effects.eliciting = true;
+                if self.lingering.is_none() {
+                    effects.message = true;
+                    self.session.inbox.on_run(&run)?;
+                }
+                continue;
+            }
+            if let Some(frag) = frames.next_frag() {
                 let frag = frag?;
                 effects.eliciting = true;
                 if self.lingering.is_none() {
                     effects.message = true;
                     self.session.inbox.on_frag(&frag)?;
                 }
+                continue;
             }
             let Some(frame) = frames.next() else {
                 return Ok(());

@@ -6,10 +6,10 @@ use super::varint;
 use crate::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use crate::types::{ChannelId, Kind, MessageNumber};
 
-const FIRST: u8 = 1;
-const END: u8 = 1 << 1;
-const LEN: u8 = 1 << 2;
-const TAG: u8 = 1 << 3;
+pub(super) const FIRST: u8 = 1;
+pub(super) const END: u8 = 1 << 1;
+pub(super) const LEN: u8 = 1 << 2;
+pub(super) const TAG: u8 = 1 << 3;
 const KIND: u8 = 1 << 4;
 const USER_HEADER: u8 = 1 << 5;
 const DESCRIPTION: u8 = TAG | KIND | USER_HEADER;

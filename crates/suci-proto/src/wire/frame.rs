@@ -3,6 +3,7 @@
 use super::ack::{self, Ack, put_ack};
 use super::frag::{self, Frag, Rts};
 use super::reader::{Malformed, Reader};
+use super::run::Run;
 use super::tlv::Mode;
 use super::varint;
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
@@ -403,6 +404,14 @@ pub const fn frames(payload: &[u8]) -> Frames<'_> {
 }
 
 impl<'a> Frames<'a> {
+    /// The run that comes next, if one does: its frames, which [`next_frag`](Self::next_frag) would give one by one.
+    #[inline]
+    pub fn next_run(&mut self) -> Option<Run<'a>> {
+        let run = Run::read(self.left.clone().rest())?;
+        self.left.bytes(run.frames.len() as u64).ok()?;
+        Some(run)
+    }
+
     /// The next frame, if it is a FRAG: what most frames are, without the room that the largest would need.
     #[inline]
     pub fn next_frag(&mut self) -> Option<Result<Frag<'a>, ProtocolError>> {

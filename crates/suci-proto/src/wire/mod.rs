@@ -12,6 +12,7 @@ mod frame;
 mod handshake;
 mod header;
 mod reader;
+mod run;
 #[cfg(test)]
 mod tests;
 mod tlv;
@@ -32,4 +33,5 @@ pub use header::{
     peek_index, peek_version, put_header,
 };
 pub use reader::{Malformed, Reader};
+pub use run::{Plain, Run};
 pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};

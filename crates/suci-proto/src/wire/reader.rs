@@ -184,3 +184,23 @@ impl<'a> Reader<'a> {
         run
     }
 }
+
+/// The varints at the front of `bytes`, if they all lie within eight, and how many bytes they are. One load for all: what
+/// most frames of small messages consist of.
+#[inline]
+pub(super) fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
+    let mut word = u64::from_le_bytes(*bytes.first_chunk::<8>()?);
+    let mut used = 0;
+    let mut values = [0; N];
+    for value in &mut values {
+        let len = word.trailing_zeros() + 1;
+        used += len;
+        if used > 8 {
+            return None;
+        }
+        *value = word << (64 - 8 * len) >> (64 - 7 * len);
+        // Zeros follow: nothing begins with so many.
+        word = word.checked_shr(8 * len).unwrap_or(0);
+    }
+    Some((values, used as usize))
+}

@@ -2,7 +2,7 @@
 
 use crate::net::{Net, address, id, message};
 use suci_proto::time::Duration;
-use suci_proto::types::ChannelId;
+use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Config, Outgoing, Priority, TransmitResult};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -112,6 +112,36 @@ fn messages_of_a_higher_class_are_received_first() {
         .collect();
     let expected = [3, 3, 3, 2, 2, 2, 1, 1, 1].map(id);
     assert_eq!(from, expected);
+}
+
+/// Peers and channels that have turns, and others that come first or last: whose messages come, so many at once.
+fn received_at_once(most: usize) -> Vec<(NodeId, ChannelId, u64)> {
+    let mut net = hub(3);
+    net.reading = false;
+    for (from, channels) in [(1, 2), (2, 1), (3, 2)] {
+        for n in 0..39 {
+            net.queue(from, id(0), on(n % channels, &[7; 30]));
+        }
+        net.send(from, id(0), on(0, b"the last of a batch"));
+    }
+    net.run(SECOND);
+    net.engine(0).set_priority(id(3), class(4)).unwrap();
+    let engine = net.engine(0);
+    engine
+        .set_channel_priority(id(3), ChannelId(1), class(6))
+        .unwrap();
+    let mut got = Vec::new();
+    while engine.recv_many(most, |from, m| got.push((from, m.channel, m.number))) > 0 {}
+    got
+}
+
+#[test]
+fn messages_taken_at_once_come_in_the_order_of_those_taken_one_by_one() {
+    let singly = received_at_once(1);
+    assert_eq!(singly.len(), 120);
+    for most in [2, 7, 1_000] {
+        assert_eq!(received_at_once(most), singly, "{most} at once");
+    }
 }
 
 fn on(channel: u32, payload: &[u8]) -> Outgoing {

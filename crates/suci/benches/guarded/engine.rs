@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
-use suci_proto::{Arrival, Config, Engine, Identity, Outgoing, TransmitResult};
+use suci_proto::{Arrival, Config, Engine, Identity, Message, Outgoing, TransmitResult};
 
 use crate::{BATCH, Done, LARGE, SMALL, TINY, of};
 
@@ -61,6 +61,8 @@ struct Pair {
     wires: [Vec<Vec<u8>>; 2],
     /// Whose program has done something since it last waited.
     busy: [bool; 2],
+    /// Where a program takes its messages.
+    messages: Vec<Message>,
 }
 
 fn address(host: usize) -> SocketAddr {
@@ -95,6 +97,7 @@ impl Pair {
             engines: [engine(0), engine(1)],
             wires: [Vec::new(), Vec::new()],
             busy: [false; 2],
+            messages: Vec::with_capacity(BATCH),
         };
         pair.send(0, &Bytes::from_static(&SMALL), 1);
         pair.until_received(1, 1);
@@ -194,10 +197,9 @@ impl Pair {
     fn take(&mut self, host: usize) -> usize {
         let engine = &mut self.engines[host];
         let taken = of(host, || {
-            let mut taken = 0;
-            while engine.recv().is_some() {
-                taken += 1;
-            }
+            let messages = &mut self.messages;
+            let taken = engine.recv_many(usize::MAX, |_, message| messages.push(message));
+            messages.clear();
             taken
         });
         self.busy[host] |= taken > 0;

@@ -1,17 +1,19 @@
-//! How fast the program takes messages that are there already, and how seldom the clock may be read meanwhile.
+//! Messages that are there already: how the program takes them, and how seldom the clock may be read meanwhile.
 
-use super::STALE;
+use super::{Driver, STALE};
+use crate::error::Error;
+use crate::message::Message;
 use suci_proto::time::Instant;
 
 /// Messages between two readings of the clock at most: a reading costs as much as taking a small message.
-const UNTIMED: u32 = 16;
+const UNTIMED: usize = 16;
 
 /// Messages taken without a look at the socket.
 pub(super) struct Takes {
     /// Messages since the clock was read.
-    untimed: u32,
+    untimed: usize,
     /// After how many it is read again.
-    most: u32,
+    most: usize,
     timed_at: Instant,
 }
 
@@ -24,10 +26,10 @@ impl Takes {
         }
     }
 
-    /// The program took a message. Whether to read the clock: after each one, unless the program took many in much
-    /// less time than a look may be old.
-    pub(super) fn wants_time(&mut self) -> bool {
-        self.untimed += 1;
+    /// The program took so many messages. Whether to read the clock: after each one, unless the program took many in
+    /// much less time than a look may be old.
+    pub(super) fn wants_time(&mut self, messages: usize) -> bool {
+        self.untimed = self.untimed.saturating_add(messages);
         self.untimed >= self.most
     }
 
@@ -46,6 +48,46 @@ impl Takes {
     }
 }
 
+impl Driver {
+    /// The next message.
+    pub(crate) fn take_message(&mut self) -> Option<Message> {
+        if let Some(head) = self.head.take() {
+            return Some(head);
+        }
+        let (from, message) = self.engine.recv()?;
+        self.habit.on_taken();
+        Some(Message::new(from, message))
+    }
+
+    /// Appends the next messages to `messages`, at most `most`. Returns how many.
+    pub(crate) fn take_messages(&mut self, most: usize, messages: &mut Vec<Message>) -> usize {
+        let before = messages.len();
+        if most > 0 {
+            messages.extend(self.take_message());
+        }
+        let left = most.saturating_sub(messages.len() - before);
+        (self.engine).recv_many(left, |from, message| {
+            messages.push(Message::new(from, message))
+        });
+        messages.len() - before
+    }
+
+    /// Puts a message back: it is the next one.
+    pub(crate) fn put_back(&mut self, message: Message) {
+        self.head = Some(message);
+    }
+
+    /// As [`Driver::refresh`], when the program took messages that were there already.
+    pub(crate) fn refresh_taking(&mut self, messages: usize) -> Result<(), Error> {
+        if !self.takes.wants_time(messages) {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.takes.note(now);
+        self.refresh(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,7 +98,7 @@ mod tests {
         let mut readings = 0;
         for _ in 0..messages {
             *now += each;
-            if takes.wants_time() {
+            if takes.wants_time(1) {
                 takes.note(*now);
                 readings += 1;
             }
@@ -72,7 +114,7 @@ mod tests {
         assert!((100..110).contains(&fast), "{fast}");
         let slow = readings(&mut takes, &mut now, 100, Duration::from_millis(1));
         assert!(
-            slow > 100 - UNTIMED,
+            slow > 100 - UNTIMED as u32,
             "{slow}: only the first few are not timed"
         );
     }

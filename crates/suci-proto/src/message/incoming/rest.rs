@@ -1,6 +1,6 @@
 //! A channel of the inbox without messages, and the session's books beside it.
 
-use super::{Accounts, Channel, Chunk, Request, Spare, Verdict};
+use super::{Accounts, Channel, Chunk, Request, Runs, Spare, Verdict};
 use crate::fold::{Fold, Words, folds};
 use std::collections::VecDeque;
 
@@ -36,6 +36,7 @@ impl Fold for Channel {
     fn fold(&self, to: &mut Words) {
         let Self {
             id,
+            runs: _,
             base,
             slots: _,
             settled: _,
@@ -76,6 +77,7 @@ impl Accounts {
         if nothing {
             self.chunk = Chunk::default();
             self.spare = Spare::default();
+            self.spare_runs = Spare::default();
         }
         nothing
     }
@@ -93,6 +95,7 @@ impl Accounts {
             pool: _,
             chunk: _,
             spare: _,
+            spare_runs: _,
         } = self;
         for position in [known, taken, session_limit] {
             to.put_position(*position);
@@ -111,8 +114,10 @@ impl Accounts {
 impl Channel {
     /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
     pub(in crate::message) fn rest(&mut self) -> bool {
-        let nothing = self.slots.is_empty() && !self.listed.answer && !self.listed.update;
+        let no_messages = self.runs.is_empty() && self.slots.is_empty();
+        let nothing = no_messages && !self.listed.answer && !self.listed.update;
         if nothing {
+            self.runs = Runs::default();
             self.slots = VecDeque::new();
         }
         nothing

@@ -1,0 +1,83 @@
+//! Small messages that came in order, until the program takes them: their frames side by side, as they came.
+//!
+//! What a packet holds of them is one entry, copied at once and booked at once. Who takes a message reads its frame
+//! again, which is less work than an entry for each message, written, kept and taken apart.
+
+use super::pool::Chunk;
+use super::slot::Spare;
+use crate::limits::MESSAGE_CHARGE;
+use crate::wire::{Plain, Run};
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+
+/// Bytes of a frame before its data that fit into what a message is charged beside its data.
+const HEAD: u64 = MESSAGE_CHARGE - size_of::<Bytes>() as u64;
+
+/// Messages of one channel, in order and without a gap, that can be taken at once.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// The frames of a packet each, from the first on that was not taken.
+    frames: VecDeque<Bytes>,
+    messages: u64,
+}
+
+/// A message as it was taken out of a run.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) tag: u64,
+    pub(super) payload: Bytes,
+}
+
+impl Runs {
+    /// How many messages there are.
+    #[inline]
+    pub(super) fn len(&self) -> u64 {
+        self.messages
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages == 0
+    }
+
+    /// Whether a run costs no more memory than its messages are charged.
+    pub(super) fn is_worth(run: &Run<'_>) -> bool {
+        let heads = super::len64(run.frames.len()).saturating_sub(run.payload);
+        heads <= run.count.saturating_mul(HEAD)
+    }
+
+    /// Appends the messages of a run, once they were charged.
+    pub(super) fn push(&mut self, run: &Run<'_>, chunk: &mut Chunk, spare: &mut Spare<Bytes>) {
+        spare.lend(&mut self.frames);
+        self.frames.push_back(chunk.copy(&[], run.frames));
+        self.messages = self.messages.saturating_add(run.count);
+    }
+
+    /// Takes the first message.
+    #[inline]
+    pub(super) fn pop(&mut self, spare: &mut Spare<Bytes>) -> Option<Taken> {
+        let frames = self.frames.front_mut()?;
+        let plain = Plain::read(frames);
+        debug_assert!(plain.is_some(), "read before it was put here");
+        let Plain { tag, head, len, .. } = plain?;
+        frames.advance(head);
+        let payload = if len < frames.len() {
+            frames.split_to(len)
+        } else {
+            let last = self.frames.pop_front()?;
+            spare.collect(&mut self.frames);
+            last
+        };
+        self.messages = self.messages.saturating_sub(1);
+        Some(Taken { tag, payload })
+    }
+}
+
+#[cfg(test)]
+impl Runs {
+    /// Bytes allocated for it.
+    pub(super) fn footprint(&self) -> usize {
+        self.frames.capacity() * size_of::<Bytes>()
+            + self.frames.iter().map(Bytes::len).sum::<usize>()
+    }
+}

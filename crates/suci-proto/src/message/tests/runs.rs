@@ -1,0 +1,332 @@
+//! Runs are what their frames one by one would be: to the program, to the peer, and in the books.
+
+use super::*;
+use crate::wire::FragHead;
+use proptest::prelude::*;
+
+/// What a packet holds, by numbers from the first on that the program did not take.
+#[derive(Clone, Debug)]
+enum Part {
+    /// Whole messages with consecutive numbers, side by side.
+    Row { from: u64, count: u64, len: usize },
+    /// Anything else about a message.
+    Other { number: u64, what: Other },
+    /// Bytes that are no frame.
+    Noise,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    /// Whole, with a header.
+    Described,
+    /// Its first piece, or its last.
+    First,
+    Last,
+    /// Its announcement.
+    Rts,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Packet {
+        /// Numbers begin with what was never seen, or with what the program takes next.
+        fresh: bool,
+        parts: Vec<(u32, Part)>,
+    },
+    /// A packet that came before comes again.
+    Again(usize),
+    Pop(usize),
+    Decide(bool),
+    Window(u64),
+}
+
+/// Bytes of a message that comes in pieces, and where it is cut.
+const LONG: u64 = 1_000;
+const CUT: usize = 600;
+
+fn part() -> impl Strategy<Value = Part> {
+    let other = prop_oneof![
+        Just(Other::Described),
+        Just(Other::First),
+        Just(Other::Last),
+        Just(Other::Rts)
+    ];
+    let from = prop_oneof![6 => Just(0_u64), 2 => 0..20_u64];
+    prop_oneof![
+        8 => (from, 1..30_u64, prop_oneof![0..3_usize, 0..300_usize])
+            .prop_map(|(from, count, len)| Part::Row { from, count, len }),
+        3 => (0..6_u64, other).prop_map(|(number, what)| Part::Other { number, what }),
+        1 => Just(Part::Noise),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let channel = prop_oneof![5 => Just(0_u32), 1 => 1..3_u32];
+    let parts = prop::collection::vec((channel, part()), 1..5);
+    prop_oneof![
+        8 => (prop::bool::weighted(0.8), parts)
+            .prop_map(|(fresh, parts)| Step::Packet { fresh, parts }),
+        2 => (0..50_usize).prop_map(Step::Again),
+        5 => (1..60_usize).prop_map(Step::Pop),
+        1 => any::<bool>().prop_map(Step::Decide),
+        1 => (MIN_WINDOW..60_000).prop_map(Step::Window),
+    ]
+}
+
+/// Appends a frame of message `number`: bytes from `offset` on, of `total`. Tags tell messages apart; some have none.
+fn put(
+    bytes: &mut Vec<u8>,
+    channel: u32,
+    number: u64,
+    total: u64,
+    part: Range<usize>,
+    header: &[u8],
+) {
+    let data = &content(number, index(total))[part.clone()];
+    let start = Start {
+        total,
+        tag: number % 3 * 1_000,
+        kind: Kind::USER,
+        user_header: header,
+    };
+    let head = FragHead {
+        channel: ChannelId(channel),
+        message: number,
+        offset: len64(part.start),
+        end: len64(part.end) == total,
+        start: (part.start == 0).then_some(start),
+    };
+    head.put(bytes, data.len(), false);
+    bytes.extend_from_slice(data);
+}
+
+/// Two inboxes that get the same packets: one as runs, the other frame by frame.
+struct Both {
+    runs: Inbox,
+    frames: Inbox,
+    /// By channel: the next number never sent, and the next that the program takes.
+    next: [u64; 3],
+    taken: [u64; 3],
+    /// Packets as they were.
+    packets: Vec<Packet>,
+    /// Messages that wait for a decision.
+    asked: Vec<IncomingInfo>,
+    /// Messages that came as runs and were taken as such.
+    at_once: u64,
+}
+
+impl Both {
+    fn new() -> Self {
+        let limits = InboxLimits {
+            channel_window: MIN_WINDOW,
+            session_window: 2 * MIN_WINDOW,
+            max_message: 2_000,
+            max_channels: 2,
+            max_large: 3_000,
+        };
+        let inbox = || Inbox::new(limits, Pool::new(1 << 20));
+        Self {
+            runs: inbox(),
+            frames: inbox(),
+            next: [0; 3],
+            taken: [0; 3],
+            packets: Vec::new(),
+            asked: Vec::new(),
+            at_once: 0,
+        }
+    }
+
+    fn build(&mut self, fresh: bool, parts: &[(u32, Part)]) -> Packet {
+        let mut bytes = Vec::new();
+        for (channel, part) in parts {
+            let place = index(u64::from(*channel));
+            let base = if fresh {
+                self.next[place]
+            } else {
+                self.taken[place]
+            };
+            let end = match *part {
+                Part::Row { from, count, len } => {
+                    for number in (base + from..).take(index(count)) {
+                        put(&mut bytes, *channel, number, len64(len), 0..len, b"");
+                    }
+                    base + from + count
+                }
+                Part::Other { number, what } => {
+                    let number = base + number;
+                    match what {
+                        Other::Described => put(&mut bytes, *channel, number, 40, 0..40, b"head"),
+                        Other::First => put(&mut bytes, *channel, number, LONG, 0..CUT, b""),
+                        Other::Last => put(&mut bytes, *channel, number, LONG, CUT..1_000, b""),
+                        Other::Rts => Frame::Rts(Rts {
+                            channel: ChannelId(*channel),
+                            total: 1_000 + number % 3 * 700,
+                            ..rts(number, 0)
+                        })
+                        .put(&mut bytes),
+                    }
+                    number + 1
+                }
+                Part::Noise => {
+                    bytes.extend_from_slice(&[0x83, 1]);
+                    base
+                }
+            };
+            self.next[place] = self.next[place].max(end);
+        }
+        let sent = Vec::new();
+        Packet { bytes, sent }
+    }
+
+    /// Hands it to both. Whether it broke a rule.
+    fn arrive(&mut self, packet: &Packet) -> bool {
+        let before = self.runs.held_as_runs();
+        let as_runs = take(&mut self.runs, packet);
+        self.at_once += self.runs.held_as_runs() - before;
+        let one_by_one = wire::frames(&packet.bytes).try_for_each(|frame| match frame? {
+            Frame::Frag(frag) => self.frames.on_frag(&frag),
+            Frame::Rts(rts) => self.frames.on_rts(&rts),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(as_runs, one_by_one);
+        as_runs.is_err()
+    }
+
+    fn step(&mut self, step: Step) -> bool {
+        let mut broken = false;
+        match step {
+            Step::Packet { fresh, parts } => {
+                let packet = self.build(fresh, &parts);
+                broken = self.arrive(&packet);
+                self.packets.push(packet);
+            }
+            Step::Again(at) => {
+                if let Some(packet) = self.packets.get(at).cloned() {
+                    broken = self.arrive(&packet);
+                }
+            }
+            Step::Pop(most) => {
+                let mut left = most;
+                while left > 0 {
+                    let mut some = Vec::new();
+                    left -= self.runs.pop_some(left, &mut |message| some.push(message));
+                    if some.is_empty() {
+                        assert_eq!(self.frames.pop(), None);
+                        break;
+                    }
+                    for message in some {
+                        self.taken[message.channel.0 as usize] = message.number + 1;
+                        assert_eq!(self.frames.pop(), Some(message));
+                    }
+                    self.compare();
+                }
+            }
+            Step::Decide(yes) => {
+                let waiting = core::mem::take(&mut self.asked);
+                for IncomingInfo {
+                    channel, number, ..
+                } in waiting
+                {
+                    let [a, b] = [&mut self.runs, &mut self.frames].map(|inbox| match yes {
+                        true => inbox.accept(channel, number, None),
+                        false => inbox.refuse(channel, number, 7),
+                    });
+                    assert_eq!(a, b);
+                }
+            }
+            Step::Window(bytes) => {
+                for inbox in [&mut self.runs, &mut self.frames] {
+                    inbox.set_windows(bytes, bytes * 3 / 2);
+                }
+            }
+        }
+        self.compare();
+        broken
+    }
+
+    /// All that others can see of the two.
+    fn compare(&mut self) {
+        let seen = [&mut self.runs, &mut self.frames].map(|inbox| {
+            let books = (
+                inbox.session_limit(),
+                inbox.memory_used(),
+                inbox.received(),
+                inbox.large_held(),
+                inbox.large_owed(),
+                inbox.large_wanted(),
+            );
+            let flags = (
+                inbox.has_ready(),
+                inbox.has_answers(),
+                inbox.has_unfinished(),
+            );
+            let incoming: Vec<_> = std::iter::from_fn(|| inbox.poll_incoming()).collect();
+            let answers: Vec<_> = std::iter::from_fn(|| inbox.poll_answer()).collect();
+            (books, flags, incoming, answers)
+        });
+        let [(.., incoming, _), _] = &seen;
+        self.asked.extend_from_slice(incoming);
+        assert_eq!(seen[0], seen[1]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn runs_are_what_their_frames_one_by_one_would_be(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        let mut both = Both::new();
+        for step in steps {
+            // A peer that broke a rule is not heard any more; what came before stays good.
+            if both.step(step) {
+                break;
+            }
+        }
+        both.step(Step::Pop(usize::MAX));
+    }
+}
+
+#[test]
+fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
+    let row = |from, count| {
+        vec![(
+            0,
+            Part::Row {
+                from,
+                count,
+                len: 32,
+            },
+        )]
+    };
+    let fresh = |parts| Step::Packet { fresh: true, parts };
+    let mut both = Both::new();
+    both.step(fresh(row(0, 30)));
+    both.step(fresh(row(0, 30)));
+    assert_eq!(both.at_once, 60, "in order");
+    both.step(fresh(row(1, 30)));
+    assert_eq!(both.at_once, 60, "behind a gap");
+    both.step(Step::Pop(70));
+    let missing = vec![(
+        0,
+        Part::Row {
+            from: 0,
+            count: 1,
+            len: 32,
+        },
+    )];
+    both.step(Step::Packet {
+        fresh: false,
+        parts: missing,
+    });
+    both.step(Step::Pop(usize::MAX));
+    both.step(fresh(row(0, 30)));
+    assert_eq!(both.at_once, 90, "the gap is closed");
+    while !both.step(fresh(row(0, 29))) {}
+    let within = both.at_once - 90;
+    assert!(
+        within > 0 && within.is_multiple_of(29),
+        "the last was beyond the credit: {within}"
+    );
+}
