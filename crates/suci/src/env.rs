@@ -51,8 +51,12 @@ fn number(name: &'static str) -> Result<Option<u32>, Error> {
         .map_err(|_| wrong(name, &value, remedy))
 }
 
-/// This process's node ID, if the environment tells it.
-pub(crate) fn id() -> Result<Option<NodeId>, Error> {
+/// This process's node ID, if the environment tells it (`SUCI_ID`). [`NodeBuilder::open`](crate::NodeBuilder::open) asks
+/// by itself; this is for programs whose processes begin with different work.
+///
+/// # Errors
+/// [`Error::Variable`] if it is not a number below `SUCI_SIZE`.
+pub fn id() -> Result<Option<NodeId>, Error> {
     let (Some(id), size) = (number(ID)?, size()?) else {
         return Ok(None);
     };

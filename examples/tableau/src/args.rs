@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum, value_parser};
+use suci::FaultSpec;
 
 /// Decides whether formulas of linear temporal logic are satisfiable
 ///
@@ -30,6 +31,42 @@ pub(crate) struct Args {
     /// Print one JSON object for each formula
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Whether the processes of a parallel run tell the library what is urgent and what is bulk
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = PARALLEL)]
+    pub(crate) modes: Switch,
+
+    /// Silence after which a process counts as dead, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = value_parser!(u32).range(1..=86_400), help_heading = PARALLEL)]
+    pub(crate) patience: u32,
+
+    /// Write what the processes counted to a file, as JSON
+    #[arg(long, value_name = "FILE", help_heading = PARALLEL)]
+    pub(crate) stats: Option<PathBuf>,
+
+    /// Talk outside of loopback without encryption: the network is trusted
+    #[arg(long, help_heading = PARALLEL)]
+    pub(crate) plain: bool,
+
+    /// Lose, repeat, reorder, corrupt or delay what is sent, for tests: loss=0.05,dup=0.01,seed=7
+    #[arg(long, value_name = "SPEC", help_heading = PARALLEL)]
+    pub(crate) faults: Option<FaultSpec>,
+}
+
+const PARALLEL: &str =
+    "Parallel runs (suci run -n 5 -- tableau ...: process 0 asks and answers, the other four work)";
+
+/// On or off.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+impl Switch {
+    pub(crate) fn are_on(self) -> bool {
+        self == Self::On
+    }
 }
 
 const LANGUAGE: &str = "\

@@ -19,6 +19,13 @@ pub struct State(Box<[Id]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u128);
 
+impl Name {
+    /// Which of `count` processes looks after the state, from 0.
+    pub(crate) fn owner(self, count: u32) -> u32 {
+        u32::try_from(self.0 % u128::from(count.max(1))).unwrap_or(0)
+    }
+}
+
 /// One way to go on from a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -47,6 +54,16 @@ impl State {
         parts.sort_unstable();
         parts.dedup();
         Self(parts.into())
+    }
+
+    /// What another process says that it contains: formulas in order, each once.
+    pub(crate) fn from_set(ids: Box<[Id]>) -> Self {
+        Self(ids)
+    }
+
+    /// What it contains, in order.
+    pub(crate) fn ids(&self) -> &[Id] {
+        &self.0
     }
 
     /// Its name.

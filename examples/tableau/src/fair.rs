@@ -9,6 +9,29 @@ use std::collections::HashSet;
 use crate::formula::Id;
 use crate::graph::Graph;
 
+/// States that are expanded before the first look for a fair component.
+const FIRST_LOOK: usize = 32;
+
+/// When to look for a fair component: whenever the tableau has doubled.
+pub(crate) struct Looks(usize);
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self(FIRST_LOOK)
+    }
+}
+
+impl Looks {
+    /// Whether to look now that so many states are expanded.
+    pub(crate) fn due(&mut self, expanded: usize) -> bool {
+        let due = expanded >= self.0;
+        while expanded >= self.0 {
+            self.0 = self.0.saturating_mul(2);
+        }
+        due
+    }
+}
+
 /// The states of a fair component, in no order; `None` if there is none yet.
 pub(crate) fn component(graph: &Graph) -> Option<HashSet<u32>> {
     Tarjan::new(graph).run()

@@ -21,6 +21,16 @@ impl Id {
         self.0 as usize
     }
 
+    /// As it is told to another process, which must know how many formulas there are.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The one of this number, if there are more than that.
+    pub(crate) fn of(number: u32, formulas: usize) -> Option<Self> {
+        ((number as usize) < formulas).then_some(Self(number))
+    }
+
     /// As bytes that are the same on every machine.
     pub(crate) fn to_bytes(self) -> [u8; 4] {
         self.0.to_le_bytes()
@@ -88,8 +98,44 @@ impl Formulas {
         self.formulas[id.index()]
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    /// A table with these propositions and the formulas that follow the two constants, as another process has them.
+    /// `None` if no table can be like that.
+    pub(crate) fn from_parts(
+        atoms: Vec<String>,
+        formulas: impl IntoIterator<Item = Formula>,
+    ) -> Option<Self> {
+        let mut table = Self {
+            atoms,
+            ..Self::default()
+        };
+        for formula in formulas {
+            let expected = table.len();
+            let known = |id: Id| id.index() < expected;
+            let right = match formula {
+                Formula::False | Formula::True => false,
+                Formula::Literal(literal) => literal.atom < table.atoms.len(),
+                Formula::Next(a) => known(a),
+                Formula::And(a, b)
+                | Formula::Or(a, b)
+                | Formula::Until(a, b)
+                | Formula::Release(a, b) => known(a) && known(b),
+            };
+            if !right || table.add(formula).index() != expected {
+                return None;
+            }
+        }
+        Some(table)
+    }
+
+    /// The formulas that follow the two constants, each behind its operands.
+    pub(crate) fn parts(&self) -> &[Formula] {
+        self.formulas.get(2..).unwrap_or_default()
+    }
+
+    /// How many there are; the two constants always.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it never is")]
+    pub fn len(&self) -> usize {
         self.formulas.len()
     }
 

@@ -1,9 +1,8 @@
-//! The states that were found and the steps between them.
+//! The states that were found, by number, and the steps between them.
 
 use std::collections::HashMap;
 
-use crate::expand::{Name, State, expand};
-use crate::formula::{Formulas, Id};
+use crate::formula::Id;
 
 /// A step to another state. What the moment must be like is not kept: it is found again for the few steps of a
 /// witness, and would be most of the memory.
@@ -15,59 +14,40 @@ pub(crate) struct Edge {
     pub(crate) owed: u32,
 }
 
-/// The tableau, as far as it is built. States are numbered in the order in which they were found and expanded in that
-/// order, so what is expanded is a prefix, and the way by which a state was first found is a shortest one.
+/// The tableau without what its states contain, as far as it is built. State 0 is where runs begin. States are expanded
+/// in any order; in which they were found, their numbers tell.
 #[derive(Debug, Default)]
-pub struct Graph {
-    states: Vec<State>,
-    numbers: HashMap<Name, u32>,
-    /// Of those that are expanded.
-    edges: Vec<Box<[Edge]>>,
+pub(crate) struct Graph {
+    /// Of each state; nothing while it is not expanded.
+    edges: Vec<Option<Box<[Edge]>>>,
+    expanded: usize,
     edge_count: u64,
     owed: Vec<Box<[Id]>>,
     owed_numbers: HashMap<Box<[Id]>, u32>,
 }
 
 impl Graph {
-    /// A graph of one state, which holds `root` and is not expanded.
-    pub(crate) fn new(table: &Formulas, root: Id) -> Self {
-        let mut graph = Self::default();
-        graph.number(State::new(table, [root]));
-        graph
-    }
-
-    /// Expands the next state; false if all are expanded.
-    pub(crate) fn expand_next(&mut self, table: &Formulas) -> bool {
-        let Some(state) = self.states.get(self.edges.len()) else {
-            return false;
-        };
-        let mut edges = Vec::new();
-        for step in expand(table, state) {
-            let owed = self.owed_number(step.owed);
-            let to = self.number(step.next);
-            edges.push(Edge { to, owed });
+    /// There are so many states at least.
+    pub(crate) fn grow(&mut self, found: usize) {
+        if found > self.edges.len() {
+            self.edges.resize(found, None);
         }
-        self.edge_count += edges.len() as u64;
-        self.edges.push(edges.into());
-        true
     }
 
-    /// The number of a state, which is added if it is new.
-    fn number(&mut self, state: State) -> u32 {
-        let new = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
-        assert!(new < u32::MAX, "more states than numbers for them");
-        let number = *self.numbers.entry(state.name()).or_insert(new);
-        if number == new {
-            self.states.push(state);
-        } else {
-            let known = &self.states[number as usize];
-            // Better no verdict than a wrong one.
-            assert_eq!(*known, state, "two states of one name");
+    /// Enters the steps of a state that was found. False if they were known already: nothing is changed then.
+    pub(crate) fn expand(&mut self, state: u32, edges: Vec<Edge>) -> bool {
+        let place = &mut self.edges[state as usize];
+        let new = place.is_none();
+        if new {
+            self.expanded += 1;
+            self.edge_count += edges.len() as u64;
+            *place = Some(edges.into());
         }
-        number
+        new
     }
 
-    fn owed_number(&mut self, owed: Box<[Id]>) -> u32 {
+    /// The number of a set of untils, which is added if it is new.
+    pub(crate) fn owed_number(&mut self, owed: Box<[Id]>) -> u32 {
         if let Some(&number) = self.owed_numbers.get(&owed) {
             return number;
         }
@@ -81,14 +61,9 @@ impl Graph {
         number
     }
 
-    /// The state of a number.
-    pub(crate) fn state(&self, number: u32) -> &State {
-        &self.states[number as usize]
-    }
-
     /// The steps from a state; none while it is not expanded.
-    pub(crate) fn edges(&self, number: u32) -> &[Edge] {
-        self.edges.get(number as usize).map_or(&[], |edges| edges)
+    pub(crate) fn edges(&self, state: u32) -> &[Edge] {
+        self.edges[state as usize].as_deref().unwrap_or_default()
     }
 
     /// The untils of [`Edge::owed`], in order.
@@ -97,20 +72,17 @@ impl Graph {
     }
 
     /// How many states were found.
-    #[must_use]
-    pub fn found(&self) -> usize {
-        self.states.len()
-    }
-
-    /// How many of them were expanded.
-    #[must_use]
-    pub fn expanded(&self) -> usize {
+    pub(crate) fn found(&self) -> usize {
         self.edges.len()
     }
 
+    /// How many of them were expanded.
+    pub(crate) fn expanded(&self) -> usize {
+        self.expanded
+    }
+
     /// How many steps there are from those.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
+    pub(crate) fn steps(&self) -> u64 {
         self.edge_count
     }
 }

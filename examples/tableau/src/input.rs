@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use crate::args::Args;
 
@@ -13,30 +15,68 @@ pub(crate) struct Asked {
     pub(crate) place: Option<(String, usize)>,
 }
 
-type Formulas<'a> = Box<dyn Iterator<Item = Result<Asked, String>> + 'a>;
+/// Formulas that were read ahead, at most.
+const AHEAD: usize = 64;
 
-/// The formulas, each as soon as it can be read.
-pub(crate) fn formulas(args: &Args) -> Result<Formulas<'_>, String> {
+type Next = Result<Asked, String>;
+
+/// The formulas, each as soon as it can be read, by a thread: who waits for one may have other things to do.
+pub(crate) struct Input {
+    formulas: Receiver<Next>,
+}
+
+impl Input {
+    pub(crate) fn of(args: &Args) -> Self {
+        let (to, formulas) = sync_channel(AHEAD);
+        let (file, texts) = (args.file.clone(), args.formulas.clone());
+        std::thread::spawn(move || {
+            for next in read(file.as_deref(), texts) {
+                if to.send(next).is_err() {
+                    // Nobody asks any more.
+                    return;
+                }
+            }
+        });
+        Self { formulas }
+    }
+
+    /// The next one; blocks.
+    pub(crate) fn next(&mut self) -> Option<Next> {
+        self.formulas.recv().ok()
+    }
+
+    /// The next one, if it comes within `limit`.
+    pub(crate) fn next_within(&mut self, limit: Duration) -> Option<Option<Next>> {
+        match self.formulas.recv_timeout(limit) {
+            Ok(next) => Some(Some(next)),
+            Err(RecvTimeoutError::Disconnected) => Some(None),
+            Err(RecvTimeoutError::Timeout) => None,
+        }
+    }
+}
+
+fn read(file: Option<&Path>, texts: Vec<String>) -> Box<dyn Iterator<Item = Next>> {
     let standard_input = || lines("standard input".to_owned(), std::io::stdin().lock());
-    match &args.file {
-        Some(file) if file == Path::new("-") => Ok(Box::new(standard_input())),
+    match file {
+        Some(file) if file == Path::new("-") => Box::new(standard_input()),
         Some(file) => {
             let name = file.display().to_string();
-            let open = File::open(file).map_err(|error| format!("{name}: {error}"))?;
-            Ok(Box::new(lines(name, BufReader::new(open))))
+            match File::open(file) {
+                Ok(open) => Box::new(lines(name, BufReader::new(open))),
+                Err(error) => Box::new(std::iter::once(Err(format!("{name}: {error}")))),
+            }
         }
-        None if args.formulas.is_empty() => Ok(Box::new(standard_input())),
-        None => Ok(Box::new(args.formulas.iter().map(|text| {
-            Ok(Asked {
-                text: text.clone(),
-                place: None,
-            })
-        }))),
+        None if texts.is_empty() => Box::new(standard_input()),
+        None => Box::new(
+            texts
+                .into_iter()
+                .map(|text| Ok(Asked { text, place: None })),
+        ),
     }
 }
 
 /// The lines that hold a formula.
-fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Result<Asked, String>> {
+fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Next> {
     from.lines().enumerate().filter_map(move |(before, line)| {
         let number = before + 1;
         match line {

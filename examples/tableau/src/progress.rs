@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use tableau::Graph;
+use tableau::Extent;
 
 use crate::tell;
 
@@ -31,13 +31,13 @@ impl Progress {
     }
 
     /// Shows where the search is, if it is time to.
-    pub(crate) fn look(&mut self, graph: &Graph) {
+    pub(crate) fn look(&mut self, extent: Extent) {
         if self.visible && self.shown.elapsed() >= EVERY {
             self.shown = Instant::now();
             self.lines += 1;
             let line = line(
-                graph.expanded(),
-                graph.found(),
+                extent.expanded,
+                extent.found,
                 self.begun.elapsed(),
                 resident(),
             );

@@ -92,8 +92,8 @@ impl Answer {
             question: question.name(),
             verdict: question.verdict(yes),
             model: model.map(|lasso| (text(formulas, lasso), value(formulas, lasso))),
-            states: decision.graph.found(),
-            steps: decision.graph.steps(),
+            states: decision.states,
+            steps: decision.steps,
             time,
         }
     }

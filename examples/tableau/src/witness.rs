@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::expand::expand;
+use crate::expand::{State, expand};
 use crate::formula::{Formulas, Id, Literal};
 use crate::graph::{Edge, Graph};
 
@@ -18,25 +18,74 @@ pub struct Lasso {
     pub cycle: Vec<Moment>,
 }
 
+/// A step of a model, as far as the graph tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Hop {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) owed: Box<[Id]>,
+}
+
+/// A run that keeps all its promises: a way into a fair component, and one round in it.
+#[derive(Clone, Debug)]
+pub struct Path {
+    stem: Vec<Hop>,
+    cycle: Vec<Hop>,
+}
+
+impl Path {
+    /// One that ends in the fair component `members`.
+    pub(crate) fn new(graph: &Graph, members: &HashSet<u32>) -> Self {
+        let stem = match members.contains(&0) {
+            true => Vec::new(),
+            false => way(graph, 0, None, |(_, edge)| members.contains(&edge.to)),
+        };
+        let entry = stem.last().map_or(0, |(_, edge)| edge.to);
+        let cycle = circle(graph, entry, members);
+        let hops = |way: &[Taken]| way.iter().map(|taken| hop(graph, *taken)).collect();
+        Self {
+            stem: hops(&stem),
+            cycle: hops(&cycle),
+        }
+    }
+
+    /// The states that it visits, some of them several times.
+    pub fn states(&self) -> impl Iterator<Item = u32> {
+        // Where a hop leads, another one begins.
+        self.stem.iter().chain(&self.cycle).map(|hop| hop.from)
+    }
+
+    /// What the moments are like. `None` if the states of these numbers are not those of which the graph tells.
+    pub(crate) fn lasso<'a>(
+        &self,
+        table: &Formulas,
+        state: impl Fn(u32) -> Option<&'a State>,
+    ) -> Option<Lasso> {
+        let moment = |hop: &Hop| moment(table, hop, state(hop.from)?, state(hop.to)?);
+        let moments = |hops: &[Hop]| hops.iter().map(moment).collect::<Option<Vec<_>>>();
+        Some(Lasso {
+            stem: moments(&self.stem)?,
+            cycle: moments(&self.cycle)?,
+        })
+    }
+}
+
+/// What the moment of a step from one state to another must be like.
+fn moment(table: &Formulas, hop: &Hop, from: &State, to: &State) -> Option<Moment> {
+    let steps = expand(table, from);
+    let mut steps = steps.into_iter();
+    let step = steps.find(|step| step.next == *to && step.owed == hop.owed);
+    step.map(|step| step.when)
+}
+
 /// A step and where it begins.
 type Taken = (u32, Edge);
 
-/// A lasso that ends in the fair component `members`.
-pub(crate) fn lasso(table: &Formulas, graph: &Graph, members: &HashSet<u32>) -> Lasso {
-    let stem = match members.contains(&0) {
-        true => Vec::new(),
-        false => way(graph, 0, None, |(_, edge)| members.contains(&edge.to)),
-    };
-    let entry = stem.last().map_or(0, |(_, edge)| edge.to);
-    let cycle = circle(graph, entry, members);
-    let moments = |way: &[Taken]| -> Vec<Moment> {
-        way.iter()
-            .map(|taken| moment(table, graph, *taken))
-            .collect()
-    };
-    Lasso {
-        stem: moments(&stem),
-        cycle: moments(&cycle),
+fn hop(graph: &Graph, (from, edge): Taken) -> Hop {
+    Hop {
+        from,
+        to: edge.to,
+        owed: graph.owed(edge.owed).into(),
     }
 }
 
@@ -107,14 +156,4 @@ fn back(came_by: &HashMap<u32, Option<Taken>>, last: Taken) -> Vec<Taken> {
     }
     way.reverse();
     way
-}
-
-/// What the moment of a step must be like.
-fn moment(table: &Formulas, graph: &Graph, (from, edge): Taken) -> Moment {
-    for step in expand(table, graph.state(from)) {
-        if step.next == *graph.state(edge.to) && *step.owed == *graph.owed(edge.owed) {
-            return step.when;
-        }
-    }
-    unreachable!("a state expands in the same way every time")
 }

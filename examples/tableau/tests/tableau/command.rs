@@ -1,5 +1,4 @@
 //! The command as people use it: arguments, files, standard input, what it prints and how it ends.
-#![expect(clippy::unwrap_used)] // A test may panic.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

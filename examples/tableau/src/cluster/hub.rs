@@ -1,0 +1,276 @@
+//! The hub at work: numbers are given by this thread, models are looked for by another.
+
+use std::path::Path as File;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::time::Instant;
+
+use serde_json::json;
+use suci::Bytes;
+use tableau::parallel::{Effect, Hub, Kind, Malformed, Packet, Search};
+use tableau::{Decision, Extent, Formulas, Id, Path};
+
+use super::link::{Link, Received, malformed, misfit};
+use super::{TICK, counts};
+use crate::Failure;
+use crate::args::Args;
+use crate::interrupt::Interrupts;
+
+/// Opens this process's node, does `work`, and ends the run, for all processes.
+pub(crate) fn coordinate(
+    args: &Args,
+    workers: u32,
+    interrupts: Interrupts,
+    work: impl FnOnce(&mut Coordinator) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let mut hub = Coordinator::new(Link::open(args, workers)?, workers, interrupts);
+    let begun = Instant::now();
+    let done = work(&mut hub).and_then(|status| {
+        if let Some(file) = &args.stats {
+            hub.write_stats(args, file, begun)?;
+        }
+        Ok(status)
+    });
+    match &done {
+        Ok(_) => {
+            hub.broadcast(Kind::Bye)?;
+            hub.link.close();
+        }
+        Err(failure) => hub.link.stop(failure),
+    }
+    done
+}
+
+/// What the searching thread is told.
+enum Order {
+    Begin(usize),
+    Steps {
+        from: u32,
+        body: Bytes,
+        found: u32,
+    },
+    /// The tableau is complete.
+    Finish,
+}
+
+/// What it says: once for each question, unless something is wrong.
+enum Found {
+    Path(Path, u64),
+    Nothing(u64),
+    Wrong(u32, Malformed),
+}
+
+/// The hub's process.
+pub(crate) struct Coordinator {
+    link: Link,
+    hub: Hub,
+    workers: u32,
+    interrupts: Interrupts,
+    orders: Sender<Order>,
+    results: Receiver<Found>,
+    /// Asked for with [`Kind::Count`].
+    counted: Vec<(u32, Bytes)>,
+}
+
+impl Coordinator {
+    fn new(link: Link, workers: u32, interrupts: Interrupts) -> Self {
+        let (orders, from_hub) = channel();
+        let (to_hub, results) = channel();
+        // Ends when the hub's end of either channel is gone.
+        std::thread::spawn(move || search(workers, &from_hub, &to_hub));
+        Self {
+            link,
+            hub: Hub::new(workers),
+            workers,
+            interrupts,
+            orders,
+            results,
+            counted: Vec::new(),
+        }
+    }
+
+    /// Whether `root` has a model.
+    pub(crate) fn decide(
+        &mut self,
+        formulas: &Formulas,
+        root: Id,
+        mut watch: impl FnMut(Extent),
+    ) -> Result<Decision, Failure> {
+        self.hub.begin(formulas, root);
+        self.order(Order::Begin(formulas.len()))?;
+        let mut complete = false;
+        let (path, steps) = loop {
+            self.attend()?;
+            watch(self.hub.extent());
+            if !complete && self.hub.is_complete() {
+                complete = true;
+                self.order(Order::Finish)?;
+            }
+            match self.result(complete)? {
+                Some(Found::Path(path, steps)) => break (path, steps),
+                Some(Found::Nothing(steps)) => {
+                    self.hub.refute();
+                    return Ok(self.decision(None, steps));
+                }
+                Some(Found::Wrong(from, why)) => return Err(malformed(from, Kind::Steps, &why)),
+                None => self.rest(complete)?,
+            }
+        };
+        self.hub.show(&path);
+        loop {
+            self.attend()?;
+            let model = self.hub.model(formulas, &path);
+            let model = model.map_err(|why| misfit(0, "states", &why))?;
+            if model.is_some() {
+                return Ok(self.decision(model, steps));
+            }
+            self.link.wait(TICK)?;
+        }
+    }
+
+    fn decision(&self, model: Option<tableau::Lasso>, steps: u64) -> Decision {
+        Decision {
+            model,
+            states: self.hub.extent().found,
+            steps,
+        }
+    }
+
+    /// Waits for messages; when there will be none (the search's last look is all that is missing), not at all.
+    fn rest(&mut self, complete: bool) -> Result<(), Failure> {
+        match complete {
+            true => Ok(()),
+            false => self.link.wait(TICK),
+        }
+    }
+
+    /// What the search has found; waits a little for it if it is all that is missing.
+    fn result(&mut self, wait: bool) -> Result<Option<Found>, Failure> {
+        let gone = || Failure::Problem("the search for a model ended".to_owned());
+        if wait {
+            return match self.results.recv_timeout(TICK) {
+                Ok(found) => Ok(Some(found)),
+                Err(RecvTimeoutError::Timeout) => Ok(None),
+                Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            };
+        }
+        match self.results.try_recv() {
+            Ok(found) => Ok(Some(found)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(gone()),
+        }
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), Failure> {
+        let gone = |_| Failure::Problem("the search for a model ended".to_owned());
+        self.orders.send(order).map_err(gone)
+    }
+
+    /// Does all that can be done now.
+    pub(crate) fn attend(&mut self) -> Result<(), Failure> {
+        self.interrupts.check()?;
+        self.send()?;
+        while let Some(message) = self.link.receive()? {
+            self.on(message)?;
+            self.send()?;
+        }
+        self.link.is_clear()?;
+        self.link.check()
+    }
+
+    fn on(&mut self, message: Received) -> Result<(), Failure> {
+        let Received {
+            from,
+            kind,
+            question,
+            body,
+        } = message;
+        if kind == Kind::Counted {
+            self.counted.push((from, body));
+            return Ok(());
+        }
+        let effect = self.hub.on(from, kind, question, &body);
+        match effect.map_err(|why| malformed(from, kind, &why))? {
+            Effect::None => Ok(()),
+            Effect::Steps { found } => self.order(Order::Steps { from, body, found }),
+        }
+    }
+
+    fn send(&mut self) -> Result<(), Failure> {
+        while let Some(packet) = self.hub.poll() {
+            self.link.send(packet)?;
+        }
+        Ok(())
+    }
+
+    fn broadcast(&mut self, kind: Kind) -> Result<(), Failure> {
+        for to in 1..=self.workers {
+            self.link.send(Packet {
+                to,
+                kind,
+                question: self.hub.question(),
+                body: Vec::new(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Asks all what they counted, and writes it.
+    fn write_stats(&mut self, args: &Args, file: &File, begun: Instant) -> Result<(), Failure> {
+        let seconds = begun.elapsed().as_secs_f64();
+        self.counted.clear();
+        self.broadcast(Kind::Count)?;
+        while self.counted.len() < self.workers as usize {
+            self.attend()?;
+            self.link.wait(TICK)?;
+        }
+        self.counted.sort_by_key(|(from, _)| *from);
+        let (mut workers, mut round_trips) = (Vec::new(), Vec::new());
+        for (from, body) in &self.counted {
+            let read = counts::read(body);
+            let (told, counts) = read.ok_or_else(|| misfit(*from, "counts", &"no counts"))?;
+            workers.push(told);
+            round_trips.push(counts);
+        }
+        let stats = json!({
+            "workers": self.workers,
+            "modes": args.modes.are_on(),
+            "questions": self.hub.question(),
+            "seconds": seconds,
+            "round_trips": counts::quantiles(&round_trips),
+            "hub": counts::traffic(&self.link.node)?,
+            "each_worker": workers,
+        });
+        let written = std::fs::write(file, format!("{stats:#}\n"));
+        written.map_err(|error| format!("{}: {error}", file.display()).into())
+    }
+}
+
+/// The searching thread. Says one thing about each question.
+fn search(workers: u32, orders: &Receiver<Order>, results: &Sender<Found>) {
+    let mut search = Search::new(0, workers);
+    let mut open = false;
+    for order in orders {
+        let found = match order {
+            Order::Begin(formulas) => {
+                search = Search::new(formulas, workers);
+                open = true;
+                None
+            }
+            _ if !open => None,
+            Order::Steps { from, body, found } => match search.on_steps(from, &body, found) {
+                Ok(path) => path.map(|path| Found::Path(path, search.steps())),
+                Err(why) => Some(Found::Wrong(from, why)),
+            },
+            Order::Finish => Some(match search.look() {
+                Some(path) => Found::Path(path, search.steps()),
+                None => Found::Nothing(search.steps()),
+            }),
+        };
+        if let Some(found) = found {
+            open = false;
+            if results.send(found).is_err() {
+                return;
+            }
+        }
+    }
+}

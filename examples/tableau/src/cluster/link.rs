@@ -1,0 +1,240 @@
+//! One process's node: packets out, packets in, and the news that end a run.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, Mode, Node, NodeId, Priority};
+use tableau::parallel::{HUB, Kind, Malformed, Packet};
+
+use crate::Failure;
+use crate::args::Args;
+
+/// What only has to come some time.
+const BULK: ChannelId = ChannelId(0);
+/// What somebody waits for.
+const URGENT: ChannelId = ChannelId(1);
+
+/// How long a process that ends waits for others to take what it said last.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Longest reason that is passed on, in bytes.
+const LONGEST_REASON: usize = 1_000;
+
+/// A node among the others.
+pub(super) struct Link {
+    pub(super) node: Node,
+    me: u32,
+    workers: u32,
+    patience: Duration,
+    /// What could not be sent yet, the oldest first.
+    waiting: VecDeque<(NodeId, Draft)>,
+}
+
+/// A message as it came.
+pub(super) struct Received {
+    pub(super) from: u32,
+    pub(super) kind: Kind,
+    pub(super) question: u64,
+    pub(super) body: Bytes,
+}
+
+impl Link {
+    /// Opens the node that `suci run` describes.
+    pub(super) fn open(args: &Args, workers: u32) -> Result<Self, Failure> {
+        let patience = Duration::from_secs(args.patience.into());
+        let mut builder = Node::builder()
+            .silence_timeout(patience)
+            .give_up_after(patience);
+        if args.plain {
+            builder = builder.plain_on_network();
+        }
+        if let Some(faults) = args.faults {
+            builder = builder.faults(faults);
+        }
+        let node = builder.open().map_err(failure)?;
+        let mut link = Self {
+            me: node.id().0,
+            node,
+            workers,
+            patience,
+            waiting: VecDeque::new(),
+        };
+        link.prepare(args.modes.are_on()).map_err(failure)?;
+        Ok(link)
+    }
+
+    /// Says how traffic flows, and connects to those whose end is this process's end.
+    fn prepare(&mut self, modes: bool) -> Result<(), Error> {
+        let urgent = Priority::new(6, Priority::DEFAULT.weight()).unwrap_or(Priority::DEFAULT);
+        for peer in (HUB..=self.workers).filter(|&peer| peer != self.me) {
+            let with_hub = peer == HUB || self.me == HUB;
+            let peer = NodeId(peer);
+            if modes {
+                // Numbers are waited for; states are not.
+                let mode = if with_hub {
+                    Mode::Response
+                } else {
+                    Mode::Throughput
+                };
+                self.node.prefer(peer, mode)?;
+                if with_hub {
+                    self.node.set_channel_priority(peer, URGENT, urgent)?;
+                }
+            }
+            if with_hub {
+                self.node.watch(peer, true)?;
+                self.node.connect(peer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends, or keeps for later what the peer's queue has no room for.
+    pub(super) fn send(&mut self, packet: Packet) -> Result<(), Failure> {
+        let channel = if packet.kind.is_urgent() {
+            URGENT
+        } else {
+            BULK
+        };
+        let draft = Draft::new(packet.body)
+            .channel(channel)
+            .kind(suci::Kind(packet.kind as u8))
+            .tag(packet.question);
+        self.waiting.push_back((NodeId(packet.to), draft));
+        self.push()
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn push(&mut self) -> Result<(), Failure> {
+        while let Some((to, draft)) = self.waiting.pop_front() {
+            match self.node.send(to, draft) {
+                Ok(_) => {}
+                Err(Error::WouldBlock { to, message }) => {
+                    self.waiting.push_front((to, *message));
+                    break;
+                }
+                Err(error) => return Err(failure(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing waits to be sent. What makes more of it should rest meanwhile; receiving goes on, so that two
+    /// processes never wait for each other.
+    pub(super) fn is_clear(&mut self) -> Result<bool, Failure> {
+        self.push()?;
+        Ok(self.waiting.is_empty())
+    }
+
+    /// The next message, if one has come.
+    pub(super) fn receive(&mut self) -> Result<Option<Received>, Failure> {
+        let Some(message) = self.node.try_recv().map_err(failure)? else {
+            return Ok(None);
+        };
+        let from = message.from.0;
+        let Some(kind) = Kind::of(message.kind.0) else {
+            return Err(misfit(from, "a message", &"of a kind that there is not"));
+        };
+        if kind == Kind::Stop {
+            return Err(stopped(&message.payload));
+        }
+        Ok(Some(Received {
+            from,
+            kind,
+            question: message.tag,
+            body: message.payload,
+        }))
+    }
+
+    /// Blocks until something comes, for at most `limit`.
+    pub(super) fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
+        self.node.poll(limit).map(|_| ()).map_err(failure)
+    }
+
+    /// Fails if a process has gone without which the work cannot be done.
+    pub(super) fn check(&mut self) -> Result<(), Failure> {
+        while let Some(event) = self.node.next_event().map_err(failure)? {
+            match event {
+                Event::Ended { node, reason, .. } => self.ended(node.0, reason)?,
+                Event::Incoming { node, total, .. } => {
+                    let why = format!("of {total} bytes, more than this process takes");
+                    return Err(misfit(node.0, "a message", &why));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&self, peer: u32, reason: EndReason) -> Result<(), Failure> {
+        let how = match reason {
+            // Of a worker the hub knows, too, and why.
+            EndReason::Closed if peer != HUB && self.me != HUB => return Ok(()),
+            EndReason::Closed | EndReason::PeerEnded => "ended before the work was done".to_owned(),
+            EndReason::Silent => format!("has not answered for {} s", self.patience.as_secs()),
+            EndReason::Restarted => "was started anew in the middle of the work".to_owned(),
+            other => format!("cannot be talked to any more: {other:?}"),
+        };
+        Err(format!("process {peer} {how}").into())
+    }
+
+    /// Tells why this process ends, to those who must know, and ends.
+    pub(super) fn stop(mut self, failure: &Failure) {
+        let (signal, reason) = match failure {
+            Failure::Problem(problem) => (0, problem.as_str()),
+            Failure::Signal(signal) => (*signal, ""),
+        };
+        let mut body = vec![signal];
+        body.extend(reason.bytes().take(LONGEST_REASON));
+        let to: Vec<u32> = if self.me == HUB {
+            (1..=self.workers).collect()
+        } else {
+            vec![HUB]
+        };
+        // What waits will not be done; and who has gone cannot be told.
+        self.waiting.clear();
+        for to in to {
+            let _ = self.send(Packet {
+                to,
+                kind: Kind::Stop,
+                question: 0,
+                body: body.clone(),
+            });
+        }
+        self.close();
+    }
+
+    /// Ends in order.
+    pub(super) fn close(mut self) {
+        // Those who do not answer now have ended, too.
+        let _ = self.node.close(FAREWELL);
+    }
+}
+
+/// What another process said when it ended the run.
+fn stopped(body: &[u8]) -> Failure {
+    match body.split_first() {
+        Some((&signal @ 1.., _)) => Failure::Signal(signal.min(127)),
+        Some((_, reason)) => {
+            let reason = String::from_utf8_lossy(reason.get(..LONGEST_REASON).unwrap_or(reason));
+            // It goes to a terminal.
+            Failure::Problem(reason.chars().filter(|c| !c.is_control()).collect())
+        }
+        None => Failure::Problem("another process ended the run".to_owned()),
+    }
+}
+
+pub(super) fn failure(error: Error) -> Failure {
+    Failure::Problem(error.to_string())
+}
+
+/// What a message that cannot be means.
+pub(super) fn misfit(from: u32, what: &str, why: &dyn std::fmt::Display) -> Failure {
+    Failure::Problem(format!(
+        "process {from} sent {what} that cannot be: {why} (do all processes run the same program?)"
+    ))
+}
+
+pub(super) fn malformed(from: u32, kind: Kind, why: &Malformed) -> Failure {
+    misfit(from, &format!("{kind:?}"), why)
+}

@@ -1,0 +1,53 @@
+//! The processes of a run that `suci run` started, and how they talk.
+//!
+//! What they say is decided in [`tableau::parallel`]; here it is sent and received.
+
+mod counts;
+mod hub;
+mod link;
+mod worker;
+
+use std::time::Duration;
+
+pub(crate) use hub::{Coordinator, coordinate};
+pub(crate) use worker::work;
+
+/// How often a process that waits looks for signals, and for what its other threads found.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
+
+/// What this process is.
+pub(crate) enum Role {
+    /// The only one.
+    Alone,
+    /// Process 0, which reads, gives numbers, and prints.
+    Hub { workers: u32 },
+    /// One that expands states.
+    Worker { me: u32, workers: u32 },
+}
+
+impl Role {
+    /// What `suci run` says, if it started us.
+    pub(crate) fn from_env() -> Result<Self, String> {
+        let id = suci::env::id().map_err(|error| error.to_string())?;
+        let size = suci::env::size().map_err(|error| error.to_string())?;
+        Ok(match (id, size) {
+            (Some(id), Some(size @ 2..)) if id.0 == tableau::parallel::HUB => {
+                Self::Hub { workers: size - 1 }
+            }
+            (Some(id), Some(size @ 2..)) => Self::Worker {
+                me: id.0,
+                workers: size - 1,
+            },
+            _ => Self::Alone,
+        })
+    }
+
+    /// How it calls itself.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Alone => "tableau".to_owned(),
+            Self::Hub { .. } => "tableau: process 0".to_owned(),
+            Self::Worker { me, .. } => format!("tableau: process {me}"),
+        }
+    }
+}
