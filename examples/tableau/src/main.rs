@@ -30,8 +30,10 @@ const ERROR: u8 = 2;
 
 /// Why the command ends before its work is done.
 enum Failure {
-    /// For this reason.
+    /// For this reason, which concerns this process alone.
     Problem(String),
+    /// For this reason, which ends the others, too.
+    Run(String),
     /// By this signal.
     Signal(u8),
 }
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
 fn end(role: &Role, done: Result<u8, Failure>) -> ExitCode {
     ExitCode::from(match done {
         Ok(status) => status,
-        Err(Failure::Problem(problem)) => {
+        Err(Failure::Problem(problem) | Failure::Run(problem)) => {
             tell(&format!("{}: {problem}\n", role.name()));
             ERROR
         }

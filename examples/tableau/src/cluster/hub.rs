@@ -145,7 +145,7 @@ impl Coordinator {
 
     /// What the search has found; waits a little for it if it is all that is missing.
     fn result(&mut self, wait: bool) -> Result<Option<Found>, Failure> {
-        let gone = || Failure::Problem("the search for a model ended".to_owned());
+        let gone = || Failure::Run("the search for a model ended".to_owned());
         if wait {
             return match self.results.recv_timeout(TICK) {
                 Ok(found) => Ok(Some(found)),
@@ -161,7 +161,7 @@ impl Coordinator {
     }
 
     fn order(&mut self, order: Order) -> Result<(), Failure> {
-        let gone = |_| Failure::Problem("the search for a model ended".to_owned());
+        let gone = |_| Failure::Run("the search for a model ended".to_owned());
         self.orders.send(order).map_err(gone)
     }
 

@@ -175,28 +175,34 @@ impl Link {
             EndReason::Restarted => "was started anew in the middle of the work".to_owned(),
             other => format!("cannot be talked to any more: {other:?}"),
         };
-        Err(format!("process {peer} {how}").into())
+        Err(Failure::Run(format!("process {peer} {how}")))
     }
 
     /// Tells why this process ends, to those who must know, and ends.
     pub(super) fn stop(mut self, failure: &Failure) {
-        let (signal, reason) = match failure {
-            Failure::Problem(problem) => (0, problem.as_str()),
-            Failure::Signal(signal) => (*signal, ""),
+        let (kind, body) = match failure {
+            // It is told here, and nobody's fault.
+            Failure::Problem(_) if self.me == HUB => (Kind::Bye, Vec::new()),
+            Failure::Signal(signal) => (Kind::Stop, vec![*signal]),
+            Failure::Problem(reason) | Failure::Run(reason) => {
+                let reason = match self.me {
+                    HUB => reason.clone(),
+                    me => format!("process {me}: {reason}"),
+                };
+                (Kind::Stop, [&[0], reason.as_bytes()].concat())
+            }
         };
-        let mut body = vec![signal];
-        body.extend(reason.bytes().take(LONGEST_REASON));
-        let to: Vec<u32> = if self.me == HUB {
-            (1..=self.workers).collect()
+        let all = if self.me == HUB {
+            1..=self.workers
         } else {
-            vec![HUB]
+            HUB..=HUB
         };
         // What waits will not be done; and who has gone cannot be told.
         self.waiting.clear();
-        for to in to {
+        for to in all {
             let _ = self.send(Packet {
                 to,
-                kind: Kind::Stop,
+                kind,
                 question: 0,
                 body: body.clone(),
             });
@@ -218,19 +224,19 @@ fn stopped(body: &[u8]) -> Failure {
         Some((_, reason)) => {
             let reason = String::from_utf8_lossy(reason.get(..LONGEST_REASON).unwrap_or(reason));
             // It goes to a terminal.
-            Failure::Problem(reason.chars().filter(|c| !c.is_control()).collect())
+            Failure::Run(reason.chars().filter(|c| !c.is_control()).collect())
         }
-        None => Failure::Problem("another process ended the run".to_owned()),
+        None => Failure::Run("another process ended the run".to_owned()),
     }
 }
 
 pub(super) fn failure(error: Error) -> Failure {
-    Failure::Problem(error.to_string())
+    Failure::Run(error.to_string())
 }
 
 /// What a message that cannot be means.
 pub(super) fn misfit(from: u32, what: &str, why: &dyn std::fmt::Display) -> Failure {
-    Failure::Problem(format!(
+    Failure::Run(format!(
         "process {from} sent {what} that cannot be: {why} (do all processes run the same program?)"
     ))
 }

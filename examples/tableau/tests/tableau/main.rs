@@ -3,5 +3,6 @@
 
 mod command;
 mod oracle;
+mod processes;
 mod simulated;
 mod verdicts;
