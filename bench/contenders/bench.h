@@ -1,8 +1,9 @@
 /* What the C contenders share: the command line, the workloads and the figures that they print. Included once
  * by each program, which defines the functions of "a wire" below. src/work.rs says the same in Rust.
  *
- * A message's first byte is its mark: MARK_DATA, or MARK_LAST (the client sends no more in this phase) and
- * MARK_DONE (the server has received everything), which are messages of one byte. */
+ * A message's first byte is its mark: MARK_DATA, MARK_ASK (the same, but the server answers it), or MARK_LAST
+ * (the client sends no more in this phase) and MARK_DONE (the server has received everything), which are messages of
+ * one byte. */
 #ifndef BENCH_H
 #define BENCH_H
 #ifndef _GNU_SOURCE
@@ -20,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MARK_DATA, MARK_LAST, MARK_DONE };
+enum { MARK_DATA, MARK_LAST, MARK_DONE, MARK_ASK };
 enum { MAX_SERVERS = 16, IN_FLIGHT = 16, MIX_LONGEST = 8192 };
 
 /* What runs unmeasured before it counts, seconds. */
@@ -37,6 +38,7 @@ static struct {
 	int servers;
 	const char *workload;
 	size_t size, longest;
+	int data;
 	double seconds;
 	bool spin;
 	int pin;
@@ -97,7 +99,7 @@ static int touch(const void *message, size_t length)
 	for (size_t at = 0; at < length; at += 64)
 		sum += bytes[at];
 	(void)sum;
-	if (length == 0 || bytes[0] > MARK_DONE)
+	if (length == 0 || bytes[0] > MARK_ASK)
 		die("a message of %zu bytes without a mark", length);
 	return bytes[0];
 }
@@ -211,19 +213,28 @@ static void ask(struct wire *wire, const char *payload, double end, struct half 
 	}
 }
 
-static char *payload_of(size_t size)
+static char *payload_of(size_t size, int mark)
 {
 	char *payload = NULL;
 	if (posix_memalign((void **)&payload, 4096, size < 4096 ? 4096 : size))
 		die("no memory");
 	for (size_t at = 0; at < size; at++)
 		payload[at] = (char)(at / 64 % 251);
+	payload[0] = (char)mark;
 	return payload;
+}
+
+/* Says that it was the last message, and hears that everything arrived. */
+static void part(struct wire *wire)
+{
+	static const char last[1] = { MARK_LAST };
+	wire_send(wire, last, 1);
+	wire_flush(wire);
+	await_mark(wire, MARK_DONE);
 }
 
 static struct half client_phase(struct wire *wire, const char *payload, double seconds)
 {
-	static const char last[1] = { MARK_LAST };
 	struct half half = { 0 };
 	double begun = now(), end = begun + seconds;
 	bool trips = is_workload("ping-pong") || is_workload("mix");
@@ -235,9 +246,7 @@ static struct half client_phase(struct wire *wire, const char *payload, double s
 		stream(wire, payload, end, &half);
 	if (trips)
 		half.seconds = now() - begun;
-	wire_send(wire, last, 1);
-	wire_flush(wire);
-	await_mark(wire, MARK_DONE);
+	part(wire);
 	if (!trips)
 		half.seconds = now() - begun;
 	return half;
@@ -245,7 +254,7 @@ static struct half client_phase(struct wire *wire, const char *payload, double s
 
 static struct half server_phase(struct wire *wire, const char *payload)
 {
-	static const char done[1] = { MARK_DONE };
+	static const char done[1] = { MARK_DONE }, answer[1] = { MARK_DATA };
 	struct half half = { 0 };
 	double cpu = cpu_seconds();
 	bool echo = is_workload("ping-pong"), mix = is_workload("mix");
@@ -263,6 +272,8 @@ static struct half server_phase(struct wire *wire, const char *payload)
 		half.bytes += length;
 		if (echo) {
 			wire_send(wire, payload, args.size);
+		} else if (mark == MARK_ASK) {
+			wire_send(wire, answer, 1);
 		} else if (mix) {
 			size_t size = mix_size(index++);
 			wire_send(wire, payload, size);
@@ -280,10 +291,40 @@ static struct half server_phase(struct wire *wire, const char *payload)
 struct client {
 	pthread_t thread;
 	struct wire *wire;
-	const char *payload;
+	const char *payload, *asking;
 	double seconds;
 	struct half half;
 };
+
+/* Groups of messages to all, the last of a group with a mark that asks for an answer; when all have answered comes
+ * the next group. One thread: a group is over when the slowest has it, whoever is served first. */
+static struct half data_phase(struct client *clients, double seconds)
+{
+	struct half half = { 0 };
+	double cpu = cpu_seconds(), begun = now(), last = begun;
+	do {
+		for (int number = 1; number <= args.data; number++) {
+			for (int i = 0; i < args.servers; i++) {
+				const char *bytes = number == args.data ? clients[i].asking : clients[i].payload;
+				wire_send(clients[i].wire, bytes, args.size);
+				half.messages++;
+				half.bytes += args.size;
+			}
+		}
+		for (int i = 0; i < args.servers; i++)
+			wire_flush(clients[i].wire);
+		for (int i = 0; i < args.servers; i++)
+			await_mark(clients[i].wire, MARK_DATA);
+		double t = now();
+		add_trip(&half, t - last);
+		last = t;
+	} while (last < begun + seconds);
+	half.seconds = last - begun;
+	for (int i = 0; i < args.servers; i++)
+		part(clients[i].wire);
+	half.cpu_seconds = cpu_seconds() - cpu;
+	return half;
+}
 
 static void *client_thread(void *argument)
 {
@@ -294,6 +335,8 @@ static void *client_thread(void *argument)
 
 static struct half clients_phase(struct client *clients, double seconds)
 {
+	if (is_workload("n-data"))
+		return data_phase(clients, seconds);
 	double cpu = cpu_seconds();
 	for (int i = 0; i < args.servers; i++) {
 		clients[i].seconds = seconds;
@@ -373,6 +416,8 @@ static void parse(int argc, char **argv)
 			args.workload = value;
 		} else if (!strcmp(option, "--size")) {
 			args.size = strtoul(value, NULL, 10);
+		} else if (!strcmp(option, "--data")) {
+			args.data = atoi(value);
 		} else if (!strcmp(option, "--seconds")) {
 			args.seconds = strtod(value, NULL);
 		} else if (!strcmp(option, "--wait")) {
@@ -397,7 +442,7 @@ static int bench(void)
 	CPU_SET(args.pin, &set);
 	if (sched_setaffinity(0, sizeof set, &set))
 		die("processor %d: %s", args.pin, strerror(errno));
-	char *payload = payload_of(args.longest);
+	char *payload = payload_of(args.longest, MARK_DATA), *asking = payload_of(args.longest, MARK_ASK);
 	struct half half;
 	if (args.serve) {
 		char host[64];
@@ -411,6 +456,7 @@ static int bench(void)
 		struct client clients[MAX_SERVERS] = { 0 };
 		for (int i = 0; i < args.servers; i++) {
 			clients[i].payload = payload;
+			clients[i].asking = asking;
 			clients[i].wire = wire_open(false, args.host[i], args.port[i]);
 		}
 		clients_phase(clients, WARM_UP);

@@ -1,6 +1,6 @@
 //! Who is compared, with what tuning, and who cannot do what.
 
-use crate::plan::{Net, Task, Wait, Workload};
+use crate::plan::{Net, SMALL, Task, Wait, Workload};
 
 /// One way to carry messages.
 #[derive(Debug, PartialEq)]
@@ -58,27 +58,26 @@ enum Does {
     PacketsOneWay,
 }
 
-/// Messages up to here are worth batching.
-const SMALL: usize = 4096;
-
 impl Contender {
     /// Whether it takes part.
     pub(crate) fn takes(&self, task: &Task) -> bool {
         let one_way = matches!(task.workload, Workload::Stream | Workload::Rate);
         let lossless = matches!(task.net, Net::Veth | Net::Loopback);
+        let between_two = !matches!(task.workload, Workload::Broadcast | Workload::Data);
         match self.does {
             Does::Everything => true,
-            Does::Pair => task.workload != Workload::Broadcast,
-            Does::Bound => lossless,
+            // What offloads are worth is Suci's and TCP's own affair.
+            Does::Pair => between_two && task.net != Net::VethPlain,
+            Does::Bound => lossless && task.workload != Workload::Data,
             Does::DatagramBound => {
-                let between_two = matches!(task.workload, Workload::PingPong) || one_way;
-                lossless && between_two && task.size <= 65_536
+                let is_simple = one_way || task.workload == Workload::PingPong;
+                lossless && is_simple && task.size <= 65_536
             }
             Does::SmallOneWay => one_way && task.size <= SMALL && lossless,
             Does::Small => {
                 (one_way && task.size <= SMALL && lossless) || task.workload == Workload::Mix
             }
-            Does::LargeOneWay => task.workload == Workload::Stream && lossless,
+            Does::LargeOneWay => task.workload == Workload::Stream && task.size > SMALL && lossless,
             Does::PacketsOneWay => {
                 task.workload == Workload::Stream && task.size <= SMALL && lossless
             }
@@ -140,7 +139,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
     },
     Contender {
         name: "suci-batch",
-        what: "the same, messages sent in batches (Node::batch)",
+        what: "the same, small messages collected by the user into batches of 64 KiB (Node::batch)",
         program: Program::Suci {
             batch: true,
             checksum: true,
@@ -150,7 +149,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
     },
     Contender {
         name: "suci-no-crc",
-        what: "suci without payload CRC, each message sent by itself",
+        what: "suci without payload CRC",
         program: Program::Suci {
             batch: false,
             checksum: false,
@@ -193,7 +192,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         name: "tcp-bbr",
         what: "the same with bbr",
         program: Program::Rust,
-        waits: BOTH,
+        waits: BLOCK,
         does: Does::Everything,
     },
     Contender {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use xtask::error::{Context, Failure, Result};
 use xtask::netns::{INTERFACE, Pair};
 
@@ -89,7 +89,7 @@ fn await_carrier(pair: &Pair) -> Result<()> {
 }
 
 /// What both ends counted in one turn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -97,7 +97,9 @@ pub(crate) struct Turn {
     pub(crate) cpu_seconds_client: f64,
     pub(crate) cpu_seconds_server: f64,
     /// Microseconds of round trips.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99: Option<f64>,
 }
 
@@ -184,17 +186,18 @@ impl Programs {
     ) -> Result<Turn> {
         let workload = match (task.workload, batch) {
             (Workload::PingPong, _) => "ping-pong",
-            (Workload::Stream, false) => "stream",
-            (Workload::Rate, false) => "rate-lone",
-            (Workload::Stream | Workload::Rate, true) => "rate",
+            (Workload::Stream | Workload::Rate, false) => "stream",
+            (Workload::Stream | Workload::Rate, true) => "stream-batch",
             (Workload::Mix, _) => "mix",
             (Workload::Broadcast, _) => "broadcast",
+            (Workload::Data, _) => "n-data",
         };
         let mut client = site.client(&self.suci);
         client.args(["perf", "--plain", "--json", "--rounds", "1"]);
         client.args(["--pin", &CPUS.join(","), "--wait", entrant.wait.name()]);
         client.args(["--workload", workload, "--seconds", &seconds.to_string()]);
         client.args(["--size", &task.size.max(1).to_string()]);
+        client.args(["--data", &task.data.to_string()]);
         if !checksum {
             client.arg("--no-payload-checksum");
         }
@@ -235,9 +238,11 @@ pub(crate) fn options(
         Workload::Stream | Workload::Rate => "stream",
         Workload::Mix => "mix",
         Workload::Broadcast => "broadcast",
+        Workload::Data => "n-data",
     };
     command.arg(entrant.contender.name);
     command.args(["--workload", workload, "--size", &task.size.to_string()]);
+    command.args(["--data", &task.data.to_string()]);
     command.args(["--seconds", &seconds.to_string()]);
     command.args(["--wait", entrant.wait.name(), "--pin", cpu]);
 }

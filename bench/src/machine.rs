@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use xtask::exec;
-
 use crate::contenders::{CONTENDERS, Program};
 
 /// Crates of contenders whose versions matter.
@@ -50,20 +48,6 @@ pub(crate) fn facts() -> Vec<(&'static str, String)> {
             ),
         ),
         ("Libraries", libraries()),
-        (
-            "Suci",
-            said(
-                "git",
-                &[
-                    "-C",
-                    &exec::root().to_string_lossy(),
-                    "describe",
-                    "--always",
-                    "--dirty",
-                ],
-            ),
-        ),
-        ("Day", said("date", &["-u", "+%-d %B %Y"])),
     ];
     facts
         .into_iter()

@@ -17,7 +17,9 @@ mod progress;
 mod report;
 mod results;
 mod run;
+mod store;
 mod table;
+mod tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,17 +50,20 @@ enum Command {
 /// What is reported, and where to.
 #[derive(Clone, Debug, clap::Args)]
 struct ReportArgs {
-    /// Rows that `run --out` wrote; of several for the same task and contender the last one counts
-    #[arg(long, default_value_os_t = rows_file())]
+    /// Rounds that `run --out` wrote
+    #[arg(long, default_value_os_t = rounds_file())]
     from: PathBuf,
+    /// Tasks that were not measured of the newest tree from the last one of which they were; each says which
+    #[arg(long)]
+    mixed: bool,
     /// RESULTS.md goes here, and plots to plots/ in it
     #[arg(long, default_value_os_t = exec::root().join("bench"))]
     into: PathBuf,
 }
 
-/// Where rows go when nobody says otherwise.
-fn rows_file() -> PathBuf {
-    exec::target_dir().join("bench/rows.jsonl")
+/// Where rounds are kept when nobody says otherwise.
+fn rounds_file() -> PathBuf {
+    exec::target_dir().join("bench/rounds.jsonl")
 }
 
 /// What is measured, and how long.
@@ -82,17 +87,17 @@ struct RunArgs {
     /// How often each contender has its turn
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How long each turn is measured; with loss at least 5
-    #[arg(long, default_value_t = 0.3)]
-    seconds: f64,
-    /// Measure although others use the machine: to try things out, not for figures
+    /// How long each turn is measured; default: 0.3, with loss 5
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Measure although others use the machine, and keep nothing: to try things out, not for figures
     #[arg(long)]
     busy: bool,
     /// One JSON object per line instead of tables
     #[arg(long)]
     json: bool,
-    /// The rows are appended, as JSON, to this file too
-    #[arg(long, default_value_os_t = rows_file())]
+    /// Each round is added to this file when it is over; those of the same tree that are there are not repeated
+    #[arg(long, default_value_os_t = rounds_file())]
     out: PathBuf,
     /// The release build of suci
     #[arg(long, default_value_os_t = exec::target_dir().join("release/suci"))]
@@ -106,7 +111,7 @@ fn run(cli: Cli) -> Result<()> {
             print!("{}", plan::listed());
             Ok(())
         }
-        Command::Report(args) => results::write(&args.from, &args.into),
+        Command::Report(args) => results::write(&args.from, &args.into, args.mixed),
     }
 }
 

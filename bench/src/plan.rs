@@ -22,12 +22,14 @@ pub(crate) enum Workload {
     Mix,
     /// One message to several receivers.
     Broadcast,
+    /// Several of them, then an answer of each receiver.
+    Data,
 }
 
 impl Workload {
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::PingPong => "us",
+            Self::PingPong | Self::Data => "us",
             Self::Stream | Self::Broadcast => "Gbit/s",
             Self::Rate => "messages/s",
             Self::Mix => "requests/s",
@@ -36,7 +38,7 @@ impl Workload {
 
     /// Whether the smaller figure is the better one.
     pub(crate) fn less_is_better(self) -> bool {
-        self == Self::PingPong
+        matches!(self, Self::PingPong | Self::Data)
     }
 }
 
@@ -88,12 +90,14 @@ impl Wait {
 }
 
 /// One table of the report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) net: Net,
     pub(crate) workload: Workload,
     pub(crate) size: usize,
     pub(crate) receivers: usize,
+    /// Messages to each receiver before it answers, of [`Workload::Data`].
+    pub(crate) data: usize,
 }
 
 impl Task {
@@ -108,6 +112,7 @@ impl Task {
             (Workload::Rate, _) => format!("rate-{size}@{net}"),
             (Workload::Mix, _) => format!("mix@{net}"),
             (Workload::Broadcast, _) => format!("broadcast-{size}@{net}"),
+            (Workload::Data, _) => format!("data-{}x{size}@{net}", self.data),
         }
     }
 
@@ -120,6 +125,13 @@ impl Task {
             Workload::Rate => format!("message rate, {size}"),
             Workload::Mix => "request and reply, DSE's mix of sizes, 16 in flight".to_owned(),
             Workload::Broadcast => format!("broadcast of {size} to {}, sum", self.receivers),
+            Workload::Data if self.data == 1 => {
+                format!("{size} to {}, each answers", self.receivers)
+            }
+            Workload::Data => {
+                let (data, receivers) = (self.data, self.receivers);
+                format!("{data} times {size} to {receivers}, then each answers")
+            }
         };
         let net = match self.net {
             Net::Veth => "two namespaces, veth, MTU 1500",
@@ -130,11 +142,23 @@ impl Task {
         format!("{what}; {net}")
     }
 
-    /// Random loss is a matter of luck within a second.
-    pub(crate) fn seconds(&self, asked: f64) -> f64 {
-        match self.net {
-            Net::VethLoss => asked.max(5.0),
-            _ => asked,
+    /// How long a turn lasts. Random loss is a matter of luck within a second.
+    pub(crate) fn seconds(&self, asked: Option<f64>) -> f64 {
+        let usual = match self.net {
+            Net::VethLoss => 5.0,
+            _ => 0.3,
+        };
+        asked.unwrap_or(usual)
+    }
+
+    /// Whether it shows what waiting costs: then those who can both sleep and spin do both, one after the other.
+    fn waits(&self, wait: Wait) -> bool {
+        let is_large = self.workload == Workload::Stream && self.size > SMALL;
+        let is_lossless = matches!(self.net, Net::Veth | Net::Loopback);
+        match wait {
+            Wait::Adaptive => true,
+            Wait::Block => self.workload == Workload::PingPong,
+            Wait::Spin => is_lossless && (is_large || self.workload == Workload::PingPong),
         }
     }
 
@@ -163,12 +187,16 @@ pub(crate) struct Entrant {
     pub(crate) wait: Wait,
 }
 
+/// Messages up to here are worth batching.
+pub(crate) const SMALL: usize = 4096;
+
 const WORKLOADS: &[(Workload, &[usize])] = &[
     (Workload::PingPong, &[64, 65_536]),
     (Workload::Stream, &[1_472, 65_536, 1 << 20]),
     (Workload::Rate, &[32, 128]),
     (Workload::Mix, &[0]),
     (Workload::Broadcast, &[65_536]),
+    (Workload::Data, &[1_024]),
 ];
 
 /// Between which ends, unless others are asked for.
@@ -176,6 +204,9 @@ const NETS: &[Net] = &[Net::Veth, Net::VethPlain, Net::VethLoss];
 
 /// Receivers of a broadcast.
 const RECEIVERS: usize = 3;
+
+/// Messages before the answers: after each, and, as many as the paper has, at the end.
+const DATA: [usize; 2] = [1, 100];
 
 /// Messages of the tasks with loss and of the one that they are compared with.
 const LOSS_SIZE: usize = 65_536;
@@ -219,17 +250,27 @@ fn sized(net: Net, workload: Workload, own: &[usize], asked: &[usize]) -> Vec<Ta
         (Workload::Mix, _) | (_, []) => own,
         (_, asked) => asked,
     };
-    let task = |&size| Task {
-        net,
-        workload,
-        size,
-        receivers: if workload == Workload::Broadcast {
-            RECEIVERS
-        } else {
-            1
-        },
-    };
-    sizes.iter().map(task).collect()
+    let mut tasks = Vec::new();
+    for &size in sizes {
+        let task = Task {
+            net,
+            workload,
+            size,
+            receivers: match workload {
+                Workload::Broadcast | Workload::Data => RECEIVERS,
+                _ => 1,
+            },
+            data: 1,
+        };
+        match workload {
+            Workload::Data => tasks.extend(DATA.map(|data| Task {
+                data,
+                ..task.clone()
+            })),
+            _ => tasks.push(task),
+        }
+    }
+    tasks
 }
 
 /// Who takes part in `task`, of those that were asked for.
@@ -246,11 +287,10 @@ pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
             continue;
         }
         for &wait in contender.waits {
-            // Where a loss takes longer than any waking up, and where several servers that spin on one
-            // processor would only wait for one another, those who can sleep do.
-            let is_slow = matches!(task.net, Net::VethLoss | Net::VethPlain)
-                || task.workload == Workload::Broadcast;
-            let is_apt = !is_slow || wait != Wait::Spin || contender.waits.len() == 1;
+            // Whoever can wait in one way only does that, whatever the task is about. Suci's default is one of three.
+            let only = contender.waits.len() == 1
+                || (wait == Wait::Block && !contender.waits.contains(&Wait::Adaptive));
+            let is_apt = only || task.waits(wait);
             if is_apt && args.wait.is_none_or(|asked| asked == wait) {
                 entrants.push(Entrant { contender, wait });
             }

@@ -37,23 +37,35 @@ impl Kind {
 
     /// The figure of a row, if it belongs here.
     fn figure(self, row: &Row) -> Option<f64> {
-        match (self, row.workload) {
+        match (self, row.workload()) {
             (Self::RoundTrip, Workload::PingPong) | (Self::OneWay, Workload::Stream) => {
                 Some(row.median)
             }
-            (Self::OneWay, Workload::Rate) => Some(row.median * row.size as f64 * 8.0 / 1e9),
+            (Self::OneWay, Workload::Rate) => Some(row.median * row.task.size as f64 * 8.0 / 1e9),
             _ => None,
         }
+    }
+}
+
+/// Whether a row belongs beside those who wait so: Suci as it is by default beside those who block.
+fn belongs(row: &Row, wait: Wait) -> bool {
+    match row.wait {
+        Wait::Adaptive => wait == Wait::Block,
+        Wait::Block => wait == Wait::Block && !row.contender.starts_with("suci"),
+        Wait::Spin => wait == Wait::Spin,
     }
 }
 
 /// The curves of one plot, by contender.
 fn curves(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> BTreeMap<&str, Curve> {
     let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.net == net && row.wait == wait) {
+    for row in rows
+        .iter()
+        .filter(|row| row.net() == net && belongs(row, wait))
+    {
         if let Some(figure) = kind.figure(row) {
             let curve = curves.entry(row.contender.as_str()).or_default();
-            curve.push((row.size as f64, figure));
+            curve.push((row.task.size as f64, figure));
         }
     }
     // A single size is no curve.
@@ -135,8 +147,8 @@ mod tests {
     fn rows() -> Vec<Row> {
         let mut rows = example();
         for mut row in example() {
-            row.size = 100;
-            row.workload = Workload::Rate;
+            row.task.size = 100;
+            row.task.workload = Workload::Rate;
             row.median = 2e6;
             rows.push(row);
         }

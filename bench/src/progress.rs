@@ -3,8 +3,6 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-use crate::plan::Task;
-
 /// Beside its measurement a turn takes about so long: two processes start, warm up and part.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
@@ -27,8 +25,8 @@ impl Progress {
     }
 
     /// How long one turn will take.
-    pub(crate) fn turn(task: &Task, seconds: f64) -> Duration {
-        Duration::from_secs_f64(task.seconds(seconds)) + OVERHEAD
+    pub(crate) fn turn(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds) + OVERHEAD
     }
 
     pub(crate) fn passed(&mut self, turn: Duration) {

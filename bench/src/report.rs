@@ -1,34 +1,31 @@
 //! From turns to rows.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 
 use crate::launch::Turn;
-use crate::plan::{Entrant, Net, Task, Wait, Workload};
+use crate::plan::{Net, Task, Wait, Workload};
+use crate::store::{Key, Outcome, Record};
 
-/// All turns of one entrant in one task.
-pub(crate) struct Series {
-    pub(crate) entrant: Entrant,
-    pub(crate) turns: Vec<Turn>,
-    /// Why it has no more turns.
-    pub(crate) failed: Option<String>,
-}
-
-/// One line of the results; the fields that `suci perf --json` has too are called as there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One contender in one task; the fields that `suci perf --json` has too are called as there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    pub(crate) net: Net,
-    pub(crate) workload: Workload,
+    /// The tree that was measured, by [`crate::tree::name`].
+    pub(crate) commit: String,
+    #[serde(flatten)]
+    pub(crate) task: Task,
     pub(crate) contender: String,
     pub(crate) wait: Wait,
-    pub(crate) size: usize,
-    pub(crate) receivers: usize,
     pub(crate) unit: String,
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
     pub(crate) rounds: usize,
-    /// Of each round.
-    pub(crate) values: Vec<f64>,
+    /// Rounds in which it failed.
+    pub(crate) failures: usize,
+    /// Of each round, by its number.
+    pub(crate) values: BTreeMap<u32, f64>,
     /// Median over rounds of Suci's figure by this one's, of the same round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suci_ratio: Option<f64>,
@@ -52,7 +49,7 @@ pub(crate) struct Row {
 impl Row {
     /// The round that went best.
     pub(crate) fn best(&self) -> f64 {
-        if self.workload.less_is_better() {
+        if self.workload().less_is_better() {
             self.min
         } else {
             self.max
@@ -64,69 +61,106 @@ impl Row {
         (self.max - self.min) / self.median
     }
 
-    /// The task that this is a row of.
-    pub(crate) fn task(&self) -> Task {
-        Task {
-            net: self.net,
-            workload: self.workload,
-            size: self.size,
-            receivers: self.receivers,
-        }
+    pub(crate) fn workload(&self) -> Workload {
+        self.task.workload
+    }
+
+    pub(crate) fn net(&self) -> Net {
+        self.task.net
     }
 }
 
 /// The figure of one turn.
-pub(crate) fn value(workload: Workload, turn: &Turn) -> f64 {
+pub(crate) fn value(task: &Task, turn: &Turn) -> f64 {
     let (messages, bytes) = (turn.messages as f64, turn.bytes as f64);
-    match workload {
+    match task.workload {
         Workload::PingPong => turn.seconds / messages * 1e6,
         Workload::Stream | Workload::Broadcast => bytes * 8.0 / turn.seconds / 1e9,
         Workload::Rate | Workload::Mix => messages / turn.seconds,
+        // Messages to all receivers; one after the other, as far as the program is concerned.
+        Workload::Data => turn.seconds / (messages / task.receivers as f64) * 1e6,
     }
 }
 
-/// The rows of a task, of all that finished.
-pub(crate) fn rows(task: &Task, all: &[Series]) -> Vec<Row> {
-    let finished = all.iter().filter(|series| series.failed.is_none());
-    finished
-        .filter_map(|series| {
-            // Nobody else looks for a while before it sleeps.
-            let wait = match series.entrant.wait {
-                Wait::Adaptive => Wait::Block,
-                other => other,
-            };
-            let by = all.iter().find(|other| {
-                other.entrant.contender.name == task.baseline() && other.entrant.wait == wait
+/// All turns of one entrant in one task.
+struct Series<'a> {
+    contender: &'a str,
+    wait: Wait,
+    turns: BTreeMap<u32, Turn>,
+    failures: usize,
+}
+
+impl Series<'_> {
+    fn values(&self, task: &Task) -> BTreeMap<u32, f64> {
+        let figures = self.turns.iter();
+        figures
+            .map(|(round, turn)| (*round, value(task, turn)))
+            .collect()
+    }
+}
+
+/// The rows of `records`, which are all of `key`: one for each entrant that finished at least one turn, in the order
+/// in which they had their first.
+pub(crate) fn rows(key: &Key, records: &[Record]) -> Vec<Row> {
+    let mut all: Vec<Series<'_>> = Vec::new();
+    for record in records {
+        let same = |series: &Series<'_>| {
+            series.contender == record.contender && series.wait == record.wait
+        };
+        let at = all.iter().position(same).unwrap_or_else(|| {
+            all.push(Series {
+                contender: &record.contender,
+                wait: record.wait,
+                turns: BTreeMap::new(),
+                failures: 0,
             });
-            row(task, series, by.filter(|by| by.failed.is_none()))
-        })
+            all.len() - 1
+        });
+        let Some(series) = all.get_mut(at) else {
+            continue;
+        };
+        match &record.outcome {
+            Outcome::Turn(turn) => drop(series.turns.insert(record.round, *turn)),
+            Outcome::Failed(_) => series.failures += 1,
+        }
+    }
+    all.iter()
+        .filter_map(|series| row(key, series, baseline(&key.task, &all, series.wait)))
         .collect()
 }
 
-fn row(task: &Task, series: &Series, baseline: Option<&Series>) -> Option<Row> {
-    let workload = task.workload;
-    let turns = &series.turns;
-    let figures =
-        |turns: &[Turn]| -> Vec<f64> { turns.iter().map(|turn| value(workload, turn)).collect() };
-    let values = figures(turns);
-    let sum = |count: fn(&Turn) -> f64| turns.iter().map(count).sum::<f64>();
+/// Whom those who wait so are compared with: who spins with Suci spinning, if that took part, everybody else
+/// with Suci as it is by default.
+fn baseline<'a>(task: &Task, all: &'a [Series<'a>], wait: Wait) -> Option<&'a Series<'a>> {
+    let suci = |wait: Wait| {
+        let is = |series: &&Series<'_>| series.contender == task.baseline() && series.wait == wait;
+        all.iter().find(is)
+    };
+    let alike = (wait == Wait::Spin).then(|| suci(Wait::Spin)).flatten();
+    alike.or_else(|| suci(Wait::Adaptive))
+}
+
+fn row(key: &Key, series: &Series<'_>, baseline: Option<&Series<'_>>) -> Option<Row> {
+    let task = &key.task;
+    let values = series.values(task);
+    let turns = || series.turns.values();
+    let sum = |count: fn(&Turn) -> f64| turns().map(count).sum::<f64>();
     let (client, server) = (sum(|t| t.cpu_seconds_client), sum(|t| t.cpu_seconds_server));
-    let messages = turns.iter().map(|turn| turn.messages).sum::<u64>();
-    let bytes = turns.iter().map(|turn| turn.bytes).sum::<u64>();
-    let percentile = |of: fn(&Turn) -> Option<f64>| median(turns.iter().filter_map(of).collect());
+    let messages = turns().map(|turn| turn.messages).sum::<u64>();
+    let bytes = turns().map(|turn| turn.bytes).sum::<u64>();
+    let percentile = |of: fn(&Turn) -> Option<f64>| median(turns().filter_map(of).collect());
     Some(Row {
-        net: task.net,
-        workload,
-        contender: series.entrant.contender.name.to_owned(),
-        wait: series.entrant.wait,
-        size: task.size,
-        receivers: task.receivers,
-        unit: workload.unit().to_owned(),
-        median: median(values.clone())?,
-        min: values.iter().copied().reduce(f64::min)?,
-        max: values.iter().copied().reduce(f64::max)?,
+        commit: key.commit.clone(),
+        task: task.clone(),
+        contender: series.contender.to_owned(),
+        wait: series.wait,
+        unit: task.workload.unit().to_owned(),
+        median: median(values.values().copied().collect())?,
+        min: values.values().copied().reduce(f64::min)?,
+        max: values.values().copied().reduce(f64::max)?,
         rounds: values.len(),
-        suci_ratio: baseline.and_then(|suci| median_ratio(&figures(&suci.turns), &values)),
+        failures: series.failures,
+        suci_ratio: baseline.and_then(|suci| median_ratio(&suci.values(task), &values)),
         values,
         p50: percentile(|turn| turn.p50),
         p99: percentile(|turn| turn.p99),
@@ -141,6 +175,23 @@ fn row(task: &Task, series: &Series, baseline: Option<&Series>) -> Option<Row> {
     })
 }
 
+/// Who failed, how often, and why the last time.
+pub(crate) fn failures(records: &[Record]) -> Vec<(String, String)> {
+    let mut all: BTreeMap<String, (usize, &str)> = BTreeMap::new();
+    for record in records {
+        if let Outcome::Failed(why) = &record.outcome {
+            let who = format!("{} {}", record.contender, record.wait.name());
+            let (count, last) = all.entry(who).or_default();
+            (*count, *last) = (*count + 1, why);
+        }
+    }
+    let said = |(who, (count, why))| match count {
+        1 => (who, format!("failed once: {why}")),
+        _ => (who, format!("failed {count} times: {why}")),
+    };
+    all.into_iter().map(said).collect()
+}
+
 /// The middle one (of two, their mean); nothing of nothing.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -152,57 +203,34 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(*values.get(middle.checked_sub(1)?)?, upper))
 }
 
-/// The median over rounds of one's figure by the other's.
-pub(crate) fn median_ratio(of: &[f64], by: &[f64]) -> Option<f64> {
-    median(of.iter().zip(by).map(|(of, by)| of / by).collect())
+/// The median of one's figure by the other's, over the rounds that both finished.
+fn median_ratio(of: &BTreeMap<u32, f64>, by: &BTreeMap<u32, f64>) -> Option<f64> {
+    let ratio = |(round, of): (&u32, &f64)| Some(of / by.get(round)?);
+    median(of.iter().filter_map(ratio).collect())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::contenders::CONTENDERS;
-
-    fn turn(messages: u64, bytes: u64, seconds: f64) -> Turn {
-        Turn {
-            messages,
-            bytes,
-            seconds,
-            cpu_seconds_client: 0.5,
-            cpu_seconds_server: 0.25,
-            p50: Some(seconds),
-            p99: None,
-        }
-    }
-
-    fn series(name: &str, wait: Wait, turns: Vec<Turn>) -> Series {
-        let contender = CONTENDERS.iter().find(|c| c.name == name).unwrap();
-        Series {
-            entrant: Entrant { contender, wait },
-            turns,
-            failed: None,
-        }
-    }
-
-    fn task(workload: Workload) -> Task {
-        Task {
-            net: Net::Veth,
-            workload,
-            size: 1000,
-            receivers: 1,
-        }
-    }
+    use crate::store::tests::{key, record, task, turn};
 
     /// Rows of Suci and TCP as a measurement would give them.
     pub(crate) fn example() -> Vec<Row> {
-        let one = |name, seconds: [f64; 3]| {
-            let turns = seconds.map(|seconds| turn(1_000_000, 1_000_000_000, seconds));
-            series(name, Wait::Block, turns.to_vec())
-        };
-        let all = [
-            one("suci", [1.0, 2.0, 4.0]),
-            one("tcp-cubic", [2.0, 2.0, 16.0]),
-        ];
-        rows(&task(Workload::Stream), &all)
+        rows(&key(Workload::Stream), &example_records())
+    }
+
+    pub(crate) fn example_records() -> Vec<Record> {
+        let key = key(Workload::Stream);
+        let mut records = Vec::new();
+        for (round, (own, other)) in (0..).zip([(1.0, 2.0), (2.0, 2.0), (4.0, 16.0)]) {
+            let of = |name, wait, seconds| {
+                let turn = Outcome::Turn(turn(1_000_000, 1_000_000_000, seconds));
+                record(&key, round, name, wait, turn)
+            };
+            records.push(of("suci", Wait::Adaptive, own));
+            records.push(of("tcp-cubic", Wait::Block, other));
+        }
+        records
     }
 
     #[test]
@@ -233,29 +261,56 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_are_in_the_units_of_the_workload() {
-        let turn = turn(1_000, 1_000_000_000, 2.0);
-        assert_eq!(value(Workload::PingPong, &turn), 2000.0);
-        assert_eq!(value(Workload::Broadcast, &turn), 4.0);
-        assert_eq!(value(Workload::Mix, &turn), 500.0);
+    fn a_round_that_one_of_two_did_not_finish_does_not_count_for_their_ratio() {
+        let mut records = example_records();
+        records[1].outcome = Outcome::Failed("it fell over".to_owned());
+        let rows = rows(&key(Workload::Stream), &records);
+        let tcp = &rows[1];
+        let failed = failures(&records);
+        assert_eq!(failed.len(), 1);
+        assert_eq!(
+            (failed[0].0.as_str(), failed[0].1.as_str()),
+            ("tcp-cubic block", "failed once: it fell over")
+        );
+        assert_eq!((tcp.rounds, tcp.failures), (2, 1));
+        assert_eq!(tcp.suci_ratio, Some(2.5));
     }
 
     #[test]
-    fn only_those_who_wait_alike_are_compared_and_who_failed_is_left_out() {
-        let one = |name, wait| series(name, wait, vec![turn(1, 1, 1.0)]);
-        let mut failed = one("udp", Wait::Spin);
-        failed.failed = Some("it fell over".to_owned());
-        let all = [
-            one("suci", Wait::Spin),
-            one("tcp-cubic", Wait::Block),
-            failed,
+    fn figures_are_in_the_units_of_the_workload() {
+        let turn = turn(1_000, 1_000_000_000, 2.0);
+        let value = |workload| value(&task(workload), &turn);
+        assert_eq!(value(Workload::PingPong), 2000.0);
+        assert_eq!(value(Workload::Broadcast), 4.0);
+        assert_eq!(value(Workload::Mix), 500.0);
+        assert_eq!(value(Workload::Data), 2000.0);
+    }
+
+    #[test]
+    fn who_spins_is_compared_with_suci_spinning_if_that_took_part() {
+        let key = key(Workload::PingPong);
+        let one =
+            |name, wait, seconds| record(&key, 0, name, wait, Outcome::Turn(turn(1, 1, seconds)));
+        let mut records = vec![
+            one("suci", Wait::Adaptive, 4.0),
+            one("suci", Wait::Spin, 2.0),
+            one("udp", Wait::Spin, 1.0),
+            one("udp", Wait::Block, 1.0),
         ];
-        let rows = rows(&task(Workload::PingPong), &all);
-        let ratios: Vec<_> = rows
-            .iter()
-            .map(|row| (row.contender.as_str(), row.suci_ratio))
-            .collect();
-        assert_eq!(ratios, [("suci", Some(1.0)), ("tcp-cubic", None)]);
+        let ratios = |records: &[Record]| -> Vec<Option<f64>> {
+            rows(&key, records)
+                .iter()
+                .map(|row| row.suci_ratio)
+                .collect()
+        };
+        assert_eq!(
+            ratios(&records),
+            [Some(1.0), Some(1.0), Some(2.0), Some(4.0)]
+        );
+        records.remove(1);
+        assert_eq!(ratios(&records), [Some(1.0), Some(4.0), Some(4.0)]);
+        records.remove(0);
+        assert_eq!(ratios(&records), [None, None]);
     }
 
     #[test]
@@ -266,11 +321,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_survive_json() {
-        for row in example() {
-            let line = serde_json::to_string(&row).unwrap();
-            assert_eq!(serde_json::from_str::<Row>(&line).unwrap(), row);
-            assert!(line.contains(r#""workload":"stream""#) && line.contains(r#""cpu_seconds":"#));
+    fn rows_are_json_for_the_lines_that_judge_them() {
+        let text = serde_json::to_string(&example()[1]).unwrap();
+        for part in [
+            r#""commit":"0123456789""#,
+            r#""workload":"stream""#,
+            r#""cpu_seconds":"#,
+            r#""values":{"0":4.0,"1":4.0,"2":0.5}"#,
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
         }
     }
 }

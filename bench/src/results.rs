@@ -7,22 +7,26 @@ use clap::ValueEnum as _;
 use xtask::error::{Context, Result};
 
 use crate::contenders::CONTENDERS;
-use crate::plan::{self, Net, Task, Wait};
-use crate::report::Row;
+use crate::plan::{self, Net, Wait};
+use crate::report::{self, Row};
+use crate::store::{self, Key, Record};
 use crate::{machine, plot, table};
 
 const INTRODUCTION: &str = "\
 # Suci beside its alternatives
 
-Written by `make bench-report` from what `make bench` measured; not edited by hand.
+Written by `make bench-report` from what `make bench` measured; not edited by hand. All figures are of
+the commit named below, unless a task names another.
 
 Two processes, one on each of two processors, started anew for every turn. Contenders take turns
 within a round in alternating order, and before each round the machine must be idle. Figures are
 medians over rounds, `best` is the best round, `spread` the distance from the worst to the best by
-the median. `Suci/this` is the median over rounds of Suci's figure by this one's in the same round,
-among those who wait alike (`block`: asleep, `spin`: looking again and again; `adaptive`, Suci's
-default, looks for up to 50 us before it sleeps, and stands beside `block`); where messages per
-second are counted, Suci's is that of `suci-batch`. For round trips less is better, else more. The
+the median. `Suci/this` is the median over rounds of Suci's figure by this one's in the same round.
+Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to
+50 us before it sleeps), those who look again and again (`spin`) with Suci spinning where that takes
+part. For round trips less is better, else more. `suci` sends each message by itself, as `tcp-cubic`
+does; `suci-batch` and `tcp-cubic-batch` collect small ones to 64 KiB, and `Suci/this` is that of
+`suci-batch` where messages per second are counted; ZeroMQ, ENet and KCP batch below their API. The
 receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
 both processes, what the kernel does on their behalf included; the shares of client and server are
 parts of the measured time.
@@ -33,88 +37,130 @@ everything with the first packet; copies of large messages are bimodal by proces
 which the spread shows.
 ";
 
-/// Writes RESULTS.md, and plots beside it.
-pub(crate) fn write(from: &Path, into: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(from).context(from.display())?;
-    let rows = latest(&text)?;
+/// Writes RESULTS.md, and plots beside it. Figures of different trees are only mixed when that is wanted.
+pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
+    let records = store::read(from)?;
+    let last = records
+        .last()
+        .context(format!("{}: no rounds", from.display()))?;
+    let all = sections(&records, &last.commit, mixed);
+    let rows: Vec<Row> = all
+        .iter()
+        .flat_map(|section| section.rows.clone())
+        .collect();
     let plots = into.join("plots");
     std::fs::create_dir_all(&plots).context(plots.display())?;
     let mut page = String::from(INTRODUCTION);
-    about_machine(&mut page);
+    about_machine(&mut page, last);
     for net in Net::value_variants() {
         for kind in plot::Kind::ALL {
-            for wait in Wait::value_variants() {
-                if let Some(svg) = plot::svg(&rows, kind, *net, *wait)? {
-                    let name = format!("{}-{}-{}.svg", kind.name(), net.name(), wait.name());
-                    std::fs::write(plots.join(&name), svg).context(&name)?;
-                    let _ = writeln!(page, "\n![{name}](plots/{name})");
+            for wait in [Wait::Block, Wait::Spin] {
+                let name = format!("{}-{}-{}.svg", kind.name(), net.name(), wait.name());
+                let path = plots.join(&name);
+                match plot::svg(&rows, kind, *net, wait)? {
+                    Some(svg) => {
+                        std::fs::write(path, svg).context(&name)?;
+                        let _ = writeln!(page, "\n![{name}](plots/{name})");
+                    }
+                    // That of an earlier report would say what this one does not.
+                    None if path.exists() => std::fs::remove_file(path).context(&name)?,
+                    None => {}
                 }
             }
         }
     }
-    page.push_str(&tables(&rows));
-    page.push_str(&missing(&rows));
+    for section in &all {
+        page.push_str(&section.text(&last.commit));
+    }
+    page.push_str(&missing(&all));
     about_contenders(&mut page);
     let path = into.join("RESULTS.md");
     std::fs::write(&path, page).context(path.display())
 }
 
-/// The rows of a file, of several of the same task and contender the last one, tasks in the order in which they
-/// came first.
-fn latest(text: &str) -> Result<Vec<Row>> {
-    let mut rows: Vec<Row> = Vec::new();
-    for line in text.lines() {
-        let row: Row = serde_json::from_str(line).context(line)?;
-        let same = |other: &Row| {
-            other.task() == row.task() && other.contender == row.contender && other.wait == row.wait
-        };
-        match rows.iter().position(same) {
-            Some(at) => rows[at] = row,
-            None => rows.push(row),
-        }
-    }
-    Ok(rows)
+/// What there is of one task.
+struct Section {
+    key: Key,
+    day: String,
+    rows: Vec<Row>,
+    failures: Vec<(String, String)>,
 }
 
-fn about_machine(page: &mut String) {
+/// A section for each task that was measured of the tree `commit`, or, if they may be mixed, of the last one of which
+/// it was; of turns of several lengths the longest. In the order in which `make bench` goes.
+fn sections(records: &[Record], commit: &str, mixed: bool) -> Vec<Section> {
+    let mut keys: Vec<Key> = Vec::new();
+    for record in records.iter().rev() {
+        let key = Key {
+            commit: record.commit.clone(),
+            task: record.task.clone(),
+            lasts: record.lasts,
+        };
+        match keys.iter_mut().find(|other| other.task == key.task) {
+            None if key.commit == commit || mixed => keys.push(key),
+            Some(other) if other.commit == key.commit && other.lasts < key.lasts => *other = key,
+            _ => {}
+        }
+    }
+    let usual = plan::usual();
+    let place = |key: &Key| usual.iter().position(|task| *task == key.task);
+    keys.sort_by_key(|key| (place(key).unwrap_or(usize::MAX), key.task.name()));
+    keys.into_iter().map(|key| section(key, records)).collect()
+}
+
+fn section(key: Key, records: &[Record]) -> Section {
+    let own: Vec<Record> = records
+        .iter()
+        .filter(|record| key.has(record))
+        .cloned()
+        .collect();
+    Section {
+        day: own
+            .last()
+            .map(|record| record.day.clone())
+            .unwrap_or_default(),
+        rows: report::rows(&key, &own),
+        failures: report::failures(&own),
+        key,
+    }
+}
+
+impl Section {
+    fn text(&self, commit: &str) -> String {
+        let Key { task, lasts, .. } = &self.key;
+        let rounds = self.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+        let mut text = format!("\n## {}: {}\n\n", task.name(), task.title());
+        let _ = write!(text, "{rounds} rounds of {lasts} s each");
+        if self.key.commit != commit {
+            let _ = write!(text, ", **of {}**, {}", self.key.commit, self.day);
+        }
+        text.push_str(".\n\n");
+        text.push_str(&table::markdown(&self.rows));
+        for (who, why) in &self.failures {
+            let _ = writeln!(text, "\n{who} {}", why.replace('\n', " "));
+        }
+        text
+    }
+}
+
+fn about_machine(page: &mut String, last: &Record) {
     page.push_str("\n## The machine\n\n| | |\n|---|---|\n");
-    for (what, text) in machine::facts() {
+    let measured = [("Suci", last.commit.clone()), ("Day", last.day.clone())];
+    for (what, text) in machine::facts().into_iter().chain(measured) {
         let _ = writeln!(page, "| {what} | {} |", text.replace('\t', " "));
     }
 }
 
-/// A section for each task.
-fn tables(rows: &[Row]) -> String {
-    let mut text = String::new();
-    let mut done = Vec::new();
-    for row in rows {
-        let task = row.task();
-        if done.contains(&task) {
-            continue;
-        }
-        let own: Vec<Row> = rows
-            .iter()
-            .filter(|row| row.task() == task)
-            .cloned()
-            .collect();
-        let rounds = own.iter().map(|row| row.rounds).max().unwrap_or(0);
-        let title = task.title();
-        let _ = write!(
-            text,
-            "\n## {}: {title}\n\n{rounds} rounds.\n\n",
-            task.name()
-        );
-        text.push_str(&table::markdown(&own));
-        done.push(task);
-    }
-    text
-}
-
-/// What `make bench` measures and these rows lack.
-fn missing(rows: &[Row]) -> String {
-    let measured = |task: &Task| rows.iter().any(|row| row.task() == *task);
-    let missing = plan::usual().into_iter().filter(|task| !measured(task));
-    let names: Vec<String> = missing.map(|task| task.name()).collect();
+/// What `make bench` measures and this report lacks.
+fn missing(all: &[Section]) -> String {
+    let measured = |task| all.iter().any(|section| section.key.task == task);
+    let missing = plan::usual()
+        .into_iter()
+        .map(|task| (task.name(), measured(task)));
+    let names: Vec<String> = missing
+        .filter(|(_, measured)| !measured)
+        .map(|(name, _)| name)
+        .collect();
     match names.is_empty() {
         true => String::new(),
         false => format!("\n## Not measured here\n\n{}.\n", names.join(", ")),
@@ -133,39 +179,66 @@ fn about_contenders(page: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::example;
+    use crate::report::tests::example_records;
+
+    /// As if everything had been measured of another tree before.
+    fn two_trees() -> Vec<Record> {
+        let mut records = example_records();
+        for record in &mut records {
+            record.commit = "before".to_owned();
+        }
+        let mut other = records[0].clone();
+        other.task.size = 77;
+        records.push(other);
+        records.extend(example_records());
+        records
+    }
 
     #[test]
-    fn the_last_row_of_the_same_counts() {
-        let line = |row: &Row| serde_json::to_string(row).unwrap();
-        let mut rows = example();
-        let mut text: Vec<String> = rows.iter().map(line).collect();
-        rows[0].median = 77.0;
-        text.push(line(&rows[0]));
-        rows[0].size = 5;
-        text.push(line(&rows[0]));
-        let found = latest(&text.join("\n")).unwrap();
-        assert_eq!(found.len(), 3);
-        assert_eq!((found[0].median, found[0].size), (77.0, 1000));
-        assert_eq!(tables(&found).matches("\n## ").count(), 2);
-        assert!(latest("no row").is_err());
+    fn trees_are_not_mixed_unless_that_is_wanted() {
+        let records = two_trees();
+        let [own] = &sections(&records, "0123456789", false)[..] else {
+            panic!("one task was measured of the newest tree");
+        };
+        assert_eq!((own.key.task.size, own.rows.len()), (1000, 2));
+        assert!(!own.text("0123456789").contains("**"));
+        let both = sections(&records, "0123456789", true);
+        let [own, other] = &both[..] else {
+            panic!("two tasks were measured");
+        };
+        let commits = (own.key.commit.as_str(), other.key.commit.as_str());
+        assert_eq!(commits, ("0123456789", "before"));
+        assert!(other.text("0123456789").contains("**of before**"));
+    }
+
+    #[test]
+    fn of_turns_of_several_lengths_the_longest_count() {
+        let mut records = example_records();
+        let mut short = records[0].clone();
+        short.lasts = 0.05;
+        records.push(short);
+        let all = sections(&records, "0123456789", false);
+        assert_eq!((all.len(), all[0].key.lasts), (1, 0.3));
+        assert_eq!(all[0].rows.len(), 2);
     }
 
     #[test]
     fn the_page_has_machine_tables_and_contenders() {
         let dir = std::env::temp_dir().join(format!("suci-bench-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let rows: Vec<String> = example()
+        let lines: Vec<String> = two_trees()
             .iter()
-            .map(|row| serde_json::to_string(row).unwrap())
+            .map(|record| serde_json::to_string(record).unwrap() + "\n")
             .collect();
-        std::fs::write(dir.join("rows"), rows.join("\n")).unwrap();
-        write(&dir.join("rows"), &dir).unwrap();
+        std::fs::write(dir.join("rounds"), lines.concat()).unwrap();
+        write(&dir.join("rounds"), &dir, false).unwrap();
         let page = std::fs::read_to_string(dir.join("RESULTS.md")).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
         for part in [
             "## The machine",
+            "| Suci | 0123456789 |",
             "## stream-1000@veth",
+            "3 rounds of 0.3 s each.",
             "## Not measured here\n\nrtt-64@veth, ",
             "| tcp-cubic | block |",
             "## Who they are",

@@ -1,19 +1,28 @@
 //! Rounds of turns.
 
-use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::process::Command;
 use std::time::Duration;
 
 use xtask::error::{Context, Failure, Result};
+use xtask::exec;
 
 use crate::RunArgs;
 use crate::launch::{Programs, Site};
 use crate::plan::{self, Entrant, Task};
 use crate::progress::Progress;
-use crate::report::{self, Row, Series};
-use crate::{idle, table};
+use crate::report::{self, Row};
+use crate::store::{self, Key, Outcome, Record, Store};
+use crate::{idle, table, tree};
 
-/// Measures everything that was asked for.
+/// A task, who takes part, and how many rounds of it were measured already.
+struct Job {
+    key: Key,
+    entrants: Vec<Entrant>,
+    earlier: u32,
+}
+
+/// Measures what was asked for and is not there yet.
 pub(crate) fn all(args: &RunArgs) -> Result<()> {
     let tasks = plan::tasks(args);
     if tasks.is_empty() {
@@ -21,55 +30,65 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
             "no task has such a name; `suci-bench list` names them",
         ));
     }
-    let plan: Vec<(Task, Vec<Entrant>)> = tasks
+    let commit = tree::name()?;
+    let mut store = match args.busy {
+        true => Store::nowhere(),
+        false => Store::open(&args.out)?,
+    };
+    let jobs: Vec<Job> = tasks
         .into_iter()
-        .map(|task| {
-            let entrants = plan::entrants(&task, args);
-            (task, entrants)
-        })
+        .map(|task| job(task, &commit, args, &store))
         .collect();
     let programs = Programs::find(&args.suci)?;
-    let mut out = opened(&args.out)?;
-    let mut progress = Progress::new(planned(&plan, args));
+    let mut progress = Progress::new(jobs.iter().map(|job| planned(job, args)).sum());
     progress.say(
-        &format!("{} tasks, {} rounds each", plan.len(), args.rounds),
+        &format!(
+            "{commit}: {} tasks, {} rounds each",
+            jobs.len(),
+            args.rounds
+        ),
         true,
     );
-    for (task, entrants) in &plan {
-        let series = rounds(&programs, task, entrants, args, &mut progress)?;
-        let rows = report::rows(task, &series);
+    for job in &jobs {
+        rounds(&programs, job, args, &mut store, &mut progress)?;
+        let mut records = store.of(&job.key);
+        records.retain(|record| job.entrants.iter().any(|entrant| record.is_of(entrant)));
         progress.tell("");
-        print(&rows, args.json)?;
-        for row in &rows {
-            writeln!(out, "{}", serde_json::to_string(row)?)?;
-        }
-        for failed in series.iter().filter_map(|series| series.failed.as_deref()) {
-            progress.tell(&format!("left out of {}: {failed}", task.name()));
+        print(&report::rows(&job.key, &records), job.earlier, args.json)?;
+        for (who, why) in report::failures(&records) {
+            progress.tell(&format!("{}: {who}: {why}", job.key.task.name()));
         }
     }
     Ok(())
 }
 
-fn opened(path: &std::path::Path) -> Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    file.context(path.display())
-}
-
-fn planned(plan: &[(Task, Vec<Entrant>)], args: &RunArgs) -> Duration {
-    let of = |(task, entrants): &(Task, Vec<Entrant>)| {
-        let turns = u32::try_from(entrants.len())
-            .unwrap_or(u32::MAX)
-            .saturating_mul(args.rounds);
-        Progress::turn(task, args.seconds).saturating_mul(turns)
+fn job(task: Task, commit: &str, args: &RunArgs, store: &Store) -> Job {
+    let entrants = plan::entrants(&task, args);
+    let key = Key {
+        commit: commit.to_owned(),
+        lasts: task.seconds(args.seconds),
+        task,
     };
-    plan.iter().map(of).sum()
+    Job {
+        earlier: store.complete(&key, &entrants),
+        key,
+        entrants,
+    }
 }
 
-fn print(rows: &[Row], json: bool) -> Result<()> {
+fn planned(job: &Job, args: &RunArgs) -> Duration {
+    let turns = u32::try_from(job.entrants.len()).unwrap_or(u32::MAX);
+    let rounds = args.rounds.saturating_sub(job.earlier);
+    Progress::turn(job.key.lasts).saturating_mul(turns.saturating_mul(rounds))
+}
+
+fn print(rows: &[Row], earlier: u32, json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         for row in rows {
-            writeln!(out, "{}", serde_json::to_string(row)?)?;
+            let mut row = serde_json::to_value(row)?;
+            row["earlier"] = earlier.into();
+            writeln!(out, "{row}")?;
         }
     } else {
         writeln!(out, "{}", table::plain(rows))?;
@@ -77,26 +96,25 @@ fn print(rows: &[Row], json: bool) -> Result<()> {
     Ok(())
 }
 
-/// All rounds of one task.
+/// All rounds of one task that are missing.
 fn rounds(
     programs: &Programs,
-    task: &Task,
-    entrants: &[Entrant],
+    job: &Job,
     args: &RunArgs,
+    store: &mut Store,
     progress: &mut Progress,
-) -> Result<Vec<Series>> {
-    let site = Site::new(task.net)?;
-    let seconds = task.seconds(args.seconds);
-    let mut all: Vec<Series> = entrants
-        .iter()
-        .map(|&entrant| Series {
-            entrant,
-            turns: Vec::new(),
-            failed: None,
-        })
-        .collect();
-    for round in 0..args.rounds {
-        let title = format!("{}: round {} of {}", task.name(), round + 1, args.rounds);
+) -> Result<()> {
+    let Job { key, earlier, .. } = job;
+    let name = key.task.name();
+    if *earlier > 0 {
+        progress.tell(&format!("{name}: {earlier} rounds were measured before"));
+    }
+    if *earlier >= args.rounds {
+        return Ok(());
+    }
+    let site = Site::new(key.task.net)?;
+    for done in *earlier..args.rounds {
+        let title = format!("{name}: round {} of {}", done + 1, args.rounds);
         if !args.busy {
             idle::wait(|busy| {
                 let busy = 100.0 * busy;
@@ -104,27 +122,52 @@ fn rounds(
                 progress.say(&waits, true);
             })?;
         }
-        progress.say(&title, round == 0);
-        let count = all.len();
-        for turn in 0..count {
-            // There and back: whoever went last goes first, so that none always follows another.
-            let at = if round % 2 == 0 {
-                turn
-            } else {
-                count - 1 - turn
-            };
-            let Some(series) = all.get_mut(at) else {
-                continue;
-            };
-            progress.passed(Progress::turn(task, args.seconds));
-            if series.failed.is_some() {
-                continue;
-            }
-            match programs.turn(&site, task, series.entrant, seconds) {
-                Ok(turn) => series.turns.push(turn),
-                Err(failure) => series.failed = Some(failure.to_string()),
-            }
-        }
+        progress.say(&title, done == *earlier);
+        store.add(round(programs, &site, job, store, progress)?)?;
     }
-    Ok(all)
+    Ok(())
+}
+
+/// One round: a turn of everybody who has not failed too often.
+fn round(
+    programs: &Programs,
+    site: &Site,
+    job: &Job,
+    store: &Store,
+    progress: &mut Progress,
+) -> Result<Vec<Record>> {
+    let Job { key, entrants, .. } = job;
+    let (before, number, day) = (store.of(key), store.next_round(key), today()?);
+    let mut turns = Vec::new();
+    // There and back: whoever went last goes first, so that none always follows another.
+    let mut order: Vec<&Entrant> = entrants.iter().collect();
+    if number % 2 == 1 {
+        order.reverse();
+    }
+    for entrant in order {
+        progress.passed(Progress::turn(key.lasts));
+        if store::is_given_up(&before, entrant) {
+            continue;
+        }
+        let outcome = match programs.turn(site, &key.task, *entrant, key.lasts) {
+            Ok(turn) => Outcome::Turn(turn),
+            Err(failure) => Outcome::Failed(failure.to_string()),
+        };
+        turns.push(Record {
+            commit: key.commit.clone(),
+            day: day.clone(),
+            task: key.task.clone(),
+            lasts: key.lasts,
+            round: number,
+            contender: entrant.contender.name.to_owned(),
+            wait: entrant.wait,
+            outcome,
+        });
+    }
+    Ok(turns)
+}
+
+fn today() -> Result<String> {
+    let date = exec::capture(Command::new("date").args(["-u", "+%-d %B %Y"]));
+    Ok(date.context("date")?.trim().to_owned())
 }

@@ -6,7 +6,7 @@ use crate::report::Row;
 /// The columns of a task's table, and how wide they are.
 fn columns(workload: Workload) -> [&'static str; 9] {
     let [left, right] = match workload {
-        Workload::PingPong | Workload::Mix => ["p50 us", "p99 us"],
+        Workload::PingPong | Workload::Mix | Workload::Data => ["p50 us", "p99 us"],
         Workload::Stream | Workload::Rate | Workload::Broadcast => ["CPU s/GB", "CPU us/msg"],
     };
     [
@@ -24,14 +24,16 @@ fn columns(workload: Workload) -> [&'static str; 9] {
 
 /// The cells of one row, under [`columns`].
 pub(crate) fn cells(row: &Row) -> [String; 9] {
-    let digits = |value: f64| match row.workload {
+    let digits = |value: f64| match row.workload() {
         Workload::Rate | Workload::Mix => format!("{value:.0}"),
-        Workload::PingPong => format!("{value:.1}"),
+        Workload::PingPong | Workload::Data => format!("{value:.1}"),
         Workload::Stream | Workload::Broadcast => format!("{value:.2}"),
     };
     let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
-    let [left, right] = match row.workload {
-        Workload::PingPong | Workload::Mix => [optional(row.p50), optional(row.p99)],
+    let [left, right] = match row.workload() {
+        Workload::PingPong | Workload::Mix | Workload::Data => {
+            [optional(row.p50), optional(row.p99)]
+        }
         Workload::Stream | Workload::Rate | Workload::Broadcast => [
             format!("{:.2}", row.cpu_seconds_per_gb),
             format!("{:.2}", row.cpu_us_per_message),
@@ -57,7 +59,7 @@ pub(crate) fn cells(row: &Row) -> [String; 9] {
 pub(crate) fn sorted(rows: &[Row]) -> Vec<&Row> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by(|a, b| {
-        let by_figure = match a.workload.less_is_better() {
+        let by_figure = match a.workload().less_is_better() {
             true => a.median.total_cmp(&b.median),
             false => b.median.total_cmp(&a.median),
         };
@@ -71,10 +73,10 @@ pub(crate) fn plain(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return "nobody finished\n".to_owned();
     };
-    let mut lines = vec![columns(first.workload).map(str::to_owned)];
+    let mut lines = vec![columns(first.workload()).map(str::to_owned)];
     lines[0][2] = format!("median {}", first.unit);
     lines.extend(sorted(rows).into_iter().map(cells));
-    let mut text = format!("{}: {}\n", first.task().name(), first.task().title());
+    let mut text = format!("{}: {}\n", first.task.name(), first.task.title());
     for line in &lines {
         for (at, cell) in line.iter().enumerate() {
             let width = lines.iter().map(|line| line[at].len()).max().unwrap_or(0);
@@ -94,7 +96,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
-    let mut head = columns(first.workload).map(str::to_owned);
+    let mut head = columns(first.workload()).map(str::to_owned);
     head[2] = format!("median {}", first.unit);
     let mut text = format!("| {} |\n|---|---|{}\n", head.join(" | "), "---:|".repeat(7));
     for row in sorted(rows) {

@@ -1,6 +1,7 @@
 //! The side-by-side bench: builds it, and runs it for people and for the lines that judge its rows.
 //! It is a workspace of its own (`bench/`), because what Suci is compared with is nobody else's concern.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -20,7 +21,7 @@ pub fn run(args: &[String]) -> Result<()> {
     exec::run(Command::new(build()?).args(args))
 }
 
-/// What the bench measures with further `args`.
+/// What the bench measures with further `args`, or has measured of this tree before.
 ///
 /// # Errors
 /// A build or a measurement fails.
@@ -85,10 +86,22 @@ impl Row {
             .context(format!("no {name} in {}", self.0))
     }
 
-    /// What each round came to.
-    pub(crate) fn values(&self) -> Vec<f64> {
-        let values = self.0["values"].as_array().into_iter().flatten();
-        values.filter_map(Value::as_f64).collect()
+    /// What each round came to, by its number.
+    pub(crate) fn values(&self) -> BTreeMap<&str, f64> {
+        let values = self.0["values"].as_object().into_iter().flatten();
+        values
+            .filter_map(|(round, value)| Some((round.as_str(), value.as_f64()?)))
+            .collect()
+    }
+
+    /// Whose figures these are: how many rounds, of which tree, and how many of them are older than this run.
+    pub(crate) fn origin(&self) -> String {
+        let commit = self.0["commit"].as_str().unwrap_or("?");
+        let (rounds, earlier) = (self.values().len(), &self.0["earlier"]);
+        match earlier.as_u64() {
+            None | Some(0) => format!("{rounds} rounds of {commit}"),
+            Some(_) => format!("{rounds} rounds of {commit}, {earlier} measured before"),
+        }
     }
 
     /// A contender's name, and how it waits.

@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Payload bytes of a message
     #[arg(long)]
     size: usize,
+    /// Messages to each server before it answers, of n-data
+    #[arg(long, default_value_t = 1)]
+    data: usize,
     #[arg(long)]
     seconds: f64,
     #[arg(long, value_enum)]
@@ -67,6 +70,8 @@ pub(crate) enum Workload {
     Stream,
     /// The same to all servers
     Broadcast,
+    /// Several messages to all servers, then an answer of each
+    NData,
     /// Requests and replies of DSE's sizes, several under way
     Mix,
 }

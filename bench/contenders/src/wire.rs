@@ -13,6 +13,8 @@ pub(crate) enum Mark {
     Last = 1,
     /// The server has received everything.
     Done = 2,
+    /// It is measured, and the server answers it.
+    Ask = 3,
 }
 
 impl Mark {
@@ -21,6 +23,7 @@ impl Mark {
             Some(0) => Ok(Self::Data),
             Some(1) => Ok(Self::Last),
             Some(2) => Ok(Self::Done),
+            Some(3) => Ok(Self::Ask),
             other => Err(format!("a message that begins with {other:?}").into()),
         }
     }

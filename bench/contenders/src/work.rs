@@ -40,9 +40,10 @@ impl Half {
     }
 }
 
-/// A payload that lives as long as the process, different in every cache line, zero (data) at its begin.
-fn payload(size: usize) -> &'static [u8] {
-    let bytes: Vec<u8> = (0..size.max(1)).map(|at| (at / 64 % 251) as u8).collect();
+/// A payload that lives as long as the process, different in every cache line, with its mark at its begin.
+fn payload(size: usize, mark: Mark) -> &'static [u8] {
+    let mut bytes: Vec<u8> = (0..size.max(1)).map(|at| (at / 64 % 251) as u8).collect();
+    bytes[0] = mark as u8;
     bytes.leak()
 }
 
@@ -51,6 +52,7 @@ fn word(mark: Mark) -> &'static [u8] {
         Mark::Data => &[Mark::Data as u8],
         Mark::Last => &[Mark::Last as u8],
         Mark::Done => &[Mark::Done as u8],
+        Mark::Ask => &[Mark::Ask as u8],
     }
 }
 
@@ -73,10 +75,14 @@ pub(crate) fn mix_size(index: u32) -> usize {
 
 /// The client's half, over one wire or several at once, a thread each.
 pub(crate) fn client(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Result<Half> {
-    let full = payload(args.size.max(mix_longest(args.workload)));
+    let full = payload(args.size.max(mix_longest(args.workload)), Mark::Data);
+    let asking = payload(args.size, Mark::Ask);
     let mut phase = |time: Duration| -> Result<Half> {
         let cpu = sys::cpu_seconds();
         let halves = match wires.as_mut_slice() {
+            all if args.workload == Workload::NData => {
+                vec![data_phase(all, args, [&full[..args.size], asking], time)?]
+            }
             [wire] => vec![client_phase(wire.as_mut(), args, full, time)?],
             several => std::thread::scope(|scope| {
                 let threads: Vec<_> = several
@@ -127,20 +133,59 @@ fn client_phase(
             &mut nanos,
         )?,
         Workload::Mix => ask(wire, full, begun + time, &mut half, &mut nanos)?,
-        Workload::Stream | Workload::Broadcast => {
+        Workload::Stream | Workload::Broadcast | Workload::NData => {
             stream(wire, &full[..args.size], begun + time, &mut half)?;
         }
     }
     // Round trips are over by now; a stream is when the other side has it all.
     let trips = begun.elapsed();
+    part(wire)?;
+    let time = match args.workload {
+        Workload::PingPong | Workload::Mix => trips,
+        Workload::Stream | Workload::Broadcast | Workload::NData => begun.elapsed(),
+    };
+    half.seconds = time.as_secs_f64();
+    nanos.sort_unstable();
+    (half.p50, half.p99) = (percentile(&nanos, 50), percentile(&nanos, 99));
+    Ok(half)
+}
+
+/// Says that it was the last message, and hears that everything arrived.
+fn part(wire: &mut dyn Wire) -> Result<()> {
     wire.send(word(Mark::Last))?;
     wire.flush()?;
     while wire.recv()?.mark != Mark::Done {}
-    let time = match args.workload {
-        Workload::PingPong | Workload::Mix => trips,
-        Workload::Stream | Workload::Broadcast => begun.elapsed(),
-    };
-    half.seconds = time.as_secs_f64();
+    Ok(())
+}
+
+/// Groups of messages to all, the last of a group with a mark that asks for an answer; when all have answered comes
+/// the next group. One thread: a group is over when the slowest has it, whoever is served first.
+fn data_phase(
+    wires: &mut [Box<dyn Wire + Send>],
+    args: &Args,
+    [datum, asking]: [&'static [u8]; 2],
+    time: Duration,
+) -> Result<Half> {
+    let (begun, mut half, mut nanos) = (Instant::now(), Half::default(), Vec::new());
+    let mut last = begun;
+    while last < begun + time || half.messages == 0 {
+        for number in 1..=args.data {
+            let message = if number == args.data { asking } else { datum };
+            for wire in wires.iter_mut() {
+                wire.send(message)?;
+                half.count(message.len());
+            }
+        }
+        wires.iter_mut().try_for_each(|wire| wire.flush())?;
+        for wire in wires.iter_mut() {
+            while wire.recv()?.mark != Mark::Data {}
+        }
+        let now = Instant::now();
+        nanos.push((now - last).as_nanos() as u64);
+        last = now;
+    }
+    half.seconds = begun.elapsed().as_secs_f64();
+    wires.iter_mut().try_for_each(|wire| part(wire.as_mut()))?;
     nanos.sort_unstable();
     (half.p50, half.p99) = (percentile(&nanos, 50), percentile(&nanos, 99));
     Ok(half)
@@ -227,7 +272,7 @@ fn ask(
 
 /// The server's half.
 pub(crate) fn server(mut wire: Box<dyn Wire + Send>, args: &Args) -> Result<Half> {
-    let full = payload(args.size.max(mix_longest(args.workload)));
+    let full = payload(args.size.max(mix_longest(args.workload)), Mark::Data);
     server_phase(wire.as_mut(), args, full)?;
     let half = server_phase(wire.as_mut(), args, full)?;
     wire.close()?;
@@ -251,6 +296,7 @@ fn server_phase(wire: &mut dyn Wire, args: &Args, full: &'static [u8]) -> Result
         }
         half.count(received.length);
         match args.workload {
+            Workload::NData if received.mark == Mark::Ask => wire.send(word(Mark::Data))?,
             Workload::PingPong => wire.send(&full[..args.size])?,
             Workload::Mix => {
                 let size = mix_size(index);
@@ -258,7 +304,7 @@ fn server_phase(wire: &mut dyn Wire, args: &Args, full: &'static [u8]) -> Result
                 half.bytes += size as u64;
                 wire.send(&full[..size])?;
             }
-            Workload::Stream | Workload::Broadcast => {}
+            Workload::Stream | Workload::Broadcast | Workload::NData => {}
         }
     }
     wire.send(word(Mark::Done))?;

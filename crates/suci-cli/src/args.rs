@@ -207,9 +207,11 @@ Without ADDR and --listen both sides run here, over loopback. Under `suci run -n
 measures and the others serve. Contenders take turns within each round, so that what disturbs
 one disturbs all. TCP is cubic with NODELAY and default buffers.
 
-Workloads: ping-pong (us per round trip), stream (Gbit/s one way; Suci's messages in batches of about
-64 KiB, as a program that streams would send them, the others' one by one), rate (small messages per second
-in batches), rate-lone (sent one by one), broadcast (Gbit/s into all receivers together), mix (requests
+Workloads: ping-pong (us per round trip), stream (Gbit/s one way, messages sent one by one),
+stream-batch (the same, what is small collected to 64 KiB: Suci's batches, TCP's writes), rate and
+rate-batch (the same two in messages per second, by default small ones), broadcast (Gbit/s into all
+receivers together), n-data (as many messages as --data says to all receivers, then an answer of each:
+us per message until all have it; --data 1 is an answer to each, p50 and p99 are of all N), mix (requests
 answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB,
 the rest to 8 KiB, whatever --size). acks/pkt: packets that the receivers sent for each that came,
 where messages go one way.
@@ -227,6 +229,7 @@ Examples:
   suci perf --workload ping-pong,stream --size 64..1MiB --vs tcp --plot sizes.svg
   suci perf --plain --listen 192.0.2.7:7000
   suci perf --plain 192.0.2.7:7000 --workload stream --size 1048576 --json
+  suci perf --workload n-data --data 1 --size 1024 --vs tcp
   suci run -n 4 suci perf --workload broadcast --vs tcp";
 
 /// What `suci perf` takes.
@@ -265,7 +268,10 @@ pub(crate) struct PerfArgs {
     /// Let CRC32C cover headers only: what the kernel's limit is compared with
     #[arg(long)]
     pub(crate) no_payload_checksum: bool,
-    /// Receivers of the broadcast that are started here when no server is named
+    /// Messages to each receiver before it answers, of n-data
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true)]
+    pub(crate) data: u32,
+    /// Receivers of broadcast and n-data that are started here when no server is named
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
     pub(crate) receivers: u32,
     /// Say where the time went at both sides: in the program, in the kernel, or waiting
@@ -291,14 +297,18 @@ pub(crate) struct Sizes(pub(crate) Vec<usize>);
 pub(crate) enum Workload {
     /// A message there, the same back
     PingPong,
-    /// Messages one way
+    /// Messages one way, one by one
     Stream,
-    /// Small messages one way, in batches
-    Rate,
+    /// The same, collected to 64 KiB
+    StreamBatch,
     /// Small messages one way, one by one
-    RateLone,
+    Rate,
+    /// The same, collected to 64 KiB
+    RateBatch,
     /// One message to many
     Broadcast,
+    /// Several messages to many, then an answer of each
+    NData,
     /// Requests and replies of mostly a few bytes, 16 under way
     Mix,
 }
@@ -322,6 +332,18 @@ pub(crate) enum Prefer {
     Throughput,
     /// Early acknowledgements, short trains
     Response,
+}
+
+impl Workload {
+    /// Whether all servers take part.
+    pub(crate) fn is_to_all(self) -> bool {
+        matches!(self, Self::Broadcast | Self::NData)
+    }
+
+    /// Whether small messages are collected before they are sent.
+    pub(crate) fn is_batched(self) -> bool {
+        matches!(self, Self::StreamBatch | Self::RateBatch)
+    }
 }
 
 impl From<Prefer> for suci::Mode {

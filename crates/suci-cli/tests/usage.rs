@@ -388,14 +388,16 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
     for workload in [
         "ping-pong",
         "stream",
+        "stream-batch",
         "rate",
-        "rate-lone",
+        "rate-batch",
         "broadcast",
+        "n-data",
         "mix",
     ] {
         let rivals = match workload {
             // It would wait for ever for what was lost.
-            "mix" => &["suci", "tcp"][..],
+            "mix" | "n-data" => &["suci", "tcp"][..],
             _ => &["suci", "tcp", "udp"],
         };
         for &contender in rivals {
@@ -528,20 +530,20 @@ fn perf_takes_faults_and_processors() {
 
 #[test]
 fn perf_under_a_launch_broadcasts_to_all() {
-    let args = [
-        "run",
-        "-n",
-        "4",
-        path(),
-        "perf",
-        "--workload",
-        "broadcast",
-        "--size",
-        "50000",
-    ];
-    let rows = rows(&[&args[..], &QUICK].concat());
-    assert_eq!(rows.len(), 1);
-    assert_eq!(rows.first().unwrap()["receivers"], 3);
+    let launch = ["run", "-n", "4", path(), "perf"];
+    let what = ["--workload", "broadcast,n-data", "--size", "50000"];
+    let answers = ["--vs", "tcp", "--data", "7"];
+    let rows = rows(&[&launch[..], &what, &answers, &QUICK].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!(row["receivers"], 3, "{row}");
+    }
+    for row in rows.iter().filter(|row| row["workload"] == "n-data") {
+        // Seven to each of three, then the answers.
+        assert_eq!(row["messages"].as_u64().unwrap() % 21, 0, "{row}");
+        assert!(row["p99"].as_f64() >= row["p50"].as_f64(), "{row}");
+        assert_eq!(row["unit"], "us", "{row}");
+    }
 }
 
 #[test]
@@ -557,7 +559,7 @@ fn batches_of_large_messages_end() {
     let args = [
         "perf",
         "--workload",
-        "rate",
+        "rate-batch",
         "--size",
         "67108864",
         "--rounds",

@@ -302,7 +302,7 @@ fn round_trip_packets(ctx: &Ctx) -> Result<Figure> {
 }
 
 fn batch_packets(ctx: &Ctx) -> Result<Figure> {
-    let [each, messages] = counted(ctx, "rate", "32", ["messages_per_packet", "messages"])?;
+    let [each, messages] = counted(ctx, "rate-batch", "32", ["messages_per_packet", "messages"])?;
     let text = format!("{each:.1} per packet, of {messages} messages");
     Ok(Figure::new(each >= 30.0, text))
 }

@@ -85,12 +85,13 @@ fn workloads(args: &PerfArgs, servers: usize) -> Vec<Workload> {
     let mut all = vec![
         Workload::PingPong,
         Workload::Stream,
+        Workload::StreamBatch,
         Workload::Rate,
-        Workload::RateLone,
+        Workload::RateBatch,
         Workload::Mix,
     ];
     if servers > 1 {
-        all.push(Workload::Broadcast);
+        all.extend([Workload::Broadcast, Workload::NData]);
     }
     all
 }
@@ -99,7 +100,10 @@ fn default_size(workload: Workload) -> usize {
     match workload {
         Workload::PingPong => 64,
         Workload::Stream | Workload::Broadcast => 1 << 20,
-        Workload::Rate | Workload::RateLone => 32,
+        // They never fit one packet, and are worth collecting.
+        Workload::StreamBatch => 1_472,
+        Workload::NData => 1_024,
+        Workload::Rate | Workload::RateBatch => 32,
         Workload::Mix => mix::LONGEST,
     }
 }
@@ -115,6 +119,8 @@ struct Client {
     node: Node,
     servers: Vec<Server>,
     wait: Waiting,
+    /// Messages to each server before it answers, of [`Workload::NData`].
+    data: usize,
 }
 
 impl Client {
@@ -173,6 +179,7 @@ impl Client {
             node,
             servers,
             wait: args.wait,
+            data: usize::try_from(args.data).unwrap_or(usize::MAX),
         })
     }
 
@@ -187,6 +194,14 @@ impl Client {
         Ok(())
     }
 
+    /// How many servers take part.
+    fn receivers(&self, workload: Workload) -> usize {
+        match workload.is_to_all() {
+            true => self.servers.len(),
+            false => 1,
+        }
+    }
+
     /// All rounds of one workload and size; one series for each contender that can take part.
     fn series(
         &mut self,
@@ -196,11 +211,7 @@ impl Client {
         entrants: &[Entrant],
     ) -> Result<Vec<Series>> {
         let payload = work::payload(work::longest(workload, size));
-        let receivers = if workload == Workload::Broadcast {
-            self.servers.len()
-        } else {
-            1
-        };
+        let receivers = self.receivers(workload);
         let mut all = Vec::new();
         for &entrant in entrants {
             if entrant.contender == Contender::Udp && !self.udp_can(workload, size)? {
@@ -238,7 +249,7 @@ impl Client {
     fn udp_can(&self, workload: Workload, size: usize) -> Result<bool> {
         match workload {
             Workload::PingPong => {}
-            Workload::Mix => return Ok(false),
+            Workload::Mix | Workload::NData => return Ok(false),
             _ => return Ok(true),
         }
         let Some(server) = self.servers.first() else {
@@ -257,11 +268,7 @@ impl Client {
         time: Duration,
     ) -> Result<(Account, Account)> {
         let contender = entrant.contender;
-        let receivers = if workload == Workload::Broadcast {
-            self.servers.len()
-        } else {
-            1
-        };
+        let receivers = self.receivers(workload);
         let mut sockets = Vec::new();
         for server in self.servers.iter_mut().take(receivers) {
             if contender == Contender::Suci {
@@ -278,7 +285,10 @@ impl Client {
                     .iter_mut()
                     .take(receivers)
                     .filter_map(|server| server.tcp.as_mut());
-                fan::out(wires, workload, payload, time)?
+                match workload {
+                    Workload::NData => fan::n_data_by(wires, payload, self.data, time)?,
+                    _ => fan::out(wires, workload, payload, time)?,
+                }
             }
             Contender::Udp => fan::out(sockets.iter_mut(), workload, payload, time)?,
         };
@@ -304,6 +314,7 @@ impl Client {
         let peers: Vec<NodeId> = self.servers.iter().map(|server| server.id).collect();
         match (workload, peers.first()) {
             (Workload::Broadcast, _) => fan::broadcast(&mut self.node, &peers, payload, time),
+            (Workload::NData, _) => fan::n_data(&mut self.node, &peers, payload, self.data, time),
             (_, Some(&peer)) => work::client(
                 &mut Suci::new(&mut self.node, peer),
                 workload,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use suci::{Bytes, Node, NodeId};
 
-use super::control::{Account, PATIENCE};
+use super::control::{Account, PATIENCE, Trips};
 use super::usage::Meter;
 use super::wire::{Mark, Wire};
 use super::{suci_wire, work};
@@ -28,15 +28,7 @@ pub(super) fn broadcast(
         rounds += 1;
     }
     suci_wire::send_to_all(node, peers, &Bytes::new(), Mark::Last)?;
-    let mut waiting = peers.to_vec();
-    while let Some(&peer) = waiting.first() {
-        let Some((from, received)) = suci_wire::recv(node, PATIENCE)? else {
-            return Err(suci_wire::silent(node, peer));
-        };
-        if received.mark == Mark::Done {
-            waiting.retain(|peer| *peer != from);
-        }
-    }
+    await_all(node, peers, Mark::Done)?;
     let messages = rounds.saturating_mul(u64::try_from(peers.len()).unwrap_or(u64::MAX));
     Ok(Account {
         messages,
@@ -47,6 +39,116 @@ pub(super) fn broadcast(
         trips: None,
         waits: work::since(suci_wire::waits(node, peers)?, waits),
     })
+}
+
+/// Suci's own way of `data` messages to all before all answer: what goes out together is one batch.
+pub(super) fn n_data(
+    node: &mut Node,
+    peers: &[NodeId],
+    payload: &Bytes,
+    data: usize,
+    time: Duration,
+) -> Result<Account> {
+    let waits = suci_wire::waits(node, peers)?;
+    let (meter, packets, begun) = (Meter::begin(), suci_wire::packets(node)?, Instant::now());
+    let groups = groups(begun + time, || {
+        let marks = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
+        let each = marks.chain([Mark::Ask]);
+        let all = each.flat_map(|mark| peers.iter().map(move |peer| (*peer, payload, mark)));
+        suci_wire::send_together(node, all)?;
+        await_all(node, peers, Mark::Data)
+    })?;
+    let (trips, packets_now) = (begun.elapsed(), suci_wire::packets(node)?);
+    suci_wire::send_to_all(node, peers, &Bytes::new(), Mark::Last)?;
+    await_all(node, peers, Mark::Done)?;
+    let messages = count([groups.len(), peers.len(), data]);
+    Ok(Account {
+        messages,
+        bytes: messages.saturating_mul(count([payload.len()])),
+        seconds: trips.as_secs_f64(),
+        spent: meter.spent(),
+        packets: packets_now.saturating_sub(packets),
+        trips: Trips::of(groups),
+        waits: work::since(suci_wire::waits(node, peers)?, waits),
+    })
+}
+
+/// The same over each of `wires`, one after the other by one thread: it is over when the slowest has it.
+pub(super) fn n_data_by<'a, W: Wire + 'a>(
+    wires: impl Iterator<Item = &'a mut W>,
+    payload: &Bytes,
+    data: usize,
+    time: Duration,
+) -> Result<Account> {
+    let mut wires: Vec<&mut W> = wires.collect();
+    let (meter, before, begun) = (Meter::begin(), sent(&mut wires)?, Instant::now());
+    let groups = groups(begun + time, || {
+        for wire in &mut wires {
+            (1..data).try_for_each(|_| wire.send(payload, Mark::Data))?;
+            wire.send(payload, Mark::Ask)?;
+        }
+        wires.iter_mut().try_for_each(|wire| await_data(*wire))
+    })?;
+    let (trips, packets) = (begun.elapsed(), sent(&mut wires)?);
+    wires.iter_mut().try_for_each(|wire| work::part(*wire))?;
+    let messages = count([groups.len(), wires.len(), data]);
+    Ok(Account {
+        messages,
+        bytes: messages.saturating_mul(count([payload.len()])),
+        seconds: trips.as_secs_f64(),
+        spent: meter.spent(),
+        packets: packets.saturating_sub(before),
+        trips: Trips::of(groups),
+        ..Account::default()
+    })
+}
+
+/// Nanoseconds that each call of `group` took, until `end`, at least one.
+fn groups(end: Instant, mut group: impl FnMut() -> Result<()>) -> Result<Vec<u64>> {
+    let (mut nanos, mut last) = (Vec::new(), Instant::now());
+    while last < end || nanos.is_empty() {
+        group()?;
+        let now = Instant::now();
+        nanos.push(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
+        last = now;
+    }
+    Ok(nanos)
+}
+
+fn count<const N: usize>(factors: [usize; N]) -> u64 {
+    let factors = factors.map(|factor| u64::try_from(factor).unwrap_or(u64::MAX));
+    factors.into_iter().fold(1, u64::saturating_mul)
+}
+
+fn sent<W: Wire>(wires: &mut [&mut W]) -> Result<u64> {
+    wires.iter_mut().map(|wire| wire.packets()).sum()
+}
+
+/// Waits until each of `peers` has sent a message with `mark`.
+fn await_all(node: &mut Node, peers: &[NodeId], mark: Mark) -> Result<()> {
+    let mut waiting = peers.to_vec();
+    while let Some(&peer) = waiting.first() {
+        let Some((from, received)) = suci_wire::recv(node, PATIENCE)? else {
+            return Err(suci_wire::silent(node, peer));
+        };
+        if received.mark == mark {
+            waiting.retain(|peer| *peer != from);
+        }
+    }
+    Ok(())
+}
+
+/// The same of one wire, and a message that is measured.
+fn await_data<W: Wire>(wire: &mut W) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        match wire.recv()? {
+            Some(received) if received.mark == Mark::Data => return Ok(()),
+            Some(_) => {}
+            None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
+            None => {}
+        }
+    }
 }
 
 /// The client's half over each of `wires`, a thread for each when there are several: what a program

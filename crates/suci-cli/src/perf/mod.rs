@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use suci::AddressBook;
 
-use crate::args::{PerfArgs, RunArgs, Workload};
+use crate::args::{PerfArgs, RunArgs};
 use crate::error::{Context, Failure, Result};
 
 /// Measures, or serves.
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<ExitCode> {
 fn launch(args: &PerfArgs) -> Result<ExitCode> {
     let program = std::env::current_exe().context("the path of suci itself")?;
     let program = std::iter::once(program.into_os_string()).chain(std::env::args_os().skip(1));
-    let all = args.workload.is_empty() || args.workload.contains(&Workload::Broadcast);
+    let all = args.workload.is_empty() || args.workload.iter().any(|it| it.is_to_all());
     let servers = if all { args.receivers } else { 1 };
     crate::run::run(&RunArgs {
         processes: servers.saturating_add(1),

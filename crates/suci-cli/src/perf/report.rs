@@ -8,7 +8,6 @@ use suci::WaitReason;
 
 use super::control::{Account, Contender, Entrant, Trips, Waited};
 use super::usage::Spent;
-use super::work;
 use crate::args::{Prefer, Workload};
 use crate::stats::Samples;
 
@@ -148,7 +147,8 @@ impl Series {
             Contender::Udp if self.workload != Workload::PingPong => (server, server.seconds),
             _ => (client, client.seconds),
         };
-        self.values.push(value(self.workload, account, seconds));
+        let value = value(self.workload, self.receivers, account, seconds);
+        self.values.push(value);
         self.seconds += seconds;
         self.trips.extend(client.trips);
         for (total, one) in [(&mut self.client, client), (&mut self.server, server)] {
@@ -228,32 +228,38 @@ pub(super) fn name(workload: Workload) -> &'static str {
     match workload {
         Workload::PingPong => "ping-pong",
         Workload::Stream => "stream",
+        Workload::StreamBatch => "stream-batch",
         Workload::Rate => "rate",
-        Workload::RateLone => "rate-lone",
+        Workload::RateBatch => "rate-batch",
         Workload::Broadcast => "broadcast",
+        Workload::NData => "n-data",
         Workload::Mix => "mix",
     }
 }
 
 fn unit(workload: Workload) -> &'static str {
     match workload {
-        Workload::PingPong => "us",
-        Workload::Stream | Workload::Broadcast => "Gbit/s",
-        Workload::Rate | Workload::RateLone => "messages/s",
+        Workload::PingPong | Workload::NData => "us",
+        Workload::Stream | Workload::StreamBatch | Workload::Broadcast => "Gbit/s",
+        Workload::Rate | Workload::RateBatch => "messages/s",
         Workload::Mix => "requests/s",
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn value(workload: Workload, account: &Account, seconds: f64) -> f64 {
+fn value(workload: Workload, receivers: usize, account: &Account, seconds: f64) -> f64 {
     let (messages, bytes) = (account.messages as f64, account.bytes as f64);
     if messages == 0.0 || seconds <= 0.0 {
         return 0.0;
     }
     match workload {
         Workload::PingPong => seconds / messages * 1e6,
-        Workload::Stream | Workload::Broadcast => bytes * 8.0 / seconds / 1e9,
-        Workload::Rate | Workload::RateLone | Workload::Mix => messages / seconds,
+        // Counted at each receiver.
+        Workload::NData => seconds / messages * receivers as f64 * 1e6,
+        Workload::Stream | Workload::StreamBatch | Workload::Broadcast => {
+            bytes * 8.0 / seconds / 1e9
+        }
+        Workload::Rate | Workload::RateBatch | Workload::Mix => messages / seconds,
     }
 }
 
@@ -300,7 +306,7 @@ impl Report {
         if first {
             writeln!(
                 out,
-                "{:<11}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
+                "{:<13}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
                 "workload",
                 "bytes",
                 "contender",
@@ -316,13 +322,6 @@ impl Report {
         writeln!(out, "{}", line(row))?;
         if let Some(sides) = &row.waited {
             writeln!(out, "{}", waited(sides))?;
-            let batch = work::batch(row.workload, row.size);
-            if row.workload == Workload::Stream && batch > 1 {
-                writeln!(
-                    out,
-                    "  sent in batches of {batch}; by TCP and UDP one by one"
-                )?;
-            }
         }
         if let Some(profile) = &row.profile {
             writeln!(out, "{}", profiled(profile))?;
@@ -360,6 +359,7 @@ fn waited(sides: &Waits) -> String {
 fn line(row: &Row) -> String {
     let name = match row.workload {
         Workload::Broadcast => format!("bcast 1:{}", row.receivers),
+        Workload::NData => format!("n-data 1:{}", row.receivers),
         other => name(other).to_owned(),
     };
     let contender = row.contender();
@@ -375,7 +375,7 @@ fn line(row: &Row) -> String {
         .acks_per_packet
         .map_or_else(|| "-".to_owned(), |acks| format!("{acks:.3}"));
     format!(
-        "{name:<11}{:>9}  {contender:<16}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}{acks:>10}",
+        "{name:<13}{:>9}  {contender:<16}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}{acks:>10}",
         row.size,
         digits(row.median),
         digits(row.min),

@@ -120,19 +120,21 @@ impl<'a> Suci<'a> {
         let taken = Vec::with_capacity(MANY);
         Self { node, peer, taken }
     }
+}
 
-    /// Sends as one batch, or as several when there is no room.
-    fn send_these<'p>(&mut self, mut payloads: impl Iterator<Item = &'p Bytes>) -> Result<()> {
-        let peer = self.peer;
-        loop {
-            let fill = |batch: &mut suci::Batch<'_>| {
-                payloads.find(|payload| batch.send(peer, draft(payload, Mark::Data)).is_err())
-            };
-            match self.node.batch(fill)? {
-                // Full, or something worse that this will name.
-                Some(refused) => send(self.node, peer, refused, Mark::Data)?,
-                None => return Ok(()),
-            }
+/// Sends what goes to whom as one batch, or as several when there is no room.
+pub(super) fn send_together<'p>(
+    node: &mut Node,
+    mut all: impl Iterator<Item = (NodeId, &'p Bytes, Mark)>,
+) -> Result<()> {
+    loop {
+        let fill = |batch: &mut suci::Batch<'_>| {
+            all.find(|(peer, payload, mark)| batch.send(*peer, draft(payload, *mark)).is_err())
+        };
+        match node.batch(fill)? {
+            // Full, or something worse that this will name.
+            Some((peer, refused, mark)) => send(node, peer, refused, mark)?,
+            None => return Ok(()),
         }
     }
 }
@@ -143,15 +145,14 @@ impl Wire for Suci<'_> {
     }
 
     fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        self.send_these(std::iter::repeat_n(payload, count))
-    }
-
-    fn stream(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        self.send_batch(payload, count)
+        let each = (self.peer, payload, Mark::Data);
+        send_together(self.node, std::iter::repeat_n(each, count))
     }
 
     fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
-        self.send_these(payloads.iter())
+        let peer = self.peer;
+        let all = payloads.iter().map(|payload| (peer, payload, Mark::Data));
+        send_together(self.node, all)
     }
 
     fn recv(&mut self) -> Result<Option<Received>> {

@@ -14,6 +14,8 @@ pub(super) enum Mark {
     Last,
     /// The server has received everything.
     Done,
+    /// It is measured, and the server answers it.
+    Ask,
 }
 
 impl Mark {
@@ -22,11 +24,12 @@ impl Mark {
             Self::Data => 0,
             Self::Last => 1,
             Self::Done => 2,
+            Self::Ask => 3,
         }
     }
 
     pub(super) fn of(number: u8) -> Option<Self> {
-        [Self::Data, Self::Last, Self::Done]
+        [Self::Data, Self::Last, Self::Done, Self::Ask]
             .into_iter()
             .find(|mark| mark.number() == number)
     }
@@ -54,11 +57,6 @@ pub(super) trait Wire {
     fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
         let mut payloads = payloads.iter();
         payloads.try_for_each(|payload| self.send(payload, Mark::Data))
-    }
-
-    /// Sends `count` data messages as a program would that has many: together, if the wire has a way to say so.
-    fn stream(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        (0..count).try_for_each(|_| self.send(payload, Mark::Data))
     }
 
     /// The next message; nothing if none came for a while.

@@ -11,14 +11,14 @@ use super::wire::{Mark, Received, Wire};
 use crate::args::Workload;
 use crate::error::{Failure, Result};
 
-/// Messages per batch where batches are measured: several full packets, as a busy program would have.
-const BATCH: usize = 256;
+/// Bytes that are collected where batches are measured: about one train.
+const BATCH_BYTES: usize = 64 << 10;
 
-/// Bytes per batch at most, but one message: batches of large messages would take longer than any turn.
-const BATCH_BYTES: usize = 1 << 20;
+/// Messages that are collected, at most.
+const BATCH: usize = 2048;
 
-/// The same of a stream: about one train.
-const STREAM_BYTES: usize = 64 << 10;
+/// Messages between two looks at the clock, at most: to ask the time after each small one would take a good part of it.
+const LOOK: usize = 256;
 
 /// How often a wire that loses messages says its last word.
 const LAST_WORDS: u32 = 5;
@@ -78,18 +78,14 @@ pub(super) struct Done {
     pub(super) nanos: Vec<u64>,
 }
 
-/// Messages of `size` bytes that make a batch, where batches are measured.
-pub(super) fn batch(workload: Workload, size: usize) -> usize {
-    let bytes = match workload {
-        Workload::Stream => STREAM_BYTES,
-        _ => BATCH_BYTES,
-    };
-    (bytes / size.max(1)).clamp(1, BATCH)
+/// Messages of `size` bytes that are collected.
+fn batch(size: usize) -> usize {
+    (BATCH_BYTES / size.max(1)).clamp(1, BATCH)
 }
 
 /// Messages of one size, there or there and back.
 fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant) -> Result<Done> {
-    let batch = batch(workload, payload.len());
+    let batch = batch(payload.len());
     let (mut done, mut last) = (Done::default(), Instant::now());
     // At least one, however short the time and however long the machine was busy elsewhere.
     while last < end || done.messages == 0 {
@@ -98,18 +94,14 @@ fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant
                 round_trip(wire, payload)?;
                 1
             }
-            Workload::Rate => {
+            _ if workload.is_batched() => {
                 wire.send_batch(payload, batch)?;
                 batch
             }
-            Workload::Stream => {
-                wire.stream(payload, batch)?;
-                batch
-            }
-            // To ask the time after each small one would take a good part of it.
             _ => {
-                (0..batch).try_for_each(|_| wire.send(payload, Mark::Data))?;
-                batch
+                let count = batch.min(LOOK);
+                (0..count).try_for_each(|_| wire.send(payload, Mark::Data))?;
+                count
             }
         };
         done.messages += u64::try_from(sent).unwrap_or(0);
@@ -148,7 +140,7 @@ fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<()> {
 }
 
 /// Says that it was the last message, and hears that everything arrived.
-fn part<W: Wire>(wire: &mut W) -> Result<()> {
+pub(super) fn part<W: Wire>(wire: &mut W) -> Result<()> {
     wire.send(&Bytes::new(), Mark::Last)?;
     let begun = Instant::now();
     loop {
@@ -193,9 +185,12 @@ pub(super) fn server<W: Wire>(
             continue;
         }
         quiet = None;
-        for received in received.iter().filter(|r| r.mark == Mark::Data) {
+        let is_measured = |r: &&Received| matches!(r.mark, Mark::Data | Mark::Ask);
+        for received in received.iter().filter(is_measured) {
             if workload == Workload::PingPong {
                 wire.send(payload, Mark::Data)?;
+            } else if received.mark == Mark::Ask {
+                wire.send(&Bytes::new(), Mark::Data)?;
             } else if workload == Workload::Mix {
                 account.bytes = account.bytes.saturating_add(replies.add());
             } else if !wire.is_reliable() {

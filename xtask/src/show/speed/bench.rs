@@ -1,6 +1,6 @@
-//! Ahead of every alternative, near the kernel's limit. Each line runs the bench with
-//! those whom it names; ratios are medians of the ratios of each round, between namespaces at MTU 1500. Where
-//! others block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
+//! Ahead of every alternative, near the kernel's limit. Each line asks the bench for those whom it names, which measures
+//! what it has not measured of this tree before; ratios are medians of the ratios of each round, between namespaces
+//! at MTU 1500. Where others block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
 
 use crate::bench::{self, Row};
 use crate::error::Result;
@@ -10,12 +10,12 @@ use crate::show::{Ctx, Figure, Line};
 pub(super) const LINES: &[Line] = &[
     Line {
         name: "rtt-spin",
-        must: "64 B round trip, spinning: at most 1.15 x raw UDP, below MPICH, UCX and libfabric",
+        must: "64 B round trip, spinning: at most 1.15 x raw UDP, below MPICH, UCX and libfabric; p99 too",
         run: round_trip_spinning,
     },
     Line {
         name: "rtt-block",
-        must: "64 B round trip, blocking: at most 1.0 x TCP cubic",
+        must: "64 B round trip, blocking: at most 1.0 x TCP cubic; p99 too",
         run: round_trip_blocking,
     },
     Line {
@@ -101,10 +101,26 @@ impl Judge {
             bench::of(rows, ours)?.values(),
             bench::of(rows, theirs)?.values(),
         );
-        let ratios = own.iter().zip(&other).map(|(own, other)| own / other);
+        let ratio = |(round, own): (&&str, &f64)| Some(own / other.get(round)?);
+        let ratios = own.iter().filter_map(ratio).collect();
+        self.hold(&format!("{ours} / {theirs}"), median(ratios), bound);
+        Ok(())
+    }
+
+    /// The same of round trips, and of their 99th percentiles.
+    fn compare_trips(
+        &mut self,
+        rows: &[Row],
+        ours: &str,
+        theirs: &str,
+        bound: Bound,
+    ) -> Result<()> {
+        self.compare(rows, ours, theirs, bound)?;
+        let p99 = |who| bench::of(rows, who)?.figure("p99");
+        let (own, other) = (p99(ours)?, p99(theirs)?);
         self.hold(
-            &format!("{ours} / {theirs}"),
-            median(ratios.collect()),
+            &format!("p99 {own:.1} us / {other:.1} us"),
+            own / other,
             bound,
         );
         Ok(())
@@ -115,12 +131,17 @@ impl Judge {
     }
 }
 
-/// The rows of one task with the contenders named, and the figure of one of them to begin with.
+/// The rows of one task with the contenders named, and to begin with the figure of one of them.
 fn measured(task: &str, versus: &str, ours: &str) -> Result<(Vec<Row>, Judge)> {
     let rows = bench::rows(&["--only", task, "--vs", versus])?;
-    let median = bench::of(&rows, ours)?.figure("median")?;
-    let judge = Judge::new(format!("{ours} {}", shown(median)));
+    let judge = begun(bench::of(&rows, ours)?)?;
     Ok((rows, judge))
+}
+
+/// Begins with a figure and where it comes from.
+fn begun(row: &Row) -> Result<Judge> {
+    let (who, median, origin) = (row.who(), shown(row.figure("median")?), row.origin());
+    Ok(Judge::new(format!("{who} {median} ({origin})")))
 }
 
 /// Round trips and goodput to a hundredth, rates without.
@@ -134,36 +155,23 @@ fn shown(figure: f64) -> String {
 fn round_trip_spinning(_: &Ctx) -> Result<Figure> {
     let versus = "udp,tcp-cubic,mpich,ucx,fabric";
     let (rows, mut judge) = measured("rtt-64@", versus, "suci spin")?;
-    judge.compare(&rows, "suci spin", "udp spin", Bound::AtMost(1.15))?;
+    judge.compare_trips(&rows, "suci spin", "udp spin", Bound::AtMost(1.15))?;
     for other in [
         "mpich spin",
         "ucx spin",
         "fabric-tcp spin",
         "fabric-udp spin",
     ] {
-        judge.compare(&rows, "suci spin", other, Bound::AtMost(1.0))?;
+        judge.compare_trips(&rows, "suci spin", other, Bound::AtMost(1.0))?;
     }
-    percentiles(&rows, judge, &["suci spin", "udp spin"])
+    judge.figure()
 }
 
 fn round_trip_blocking(_: &Ctx) -> Result<Figure> {
     let (rows, mut judge) = measured("rtt-64@", "tcp-cubic", "suci adaptive")?;
-    judge.compare(
-        &rows,
-        "suci adaptive",
-        "tcp-cubic block",
-        Bound::AtMost(1.0),
-    )?;
-    judge.compare(&rows, "suci block", "tcp-cubic block", Bound::Any)?;
-    percentiles(&rows, judge, &["suci adaptive", "tcp-cubic block"])
-}
-
-/// Appends the 99th percentiles of some.
-fn percentiles(rows: &[Row], mut judge: Judge, whose: &[&str]) -> Result<Figure> {
-    for who in whose {
-        let p99 = bench::of(rows, who)?.figure("p99")?;
-        judge.text = format!("{}; p99 {who} {p99:.1} us", judge.text);
-    }
+    let like_tcp = Bound::AtMost(1.0);
+    judge.compare_trips(&rows, "suci adaptive", "tcp-cubic block", like_tcp)?;
+    judge.compare_trips(&rows, "suci block", "tcp-cubic block", Bound::Any)?;
     judge.figure()
 }
 
@@ -208,7 +216,14 @@ fn packets(_: &Ctx) -> Result<Figure> {
         "zeromq block",
         Bound::AtLeast(3.0),
     )?;
-    judge.compare(&rows, "suci adaptive", "zeromq block", Bound::Any)?;
+    // Each of both forms beside TCP's own.
+    judge.compare(&rows, "suci adaptive", "tcp-cubic block", Bound::Any)?;
+    judge.compare(
+        &rows,
+        "suci-batch adaptive",
+        "tcp-cubic-batch block",
+        Bound::Any,
+    )?;
     judge.figure()
 }
 
@@ -243,19 +258,31 @@ fn rate(task: &str) -> Result<Figure> {
     judge.figure()
 }
 
+/// Whom the line of loss must have been compared with; ENet and KCP where they are installed.
+const RIVALS: [&str; 8] = [
+    "tcp-cubic block",
+    "tcp-bbr block",
+    "zeromq block",
+    "quinn block",
+    "mpich spin",
+    "ucx spin",
+    "fabric-tcp spin",
+    "fabric-udp spin",
+];
+
 fn loss(_: &Ctx) -> Result<Figure> {
     let without = bench::rows(&["--net", "veth-plain", "--vs", "suci"])?;
     let rows = bench::rows(&["--net", "veth-loss"])?;
+    let own = bench::of(&rows, "suci adaptive")?;
     let lossless = bench::of(&without, "suci adaptive")?.figure("median")?;
-    let own = bench::of(&rows, "suci adaptive")?.figure("median")?;
-    let mut judge = Judge::new(format!("suci block {}", shown(own)));
-    judge.hold(
-        "of its own without loss",
-        own / lossless,
-        Bound::AtLeast(0.7),
-    );
-    for row in rows.iter().filter(|row| !row.who().starts_with("suci")) {
-        judge.compare(&rows, "suci adaptive", &row.who(), Bound::AtLeast(1.0))?;
+    let mut judge = begun(own)?;
+    let share = own.figure("median")? / lossless;
+    let what = format!("of its own {} without loss", shown(lossless));
+    judge.hold(&what, share, Bound::AtLeast(0.7));
+    let others = rows.iter().map(Row::who);
+    let others = others.filter(|who| !who.starts_with("suci") && !RIVALS.contains(&who.as_str()));
+    for who in RIVALS.into_iter().map(str::to_owned).chain(others) {
+        judge.compare(&rows, "suci adaptive", &who, Bound::AtLeast(1.0))?;
     }
     judge.figure()
 }
@@ -289,9 +316,10 @@ mod tests {
 
     fn rows() -> Vec<Row> {
         let row = |contender: &str, values: [f64; 3]| {
+            let [a, b, c] = values;
             let text = format!(
-                r#"{{"contender":"{contender}","wait":"block","median":{},"values":{values:?}}}"#,
-                values[1]
+                r#"{{"commit":"0123","contender":"{contender}","wait":"block","median":{b},
+                "p99":{c},"earlier":2,"values":{{"3":{a},"5":{b},"12":{c}}}}}"#
             );
             Row::parse(&text).unwrap()
         };
@@ -328,6 +356,30 @@ mod tests {
         assert!(!figure.holds);
         let ratio = "suci block / tcp-cubic block 2.00";
         assert_eq!(figure.text, format!("x; {ratio}; {ratio} (!); {ratio}"));
+    }
+
+    #[test]
+    fn rounds_that_one_of_two_did_not_finish_do_not_count() {
+        let mut rows = rows();
+        let partial = r#"{"contender":"udp","wait":"block","values":{"3":1.0,"12":2.0,"99":1.0}}"#;
+        rows.push(Row::parse(partial).unwrap());
+        let mut judge = Judge::new("x".to_owned());
+        let both = judge.compare(&rows, "suci block", "udp block", Bound::AtLeast(4.0));
+        both.unwrap();
+        // Of 2 and 4 the upper.
+        assert_eq!(judge.text, "x; suci block / udp block 4.00");
+    }
+
+    #[test]
+    fn a_figure_says_where_it_comes_from_and_p99_is_judged_too() {
+        let rows = rows();
+        let mut judge = begun(&rows[0]).unwrap();
+        let p99 = judge.compare_trips(&rows, "suci block", "tcp-cubic block", Bound::AtMost(7.0));
+        p99.unwrap();
+        let begin = "suci block 4.00 (3 rounds of 0123, 2 measured before)";
+        let ratios = "suci block / tcp-cubic block 2.00; p99 8.0 us / 1.0 us 8.00 (!)";
+        assert_eq!(judge.text, format!("{begin}; {ratios}"));
+        assert!(!judge.holds);
     }
 
     #[test]

@@ -1,0 +1,309 @@
+//! Rounds that were measured, kept in a file: a line of JSON for each turn, written when its round is over. What was
+//! measured of the same tree is not measured again, so that a run can be cut into tasks, killed and resumed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use xtask::error::{Context, Result};
+
+use crate::launch::Turn;
+use crate::plan::{Entrant, Task, Wait};
+
+/// Who fails so often in a task is not tried again: some failures take long.
+const GIVE_UP: usize = 2;
+
+/// One turn of one entrant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The tree that was measured, by [`crate::tree::name`].
+    pub(crate) commit: String,
+    pub(crate) day: String,
+    #[serde(flatten)]
+    pub(crate) task: Task,
+    /// How long the turn was to last.
+    pub(crate) lasts: f64,
+    /// Which round of the task it belongs to.
+    pub(crate) round: u32,
+    pub(crate) contender: String,
+    pub(crate) wait: Wait,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    Turn(Turn),
+    /// Why there are no figures.
+    Failed(String),
+}
+
+impl Record {
+    pub(crate) fn is_of(&self, entrant: &Entrant) -> bool {
+        self.contender == entrant.contender.name && self.wait == entrant.wait
+    }
+}
+
+/// What is measured together: rounds of the same task, tree and length can be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Key {
+    pub(crate) commit: String,
+    pub(crate) task: Task,
+    pub(crate) lasts: f64,
+}
+
+impl Key {
+    pub(crate) fn has(&self, record: &Record) -> bool {
+        record.commit == self.commit
+            && record.task == self.task
+            && record.lasts.total_cmp(&self.lasts).is_eq()
+    }
+}
+
+/// The file and what is in it.
+pub(crate) struct Store {
+    /// Nothing is kept without one.
+    file: Option<File>,
+    records: Vec<Record>,
+}
+
+impl Store {
+    /// Opens the file to add to it. A last line that somebody was killed in is cut off.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).read(true).append(true).open(path);
+        let mut file = file.context(path.display())?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).context(path.display())?;
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        if whole < text.len() {
+            file.set_len(u64::try_from(whole).context(path.display())?)?;
+        }
+        Ok(Self {
+            file: Some(file),
+            records: parse(text.get(..whole).unwrap_or_default())?,
+        })
+    }
+
+    /// One that forgets.
+    pub(crate) fn nowhere() -> Self {
+        Self {
+            file: None,
+            records: Vec::new(),
+        }
+    }
+
+    /// Adds the turns of a round.
+    pub(crate) fn add(&mut self, round: Vec<Record>) -> Result<()> {
+        let mut lines = String::new();
+        for record in &round {
+            lines.push_str(&serde_json::to_string(record)?);
+            lines.push('\n');
+        }
+        if let Some(file) = &mut self.file {
+            file.write_all(lines.as_bytes())?;
+        }
+        self.records.extend(round);
+        Ok(())
+    }
+
+    /// What there is of `key`.
+    pub(crate) fn of(&self, key: &Key) -> Vec<Record> {
+        let own = self.records.iter().filter(|record| key.has(record));
+        own.cloned().collect()
+    }
+
+    /// Rounds of `key` in which all of `entrants` had their turns, but those who are not tried again.
+    pub(crate) fn complete(&self, key: &Key, entrants: &[Entrant]) -> u32 {
+        let own = self.of(key);
+        let tried: Vec<&Entrant> = entrants
+            .iter()
+            .filter(|entrant| !is_given_up(&own, entrant))
+            .collect();
+        let is_whole = |round: u32| {
+            let turns = || own.iter().filter(|record| record.round == round);
+            let had = |entrant: &&Entrant| turns().any(|record| record.is_of(entrant));
+            tried.iter().all(had)
+        };
+        let whole = rounds(&own).into_iter().filter(|round| is_whole(*round));
+        u32::try_from(whole.count()).unwrap_or(u32::MAX)
+    }
+
+    /// A number for another round of `key`.
+    pub(crate) fn next_round(&self, key: &Key) -> u32 {
+        let last = rounds(&self.of(key)).into_iter().max();
+        last.map_or(0, |last| last.saturating_add(1))
+    }
+}
+
+/// Whether `entrant` has failed too often.
+pub(crate) fn is_given_up(records: &[Record], entrant: &Entrant) -> bool {
+    let own = records.iter().filter(|record| record.is_of(entrant));
+    let failed = own.filter(|record| matches!(record.outcome, Outcome::Failed(_)));
+    failed.count() >= GIVE_UP
+}
+
+/// All rounds, each once.
+fn rounds(records: &[Record]) -> Vec<u32> {
+    let mut rounds: Vec<u32> = records.iter().map(|record| record.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds
+}
+
+/// The records of a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
+    parse(&std::fs::read_to_string(path).context(path.display())?)
+}
+
+fn parse(text: &str) -> Result<Vec<Record>> {
+    let record = |line: &str| serde_json::from_str(line).context(line);
+    text.lines().map(record).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::contenders::CONTENDERS;
+    use crate::plan::{Net, Workload};
+
+    pub(crate) fn task(workload: Workload) -> Task {
+        Task {
+            net: Net::Veth,
+            workload,
+            size: 1000,
+            receivers: 1,
+            data: 1,
+        }
+    }
+
+    pub(crate) fn key(workload: Workload) -> Key {
+        Key {
+            commit: "0123456789".to_owned(),
+            task: task(workload),
+            lasts: 0.3,
+        }
+    }
+
+    pub(crate) fn entrant(name: &str, wait: Wait) -> Entrant {
+        let contender = CONTENDERS.iter().find(|c| c.name == name).unwrap();
+        Entrant { contender, wait }
+    }
+
+    pub(crate) fn record(
+        key: &Key,
+        round: u32,
+        name: &str,
+        wait: Wait,
+        outcome: Outcome,
+    ) -> Record {
+        Record {
+            commit: key.commit.clone(),
+            day: "1 May 2026".to_owned(),
+            task: key.task.clone(),
+            lasts: key.lasts,
+            round,
+            contender: name.to_owned(),
+            wait,
+            outcome,
+        }
+    }
+
+    pub(crate) fn turn(messages: u64, bytes: u64, seconds: f64) -> Turn {
+        Turn {
+            messages,
+            bytes,
+            seconds,
+            cpu_seconds_client: 0.5,
+            cpu_seconds_server: 0.25,
+            p50: Some(seconds),
+            p99: None,
+        }
+    }
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("suci-bench-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_run_that_was_killed_is_resumed_where_it_was() {
+        let path = scratch("resumed");
+        let key = key(Workload::Stream);
+        let one = |round, name| {
+            record(
+                &key,
+                round,
+                name,
+                Wait::Block,
+                Outcome::Turn(turn(1, 1, 1.0)),
+            )
+        };
+        let mut store = Store::open(&path).unwrap();
+        store.add(vec![one(0, "gso"), one(0, "udp")]).unwrap();
+        store.add(vec![one(1, "gso"), one(1, "udp")]).unwrap();
+        drop(store);
+        // Killed in the middle of a line.
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"commit\":\"01").unwrap();
+        let mut store = Store::open(&path).unwrap();
+        let both = [entrant("gso", Wait::Block), entrant("udp", Wait::Block)];
+        assert_eq!(
+            (store.complete(&key, &both), store.next_round(&key)),
+            (2, 2)
+        );
+        store.add(vec![one(2, "gso")]).unwrap();
+        drop(store);
+        let store = Store::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(
+            (store.complete(&key, &both), store.next_round(&key)),
+            (2, 3)
+        );
+        assert_eq!(store.complete(&key, &both[..1]), 3);
+        assert_eq!(store.of(&key).last(), Some(&one(2, "gso")));
+    }
+
+    #[test]
+    fn other_trees_tasks_and_lengths_do_not_count() {
+        let own = key(Workload::Stream);
+        let mut store = Store::nowhere();
+        let gso = [entrant("gso", Wait::Block)];
+        let others = [
+            Key {
+                commit: "fedcba9876".to_owned(),
+                ..own.clone()
+            },
+            Key {
+                lasts: 0.05,
+                ..own.clone()
+            },
+            key(Workload::Rate),
+        ];
+        for key in &others {
+            let figures = Outcome::Turn(turn(1, 1, 1.0));
+            store
+                .add(vec![record(key, 7, "gso", Wait::Block, figures)])
+                .unwrap();
+        }
+        assert_eq!((store.complete(&own, &gso), store.next_round(&own)), (0, 0));
+    }
+
+    #[test]
+    fn who_fails_twice_is_not_waited_for() {
+        let key = key(Workload::Stream);
+        let mut store = Store::nowhere();
+        let udp = [entrant("udp", Wait::Block)];
+        for round in 0..2 {
+            assert!(!is_given_up(&store.of(&key), &udp[0]));
+            let failed = Outcome::Failed("it fell over".to_owned());
+            store
+                .add(vec![record(&key, round, "udp", Wait::Block, failed)])
+                .unwrap();
+        }
+        assert!(is_given_up(&store.of(&key), &udp[0]));
+        assert_eq!(store.complete(&key, &udp), 2);
+    }
+}
