@@ -126,11 +126,14 @@ impl Task {
             Workload::Mix => "request and reply, DSE's mix of sizes, 16 in flight".to_owned(),
             Workload::Broadcast => format!("broadcast of {size} to {}, sum", self.receivers),
             Workload::Data if self.data == 1 => {
-                format!("{size} to {}, each answers", self.receivers)
+                format!(
+                    "{size} to {}, each answers, time per message",
+                    self.receivers
+                )
             }
             Workload::Data => {
                 let (data, receivers) = (self.data, self.receivers);
-                format!("{data} times {size} to {receivers}, then each answers")
+                format!("{data} times {size} to {receivers}, then each answers, time per message")
             }
         };
         let net = match self.net {

@@ -24,7 +24,8 @@ medians over rounds, `best` is the best round, `spread` the distance from the wo
 the median. `Suci/this` is the median over rounds of Suci's figure by this one's in the same round.
 Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to
 50 us before it sleeps), those who look again and again (`spin`) with Suci spinning where that takes
-part. For round trips less is better, else more. `suci` sends each message by itself, as `tcp-cubic`
+part. For times less is better, else more (percentiles of `data` tasks are of all messages until the
+answers). `suci` sends each message by itself, as `tcp-cubic`
 does; `suci-batch` and `tcp-cubic-batch` collect small ones to 64 KiB, and `Suci/this` is that of
 `suci-batch` where messages per second are counted; ZeroMQ, ENet and KCP batch below their API. The
 receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
@@ -174,6 +175,9 @@ fn about_contenders(page: &mut String) {
     for contender in CONTENDERS {
         let _ = writeln!(page, "| {} | {} |", contender.name, contender.what);
     }
+    page.push_str(
+        "\nAeron is left out: Debian does not have it, and its crates need CMake and libclang to build its driver.\n",
+    );
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::launch::Turn;
 use crate::plan::{Entrant, Task, Wait};
 
 /// Who fails so often in a task is not tried again: some failures take long.
-const GIVE_UP: usize = 2;
+const GIVE_UP: usize = 3;
 
 /// One turn of one entrant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -292,11 +292,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_fails_twice_is_not_waited_for() {
+    fn who_fails_three_times_is_not_waited_for() {
         let key = key(Workload::Stream);
         let mut store = Store::nowhere();
         let udp = [entrant("udp", Wait::Block)];
-        for round in 0..2 {
+        for round in 0..3 {
             assert!(!is_given_up(&store.of(&key), &udp[0]));
             let failed = Outcome::Failed("it fell over".to_owned());
             store
@@ -304,6 +304,6 @@ pub(crate) mod tests {
                 .unwrap();
         }
         assert!(is_given_up(&store.of(&key), &udp[0]));
-        assert_eq!(store.complete(&key, &udp), 2);
+        assert_eq!(store.complete(&key, &udp), 3);
     }
 }
