@@ -212,6 +212,8 @@ impl Peer {
                 permit.size
             );
             if len < permit.size {
+                // Nothing follows a shorter packet in its train.
+                last = self.wanted(now).is_none() && self.session.outbox.wait_reason().is_none();
                 break;
             }
             segment = Some(len);

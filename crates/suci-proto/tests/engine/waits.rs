@@ -170,6 +170,40 @@ fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
     assert_idle(&pair, 0);
 }
 
+/// A train that is a peer's last and that the socket does not take is not forgotten, nor is what the program sends
+/// meanwhile; and what was sent late is watched for loss like anything else.
+#[test]
+fn f26_the_last_train_waits_for_the_socket_and_is_repaired_when_lost() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"first"));
+    pair.run(MOMENT);
+    assert_eq!(pair.received(1).len(), 1);
+
+    // Built while the socket takes nothing, and again; then more is to go.
+    pair.queue(0, message(b"second"));
+    pair.refuse_train(0);
+    pair.refuse_train(0);
+    pair.set_full(0, true);
+    pair.send(0, message(b"third"));
+    pair.run(MOMENT);
+    assert!(pair.received(1).is_empty());
+    pair.set_full(0, false);
+    pair.ask(0, |_, _, _| ());
+    pair.run(MOMENT);
+    let came: Vec<_> = pair.received(1).into_iter().map(|m| m.payload).collect();
+    assert_eq!(came, [&b"second"[..], b"third"]);
+    let traffic = pair.stats(0).traffic;
+    assert_eq!((traffic.packets_lost, traffic.bytes_resent), (0, 0));
+
+    pair.queue(0, message(b"fourth"));
+    pair.refuse_train(0);
+    pair.ask(0, |_, _, _| ());
+    pair.drop_wire();
+    pair.run(MOMENT);
+    assert_eq!(pair.received(1).len(), 1);
+    assert_idle(&pair, 0);
+}
+
 #[test]
 fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
     let mut pair = Pair::new();
