@@ -12,8 +12,8 @@ const UNDISTURBED: u32 = 64;
 /// Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning", 1991).
 const ANSWER: Duration = Duration::from_micros(50);
 
-/// After one answer that did not come so soon, the next two waits sleep at once; after two in a row the next four, and
-/// so on up to two to this power.
+/// After one answer that did not come so soon, the next two waits sleep at once; after two the next four, and so on up to
+/// two to this power. An answer that did makes up for one: among many that come late it is chance.
 const MOST_MISSES: u32 = 6;
 
 /// How a blocking call waits.
@@ -41,10 +41,20 @@ impl Wait {
 #[derive(Debug)]
 pub(crate) struct Spinner {
     bound: Duration,
+    /// Looks before others may run in between.
+    undisturbed: u32,
     until: Option<Instant>,
     looks: u32,
     /// It looked for as long as it may, in vain.
     over: bool,
+}
+
+/// What a wait does between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Pause,
+    LetOthersRun,
+    Sleep,
 }
 
 impl Spinner {
@@ -58,33 +68,54 @@ impl Spinner {
     fn bounded(bound: Duration) -> Self {
         Self {
             bound,
+            undisturbed: UNDISTURBED,
             until: None,
             looks: 0,
             over: false,
         }
     }
 
+    /// For an answer, as [`Habit`] finds worth while. Lets nobody run in between: where the peer shares this processor,
+    /// the answer would come because of that, and as if looking for it had paid.
+    fn for_answer() -> Self {
+        Self {
+            undisturbed: u32::MAX,
+            ..Self::bounded(ANSWER)
+        }
+    }
+
     /// What was waited for came: the next wait begins.
     pub(crate) fn restart(&mut self) {
-        *self = Self::bounded(self.bound);
+        *self = Self {
+            undisturbed: self.undisturbed,
+            ..Self::bounded(self.bound)
+        };
     }
 
     /// Pauses for a moment and says that looking again is in order; or that sleeping is.
     pub(crate) fn pauses(&mut self, now: Instant) -> bool {
+        match self.next(now) {
+            Next::Pause => std::hint::spin_loop(),
+            Next::LetOthersRun => std::thread::yield_now(),
+            Next::Sleep => return false,
+        }
+        true
+    }
+
+    fn next(&mut self, now: Instant) -> Next {
         if self.bound.is_zero() {
-            return false;
+            return Next::Sleep;
         }
         if now >= *self.until.get_or_insert(now + self.bound) {
             self.over = true;
-            return false;
+            return Next::Sleep;
         }
-        self.looks += 1;
-        if self.looks <= UNDISTURBED {
-            std::hint::spin_loop();
+        self.looks = self.looks.saturating_add(1);
+        if self.looks <= self.undisturbed {
+            Next::Pause
         } else {
-            std::thread::yield_now();
+            Next::LetOthersRun
         }
-        true
     }
 }
 
@@ -93,7 +124,7 @@ impl Spinner {
 pub(crate) struct Habit {
     /// The program sent something after the last message that it took: the next one may be the answer.
     asked: bool,
-    /// Waits in a row that looked in vain.
+    /// Waits that looked in vain, less those that did not.
     misses: u32,
     /// Waits that sleep at once before another looks.
     rests: u32,
@@ -117,7 +148,11 @@ impl Habit {
         }
         let rest = self.rests > 0;
         self.rests = self.rests.saturating_sub(1);
-        Spinner::bounded(if rest { Duration::ZERO } else { ANSWER })
+        if rest {
+            Spinner::bounded(Duration::ZERO)
+        } else {
+            Spinner::for_answer()
+        }
     }
 
     /// That wait is over.
@@ -126,7 +161,7 @@ impl Habit {
             self.misses = (self.misses + 1).min(MOST_MISSES);
             self.rests = 1 << self.misses;
         } else if spinner.looks > 0 {
-            self.misses = 0;
+            self.misses = self.misses.saturating_sub(1);
         }
     }
 }
@@ -160,6 +195,24 @@ mod tests {
         // A single answer in time, and every wait looks again.
         while !look(&mut habit, soon) {}
         assert!((0..100).all(|_| look(&mut habit, soon)));
+    }
+
+    /// Where the peer shares the processor, it answers when this process sleeps, and not before.
+    #[test]
+    fn who_looks_for_an_answer_lets_nobody_run_in_between() {
+        let mut habit = Habit::default();
+        habit.on_sent();
+        let mut spinner = habit.message(Wait::Adaptive);
+        let looks = 10 * UNDISTURBED;
+        assert!((0..looks).all(|_| spinner.next(Instant::ZERO) == Next::Pause));
+        assert_eq!(spinner.next(Instant::ZERO + ANSWER), Next::Sleep);
+        let mut spinner = Spinner::new(Wait::SPIN);
+        assert_eq!(
+            (0..looks)
+                .filter(|_| spinner.next(Instant::ZERO) == Next::LetOthersRun)
+                .count(),
+            (looks - UNDISTURBED) as usize
+        );
     }
 
     #[test]
