@@ -1,7 +1,7 @@
 //! Everything that a change must pass, in the order that fails soonest.
 //!
 //! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
-//! cores: checks share one, tests and processes one (debug), then release, planted faults, loom
+//! cores: checks share one, tests one (debug), then release, planted faults, loom
 //! and fuzzing one small one each.
 
 use std::process::Command;
@@ -62,10 +62,6 @@ const STEPS: &[Step] = &[
     Step {
         name: "tests",
         run: tests,
-    },
-    Step {
-        name: "processes",
-        run: processes,
     },
     Step {
         name: "bench",
@@ -166,15 +162,10 @@ fn doc() -> Result<()> {
     command(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// Everything in one call, real processes and namespaces that tests make included, so that every crate is built once: other
+/// selections of packages have other features. A test that cannot run here fails.
 fn tests() -> Result<()> {
-    let apart = ["--exclude", "suci-tests", "--exclude", "xtask"];
-    cargo(&[&["test", "--locked", "--workspace"], &apart[..]].concat())
-}
-
-/// Real processes, and namespaces that the tests make: a test that cannot run here fails.
-fn processes() -> Result<()> {
-    cargo(&["build", "--locked", "-p", "suci-cli"])?;
-    cargo(&["test", "--locked", "-p", "xtask", "-p", "suci-tests"])
+    cargo(&["test", "--locked", "--workspace"])
 }
 
 /// How the bench plans, counts and reports. Its contenders, which are other people's libraries, are not built.
