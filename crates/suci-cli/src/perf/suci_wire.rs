@@ -22,6 +22,9 @@ pub(super) fn wait(wait: Waiting) -> Wait {
     }
 }
 
+/// Payloads up to this many bytes the library copies in any case.
+const COPIED: usize = 256;
+
 /// Messages taken at once.
 const MANY: usize = 256;
 
@@ -33,6 +36,7 @@ pub(super) struct Suci<'a> {
     taken: Vec<Message>,
 }
 
+/// A data message is one that says nothing but its bytes.
 fn draft(payload: &Bytes, mark: Mark) -> Draft {
     Draft::new(payload.clone()).tag(u64::from(mark.number()))
 }
@@ -129,7 +133,13 @@ pub(super) fn send_together<'p>(
 ) -> Result<()> {
     loop {
         let fill = |batch: &mut suci::Batch<'_>| {
-            all.find(|(peer, payload, mark)| batch.send(*peer, draft(payload, *mark)).is_err())
+            all.find(|&(peer, payload, mark)| {
+                let accepted = match mark {
+                    Mark::Data if payload.len() <= COPIED => batch.send_copy(peer, payload),
+                    _ => batch.send(peer, draft(payload, mark)),
+                };
+                accepted.is_err()
+            })
         };
         match node.batch(fill)? {
             // Full, or something worse that this will name.
