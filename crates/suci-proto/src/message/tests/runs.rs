@@ -289,6 +289,38 @@ proptest! {
 }
 
 #[test]
+fn a_message_refused_behind_a_run_is_passed_over_when_its_turn_comes() {
+    let row = |count| {
+        (
+            0,
+            Part::Row {
+                from: 0,
+                count,
+                len: 32,
+            },
+        )
+    };
+    let asks = (
+        0,
+        Part::Other {
+            number: 0,
+            what: Other::Rts,
+        },
+    );
+    let mut both = Both::new();
+    let parts = vec![row(2), asks];
+    assert!(!both.step(Step::Packet { fresh: true, parts }));
+    assert_eq!((both.at_once, both.asked.len()), (2, 1));
+    both.step(Step::Decide(false));
+    both.step(Step::Pop(1));
+    let parts = vec![row(3)];
+    both.step(Step::Packet { fresh: true, parts });
+    both.step(Step::Pop(1));
+    both.step(Step::Pop(usize::MAX));
+    assert_eq!(both.taken[0], 6);
+}
+
+#[test]
 fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
     let row = |from, count| {
         vec![(
