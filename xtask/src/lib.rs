@@ -17,6 +17,7 @@ pub mod planted;
 pub mod show;
 mod signals;
 pub mod source;
+pub mod tableau;
 pub mod tcp;
 
 pub use error::{Failure, Result};

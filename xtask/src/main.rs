@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
-use xtask::{Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, show};
+use xtask::{
+    Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, show, tableau,
+};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -69,6 +71,12 @@ enum Chore {
         #[arg(long)]
         list: bool,
     },
+    /// The evaluation in examples/tableau/RESULTS.md, measured anew
+    Tableau {
+        /// Rounds of each setting
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
     /// Two namespaces with a cable between them, to try things in, until Ctrl-C
     Pair {
         /// Share of packets to drop each way, 0 to 1
@@ -94,6 +102,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo => demo::run(),
         Chore::Mutants => mutants::check(),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
+        Chore::Tableau { rounds } => tableau::evaluate(rounds),
         Chore::Pair { loss, rate } => pair(loss, rate),
     }
 }

@@ -1,0 +1,271 @@
+//! `cargo xtask tableau`: what user-level flow control changes for a program with urgent and with bulk messages.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use plotters::prelude::*;
+use serde_json::Value;
+
+use crate::error::{Context, Failure, Result};
+use crate::exec;
+
+/// Workers that are compared.
+const WORKERS: [u32; 4] = [1, 2, 3, 4];
+
+/// What stands around the figures in RESULTS.md.
+const BEGIN: &str = "<!-- written by cargo xtask tableau -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// Promises side by side, each kept so many moments after it was made: the tableau counts what is under way, in
+/// 2 to the power of all delays and one more state. No model: the last promise contradicts itself.
+pub(crate) fn promises(delays: &[usize]) -> String {
+    let numbered = delays.iter().enumerate();
+    let parts: Vec<String> = numbered
+        .map(|(i, delay)| format!("G(p{i} -> {}q{i})", "X ".repeat(*delay)))
+        .collect();
+    format!("{} & G F z & F G !z", parts.join(" & "))
+}
+
+/// What one run tells.
+pub(crate) struct Outcome {
+    /// The answer to the formula.
+    pub(crate) answer: bool,
+    /// Its time.
+    pub(crate) seconds: f64,
+    /// What `--stats` wrote.
+    stats: Value,
+}
+
+/// The two programs of a run.
+pub(crate) struct Programs {
+    suci: PathBuf,
+    tableau: PathBuf,
+}
+
+impl Programs {
+    /// Release builds.
+    pub(crate) fn build() -> Result<Self> {
+        let packages = ["-p", "suci-cli", "-p", "tableau"];
+        let build = ["build", "-q", "--locked", "--release"].into_iter();
+        exec::run(&mut exec::cargo(build.chain(packages)))?;
+        let release = exec::target_dir().join("release");
+        Ok(Self {
+            suci: release.join("suci"),
+            tableau: release.join("tableau"),
+        })
+    }
+
+    /// Asks about one formula with so many workers.
+    pub(crate) fn run(&self, workers: u32, modes: bool, formula: &str) -> Result<Outcome> {
+        let stats = tempfile::NamedTempFile::new()?;
+        let mut command = std::process::Command::new(&self.suci);
+        command.args(["run", "-n", &(workers + 1).to_string(), "--"]);
+        command.arg(&self.tableau);
+        command.args(["--json", "--modes", if modes { "on" } else { "off" }]);
+        command.arg("--stats").arg(stats.path()).arg(formula);
+        // Its status says what the answer is.
+        let done = command.output().context("suci run")?;
+        let said = String::from_utf8_lossy(&done.stdout);
+        let answer: Value =
+            serde_json::from_str(&said).context(String::from_utf8_lossy(&done.stderr))?;
+        let stats = std::fs::read_to_string(stats.path())?;
+        Ok(Outcome {
+            answer: answer["answer"] == true,
+            seconds: answer["seconds"].as_f64().context("no time")?,
+            stats: serde_json::from_str(&stats).context("--stats")?,
+        })
+    }
+}
+
+impl Outcome {
+    /// A figure of the round trips.
+    pub(crate) fn round_trip(&self, which: &str) -> f64 {
+        self.stats["round_trips"][which]
+            .as_f64()
+            .unwrap_or(f64::NAN)
+    }
+
+    /// The sum over all processes of what is at the end of `path`.
+    fn sum(&self, path: &[&str]) -> f64 {
+        let workers = self.stats["each_worker"].as_array();
+        let processes = workers.into_iter().flatten().chain([&self.stats["hub"]]);
+        let at = |process: &Value| {
+            let end = path.iter().fold(process, |value, key| &value[key]);
+            end.as_f64().unwrap_or(0.0)
+        };
+        processes.map(at).sum()
+    }
+
+    /// The reasons for which messages waited.
+    fn reasons(&self) -> Vec<String> {
+        let waits = self.stats["hub"]["waits_seconds"].as_object();
+        waits
+            .into_iter()
+            .flatten()
+            .map(|(reason, _)| reason.clone())
+            .collect()
+    }
+}
+
+/// The rounds of one setting.
+struct Setting {
+    workers: u32,
+    modes: bool,
+    rounds: Vec<Outcome>,
+}
+
+impl Setting {
+    fn median(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
+        let mut figures: Vec<f64> = self.rounds.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.median(|one| one.seconds)
+    }
+
+    fn row(&self, alone: f64) -> String {
+        let reasons = self
+            .rounds
+            .first()
+            .map(Outcome::reasons)
+            .unwrap_or_default();
+        let mut waits = Vec::new();
+        for reason in &reasons {
+            let seconds = self.median(|one| one.sum(&["waits_seconds", reason]));
+            if seconds >= 0.005 {
+                waits.push(format!("{} {seconds:.2}", reason.replace('_', " ")));
+            }
+        }
+        let spread = |figure: fn(&Outcome) -> f64| {
+            let all = self.rounds.iter().map(figure);
+            let (least, most) = all.fold((f64::MAX, 0.0_f64), |(a, b), x| (a.min(x), b.max(x)));
+            format!("{:.0} ({least:.0} to {most:.0})", self.median(figure))
+        };
+        format!(
+            "| {} | {} | {:.2} | {:.2} | {:.0} | {:.1} | {:.0} | {} | {:.2} | {} |\n",
+            self.workers,
+            if self.modes { "on" } else { "off" },
+            self.seconds(),
+            alone / self.seconds(),
+            self.median(|one| one.sum(&["messages"])),
+            self.median(|one| one.sum(&["bytes"])) / 1e6,
+            self.median(|one| one.round_trip("p50_us")),
+            spread(|one| one.round_trip("p99_us")),
+            self.median(|one| one.sum(&["rested_seconds"])),
+            waits.join(", "),
+        )
+    }
+}
+
+/// Runs all settings in turns, writes the table into `examples/tableau/RESULTS.md` and the plot beside it.
+///
+/// # Errors
+/// A run fails, gives a wrong answer, or the files cannot be written.
+pub fn evaluate(rounds: usize) -> Result<()> {
+    let programs = Programs::build()?;
+    let formula = promises(&[2, 3, 4, 5]);
+    let settings = WORKERS.into_iter().flat_map(|workers| {
+        [true, false].map(|modes| Setting {
+            workers,
+            modes,
+            rounds: Vec::new(),
+        })
+    });
+    let mut settings: Vec<Setting> = settings.collect();
+    for _ in 0..rounds {
+        for setting in &mut settings {
+            let outcome = programs.run(setting.workers, setting.modes, &formula)?;
+            if outcome.answer {
+                return Err(Failure::new("a model where there is none"));
+            }
+            setting.rounds.push(outcome);
+        }
+    }
+    let table = table(&settings, rounds, &formula);
+    print!("{table}");
+    let place = exec::root().join("examples/tableau");
+    insert(&place.join("RESULTS.md"), &table)?;
+    draw(&place.join("results.svg"), &settings)
+}
+
+fn table(settings: &[Setting], rounds: usize, formula: &str) -> String {
+    let mut table = format!(
+        "`{formula}`, no model; {} cores; medians of {rounds} rounds in turns.\n\n\
+         | workers | modes | s | speed-up | messages | MB | numbering: p50 us | p99 us (least to most) | workers at rest, s | \
+         messages waited, s |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        std::thread::available_parallelism().map_or(0, usize::from)
+    );
+    for setting in settings {
+        let one = settings
+            .iter()
+            .find(|one| one.workers == 1 && one.modes == setting.modes);
+        let alone = one.map_or(f64::NAN, Setting::seconds);
+        let _ = write!(table, "{}", setting.row(alone));
+    }
+    table
+}
+
+/// Puts the table where the last one was.
+fn insert(page: &Path, table: &str) -> Result<()> {
+    let text = std::fs::read_to_string(page).context(page.display())?;
+    let (before, rest) = text
+        .split_once(BEGIN)
+        .context("RESULTS.md lost its marks")?;
+    let (_, after) = rest.split_once(END).context("RESULTS.md lost its marks")?;
+    std::fs::write(page, format!("{before}{BEGIN}{table}{END}{after}")).context(page.display())
+}
+
+/// Time and p99 over workers.
+fn draw(file: &Path, settings: &[Setting]) -> Result<()> {
+    let trouble = |error: &dyn std::fmt::Display| Failure::new(format!("drawing: {error}"));
+    let root = SVGBackend::new(file, (900, 380)).into_drawing_area();
+    root.fill(&WHITE).map_err(|error| trouble(&error))?;
+    let (left, right) = root.split_horizontally(450);
+    let p99 = |setting: &Setting| setting.median(|one| one.round_trip("p99_us")) / 1e3;
+    let time = panel(&left, "time, s", settings, &Setting::seconds);
+    time.map_err(|error| trouble(&error))?;
+    let numbering = panel(&right, "numbering, p99, ms", settings, &p99);
+    numbering.map_err(|error| trouble(&error))?;
+    root.present().map_err(|error| trouble(&error))
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn panel(
+    area: &Area<'_>,
+    name: &str,
+    settings: &[Setting],
+    figure: &dyn Fn(&Setting) -> f64,
+) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let most = settings.iter().map(figure).fold(0.0, f64::max) * 1.1;
+    let mut chart = ChartBuilder::on(area)
+        .caption(name, ("sans-serif", 20))
+        .margin(14)
+        .x_label_area_size(40)
+        .y_label_area_size(50)
+        .build_cartesian_2d(0.8..4.2, 0.0..most)?;
+    chart
+        .configure_mesh()
+        .x_desc("workers")
+        .x_labels(4)
+        .x_label_formatter(&|workers| format!("{workers:.0}"))
+        .light_line_style(WHITE.mix(0.0))
+        .draw()?;
+    // Told apart also by those who see no red or green.
+    for (modes, colour) in [(true, RGBColor(0, 114, 178)), (false, RGBColor(213, 94, 0))] {
+        let ours = settings.iter().filter(|setting| setting.modes == modes);
+        let points = ours.map(|setting| (f64::from(setting.workers), figure(setting)));
+        chart
+            .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
+            .label(if modes { "modes on" } else { "modes off" })
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
+    Ok(())
+}
