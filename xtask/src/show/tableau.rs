@@ -23,12 +23,12 @@ pub(super) const LINES: &[Line] = &[
     },
     Line {
         name: "parallel",
-        must: "1,500 random formulas through 3 workers in one run: another procedure's verdicts, every witness a model",
+        must: "5,000 random formulas through 3 workers in one run: another procedure's verdicts, every witness a model",
         run: |_| {
             tests_of(
                 "tableau",
                 "parallel_verdicts",
-                &[("TABLEAU_TEST_FORMULAS", "1500")],
+                &[("TABLEAU_TEST_FORMULAS", "5000")],
             )
         },
     },
