@@ -39,7 +39,7 @@
 //! let mut lengths = Vec::new();
 //! b.recv(64, &mut |meta, bytes| {
 //!     assert_eq!(meta.from, a.local_addr());
-//!     lengths.push(bytes.len());
+//!     lengths.extend(meta.datagrams(bytes).map(<[u8]>::len));
 //! })?;
 //! assert_eq!(lengths, [1_000, 1_000, 416]);
 //! # Ok(())
@@ -169,7 +169,8 @@ impl Ecn {
     }
 }
 
-/// What is known of a received datagram besides its bytes.
+/// What is known of received datagrams besides their bytes. There may be several, that the kernel joined: what it says
+/// holds for each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Sender. An IPv4-mapped address is given as the IPv4 address it stands for.
@@ -181,6 +182,16 @@ pub struct Meta {
     /// How long ago the kernel received it; zero where unknown. Not negative, even if the wall
     /// clock was set back meanwhile.
     pub age: Duration,
+    /// Bytes of each datagram but the last, which may have fewer.
+    pub segment: usize,
+}
+
+impl Meta {
+    /// The datagrams, one by one, of which `bytes` are all.
+    pub fn datagrams<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let empty = bytes.is_empty().then_some(bytes);
+        empty.into_iter().chain(bytes.chunks(self.segment.max(1)))
+    }
 }
 
 /// What [`Backend::wait`] found.
@@ -310,8 +321,8 @@ pub trait Backend: Send {
     /// means that the backend is unusable.
     fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome>;
 
-    /// Drains: hands at most `max` datagrams to `sink`, each as a slice borrowed for the call.
-    /// Datagrams that the kernel joined are never torn apart, so the last group may exceed `max`.
+    /// Drains: hands at most `max` datagrams to `sink`, as slices borrowed for the call. Those that the kernel joined
+    /// come together ([`Meta::datagrams`]) and are never torn apart, so the last group may exceed `max`.
     /// Returns how many; 0 means that nothing is there. Never blocks.
     ///
     /// # Errors

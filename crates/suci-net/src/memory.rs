@@ -312,6 +312,7 @@ impl Backend for Memory {
                     to,
                     ecn: packet.ecn,
                     age,
+                    segment: packet.bytes.len(),
                 },
                 &packet.bytes,
             );

@@ -210,6 +210,7 @@ impl Backend for UdpPortable {
                         to,
                         ecn: Ecn::NotEct,
                         age: Duration::ZERO,
+                        segment: len,
                     };
                     sink(&meta, bytes);
                     count += 1;

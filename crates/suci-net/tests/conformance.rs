@@ -97,7 +97,7 @@ fn drain(backend: &mut dyn Backend, count: usize) -> Vec<(Meta, Vec<u8>)> {
         let before = taken.len();
         let said = backend
             .recv(usize::MAX, &mut |meta, bytes| {
-                taken.push((*meta, bytes.to_vec()))
+                taken.extend(meta.datagrams(bytes).map(|d| (*meta, d.to_vec())));
             })
             .unwrap();
         assert_eq!(said, taken.len() - before);

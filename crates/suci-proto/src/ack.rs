@@ -138,7 +138,7 @@ impl Received {
         if highest.is_none_or(|highest| number > highest) {
             self.highest_arrival = arrival;
         }
-        self.count_mark(ecn);
+        self.count_marks(ecn, 1);
         if !eliciting {
             return;
         }
@@ -153,6 +153,23 @@ impl Received {
             self.urgent = true;
         }
         self.marked = marked;
+    }
+
+    /// As [`on_packet`](Self::on_packet) for each of the eliciting packets that follow the highest without a gap up to
+    /// `last`, which arrived and were marked like it.
+    pub fn on_run(&mut self, last: PacketNumber, arrival: Instant, ecn: Ecn, now: Instant) {
+        let Some(first) = self.dedup.expected().filter(|first| *first <= last) else {
+            return;
+        };
+        self.on_packet(first, arrival, true, ecn, now);
+        // To the others the first is what they follow: they begin nothing.
+        let more = last.saturating_sub(first);
+        self.dedup.extend(last);
+        self.spans.extend_highest(last);
+        self.count_marks(ecn, more);
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        self.unacked = self.unacked.saturating_add(more);
+        self.urgent |= self.unacked >= self.ack_every;
     }
 
     /// The highest number received.
@@ -227,14 +244,14 @@ impl Received {
         self.spans.len()
     }
 
-    const fn count_mark(&mut self, ecn: Ecn) {
+    const fn count_marks(&mut self, ecn: Ecn, packets: u64) {
         let counter = match ecn {
             Ecn::NotEct => return,
             Ecn::Ect0 => &mut self.ecn.ect0,
             Ecn::Ect1 => &mut self.ecn.ect1,
             Ecn::Ce => &mut self.ecn.ce,
         };
-        *counter = counter.saturating_add(1);
+        *counter = counter.saturating_add(packets);
     }
 }
 

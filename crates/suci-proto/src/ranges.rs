@@ -139,6 +139,17 @@ impl RangeSet {
                 .is_some_and(|span| span.start < range.end)
     }
 
+    /// Where the first span begins that ends beyond `offset`, which may lie in it.
+    #[must_use]
+    pub fn next_start(&self, offset: u64) -> Option<u64> {
+        if self.spans.back()?.end <= offset {
+            // The usual case.
+            return None;
+        }
+        let next = self.spans.partition_point(|span| span.end <= offset);
+        self.spans.get(next).map(|span| span.start)
+    }
+
     /// The lowest span.
     #[must_use]
     pub fn first(&self) -> Option<Range<u64>> {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
-use suci_proto::{Arrival, Engine, Event, Outgoing, SendError, TransmitResult};
+use suci_proto::{Engine, Event, Outgoing, SendError, TransmitResult};
 
 use crate::invariants::{self, Progress};
 use crate::network::Network;
@@ -20,6 +20,8 @@ use crate::socket::Socket;
 use crate::tap;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload};
+
+mod input;
 
 /// One in so many programs that could send their answer at once computes before...
 const THINKS: u64 = 4;
@@ -207,66 +209,9 @@ impl Process {
         }
     }
 
-    fn drain_socket(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
-        let mut count = 0;
-        while let Some((at, packet)) = self.socket.take(cx.now) {
-            count += 1;
-            // What is damaged or invented carries nothing; a repeated packet is as good as the first.
-            cx.oracle.handed(self.id, &packet.carries);
-            if !packet.fate.damaged && !packet.fate.hostile {
-                self.heard.entry(packet.sender).or_insert(cx.now);
-            }
-            let arrival = Arrival {
-                from: packet.from,
-                ecn: packet.ecn,
-                at,
-            };
-            let data = packet.bytes.first() == Some(&tap::DATA) && !packet.fate.damaged;
-            let again = data && self.handed.contains(&packet.order);
-            let before = invariants::refused(&self.engine);
-            self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
-            if again {
-                invariants::repeated(&self.engine, before, packet.order)?;
-            } else if data && invariants::refused(&self.engine) == before {
-                self.handed.insert(packet.order);
-                if self.insider {
-                    self.contradict(cx, &arrival, &packet);
-                }
-            }
-        }
-        Ok(count)
-    }
-
     /// Whether its program takes events in every turn, and so knows what its library knows.
     fn hears_all(&self, now: Instant) -> bool {
         self.consume == Consume::Eager && self.consumes_from <= now
-    }
-
-    /// A peer that breaks the protocol: bytes that arrived are sent again as others, in a packet
-    /// of its own that the real peer never sent. The first bytes must win (F07); the session ends
-    /// as soon as the acknowledgement of that packet reaches the real peer (F05).
-    fn contradict(&mut self, cx: &mut Context<'_>, arrival: &Arrival, packet: &Packet) {
-        const AHEAD: u64 = 400;
-        if !cx.oracle.is_part(&packet.carries) {
-            return;
-        }
-        let head = tap::head(&packet.bytes).filter(|head| head.number < u64::MAX - AHEAD);
-        let Some(head) = head else { return };
-        let mut body = packet.bytes.slice(tap::HEADER..).to_vec();
-        let Some(last) = body.last_mut() else { return };
-        *last = !*last;
-        let bytes = tap::forge(
-            tap::Head {
-                number: head.number + AHEAD,
-                ..head
-            },
-            &body,
-        );
-        cx.tally.hostile += 1;
-        self.insider = false;
-        cx.trace
-            .note(cx.now, 11, format_args!("process {} is lied to", self.id));
-        self.engine.handle_datagram(cx.now, arrival, &bytes);
     }
 
     /// Offers one message; its token comes back with the answer.

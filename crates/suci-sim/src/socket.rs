@@ -95,6 +95,12 @@ impl Socket {
         Some((at, packet))
     }
 
+    /// The oldest datagram, which stays.
+    #[must_use]
+    pub fn peek(&self) -> Option<&Packet> {
+        self.queue.front().map(|(_, packet)| packet)
+    }
+
     /// Whether nothing waits to be read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -168,7 +168,9 @@ mod tests {
         let mut found = Vec::new();
         for (place, socket) in group.iter_mut().enumerate() {
             while socket
-                .recv(64, &mut |_, bytes| found.push((bytes[4], place)))
+                .recv(64, &mut |meta, bytes| {
+                    found.extend(meta.datagrams(bytes).map(|d| (d[4], place)));
+                })
                 .unwrap()
                 > 0
             {}
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(group[0].recv(64, &mut |_, _| ()).unwrap(), 0);
         assert_eq!(
             group[1]
-                .recv(64, &mut |_, bytes| assert_eq!(bytes.len(), 1_000))
+                .recv(64, &mut |meta, _| assert_eq!(meta.segment, 1_000))
                 .unwrap(),
             3
         );

@@ -224,22 +224,21 @@ impl Udp {
             to,
             ecn: said.ecn,
             age,
+            segment,
         };
-        let (mut count, mut bytes) = (0_usize, 0_usize);
-        if arrival.len == 0 {
-            sink(&meta, &[]);
-            count = 1;
-        }
         // Only the last of a train may be short, and only if nothing was cut off behind it.
-        let whole = held.len() == arrival.len;
-        for datagram in held.chunks(segment).filter(|d| whole || d.len() == segment) {
-            sink(&meta, datagram);
-            count += 1;
-            bytes += datagram.len();
+        let (bytes, count) = if held.len() == arrival.len {
+            (held, expected)
+        } else {
+            let count = held.len() / segment;
+            (held.get(..count * segment).unwrap_or_default(), count)
+        };
+        if count > 0 {
+            sink(&meta, bytes);
         }
         self.counters.truncated += expected.saturating_sub(count) as u64;
         self.counters.datagrams_received += count as u64;
-        self.counters.bytes_received += bytes as u64;
+        self.counters.bytes_received += bytes.len() as u64;
         self.counters.trains_received += u64::from(expected > 1);
         count
     }

@@ -19,7 +19,9 @@ fn lengths(udp: &mut Udp) -> Vec<usize> {
     let mut lengths = Vec::new();
     udp.wait(Some(Duration::from_secs(5)), false).unwrap();
     while udp
-        .recv(100, &mut |_, bytes| lengths.push(bytes.len()))
+        .recv(100, &mut |meta, bytes| {
+            lengths.extend(meta.datagrams(bytes).map(<[u8]>::len))
+        })
         .unwrap()
         > 0
     {}

@@ -93,6 +93,17 @@ impl Dedup {
         }
     }
 
+    /// Remembers the numbers from the one that is [expected](Self::expected) up to `last`.
+    pub(super) fn extend(&mut self, last: PacketNumber) {
+        let Some(from) = self.expected().filter(|from| *from <= last) else {
+            return;
+        };
+        self.highest = Some(last);
+        if let Some(bits) = &mut self.bits {
+            (from..=last).for_each(|number| bits[word(number)] |= bit(number));
+        }
+    }
+
     /// Whether the bitmap was needed.
     #[cfg(test)]
     pub(super) const fn allocated(&self) -> bool {

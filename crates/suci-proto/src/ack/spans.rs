@@ -86,6 +86,13 @@ impl Spans {
         }
     }
 
+    /// Adds the numbers from the highest on up to `last`.
+    pub(super) fn extend_highest(&mut self, last: PacketNumber) {
+        if let Some(span) = self.0.back_mut() {
+            span.end = span.end.max(last);
+        }
+    }
+
     /// Adds a number below the highest: to the span below, the span above, between, or as the
     /// link that makes both one.
     fn insert_late(&mut self, number: PacketNumber, told_from: PacketNumber) {

@@ -354,6 +354,25 @@ impl Grant {
             && !self.dismissed
     }
 
+    /// Whether all that packets up to `last` do, which follow one that was drained just now, is to move the numbers drained
+    /// and granted: whatever else may move stands where each of them would leave it.
+    pub(super) fn glides_to(&self, last: PacketNumber) -> bool {
+        let late = self.share / LATE_PART;
+        let ahead = self.share.saturating_sub(late);
+        let told = self.announced.map_or(self.limit_end, |told| told.limit_end);
+        let unmoved = match self.left_after(last) {
+            Some(left) => self.need.hungry || !self.need.is_near(left, self.share),
+            None => true,
+        };
+        self.late == late
+            && self.drained_end.checked_add(ahead) == Some(self.limit_end)
+            && self.limit_end.checked_add(ahead).is_some()
+            && last < self.limit_end.min(told)
+            && self.control.proof.is_none_or(|proof| last < proof)
+            && self.booking() == self.booked
+            && unmoved
+    }
+
     /// Since when the peer has not used what it has.
     pub(crate) fn idle_since(&self) -> Instant {
         self.last_drained.max(self.given_at)

@@ -96,7 +96,7 @@ impl Need {
 
     /// A packet left `left` numbers of a share of `share` packets unused.
     pub(super) fn watch(&mut self, left: u64, share: u64, now: Instant) -> Use {
-        if left.saturating_mul(NEAR) < share {
+        if self.is_near(left, share) {
             self.begin(now);
             return Use::Much;
         }
@@ -111,6 +111,11 @@ impl Need {
         } else {
             Use::Enough
         }
+    }
+
+    /// Whether a packet that left so many numbers of a share unused came near its limit.
+    pub(super) const fn is_near(&self, left: u64, share: u64) -> bool {
+        left.saturating_mul(NEAR) < share
     }
 
     fn begin(&mut self, now: Instant) {

@@ -1,7 +1,7 @@
 //! The engine: all state of the peers of one shard, driven from outside.
 //!
-//! One turn of the driver: [`Engine::begin_turn`], then [`Engine::handle_datagram`] for everything that
-//! arrived, then [`Engine::handle_timeout`], then the program's verbs, then
+//! One turn of the driver: [`Engine::begin_turn`], then [`Engine::handle_datagram`] or [`Engine::handle_train`] for everything
+//! that arrived, then [`Engine::handle_timeout`], then the program's verbs, then
 //! [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]), [`Engine::poll_event`] and [`Engine::recv`]
 //! until they return nothing, then sleep until [`Engine::next_timeout`]. Input comes before time,
 //! so that time which passed undrained is not taken for silence.
@@ -17,6 +17,7 @@ mod shared;
 mod steering;
 mod strangers;
 mod sweep;
+mod train;
 mod turn;
 mod verbs;
 
@@ -207,6 +208,11 @@ impl Engine {
     /// Takes one datagram. Whatever is wrong with it becomes a counter or, if an authentic peer is at
     /// fault, that peer's end; never an error of ours.
     pub fn handle_datagram(&mut self, now: Instant, arrival: &Arrival, bytes: &[u8]) {
+        self.take(now, arrival, bytes);
+    }
+
+    /// The same; whose packet it was, if it was a new one of a connection.
+    fn take(&mut self, now: Instant, arrival: &Arrival, bytes: &[u8]) -> Option<usize> {
         self.shared.counters.datagrams_in += 1;
         self.shared.counters.bytes_in += bytes.len() as u64;
         let (header, body) = match wire::open(bytes) {
@@ -218,11 +224,11 @@ impl Engine {
                     HeaderError::Checksum => counters.bad_checksum += 1,
                     _ => counters.malformed += 1,
                 }
-                return;
+                return None;
             }
         };
         match header.kind {
-            PacketType::Data => self.on_data(now, arrival, &header, body),
+            PacketType::Data => return self.on_data(now, arrival, &header, body),
             PacketType::Hello => self.on_hello(now, arrival, &header, body),
             PacketType::Cookie => self.on_cookie(now, arrival, &header, body),
             PacketType::Init => self.on_init(now, arrival, &header, body),
@@ -230,9 +236,16 @@ impl Engine {
             PacketType::Unknown => self.on_unknown(now, &header),
             PacketType::Refused => self.on_refused(now, &header, body),
         }
+        None
     }
 
-    fn on_data(&mut self, now: Instant, arrival: &Arrival, header: &Header, body: &[u8]) {
+    fn on_data(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: &Header,
+        body: &[u8],
+    ) -> Option<usize> {
         let key = self.shared.route(header.index);
         let (index, tag) = (header.index, header.tag);
         let addressed = key.and_then(|key| {
@@ -244,10 +257,11 @@ impl Engine {
             let peer = key.and_then(|key| self.peers.awake(key));
             let opening = peer.is_some_and(|p| p.offers(tag));
             self.hint_unknown(now, arrival.from, header, opening);
-            return;
+            return None;
         };
-        peer.receive(now, arrival, header.number, body, &mut self.shared);
+        let taken = peer.receive(now, arrival, header.number, body, &mut self.shared);
         self.on_received(key);
+        taken.then_some(key)
     }
 
     /// A packet of a connection was taken: its acknowledgement may wait for the next turn.

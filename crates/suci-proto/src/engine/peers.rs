@@ -120,6 +120,7 @@ impl Resting {
         ))
     }
 
+    #[cold]
     fn read(&self, key: usize, config: &Config, pool: &Pool) -> Box<Peer> {
         let mut words = Words::unpack(&self.state);
         Summary::unfold(&mut words);
@@ -167,10 +168,12 @@ impl Peers {
     /// The peer, awake from now on.
     #[inline]
     pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Peer> {
-        if let Some(Seat::Resting(_)) = self.seats.get(key) {
-            self.wake(key);
+        let seat = self.seats.get_mut(key)?;
+        if let Seat::Resting(resting) = seat {
+            *seat = Seat::Awake(resting.read(key, &self.config, &self.pool));
+            self.woken.push(key);
         }
-        match self.seats.get_mut(key)? {
+        match seat {
             Seat::Awake(peer) => Some(peer),
             Seat::Resting(_) => None,
         }
@@ -274,16 +277,6 @@ impl Peers {
     /// Whether [`next_woken`](Self::next_woken) has one.
     pub(super) fn has_woken(&self) -> bool {
         !self.woken.is_empty()
-    }
-
-    #[cold]
-    fn wake(&mut self, key: usize) {
-        if let Some(seat) = self.seats.get_mut(key)
-            && let Seat::Resting(resting) = seat
-        {
-            *seat = Seat::Awake(resting.read(key, &self.config, &self.pool));
-            self.woken.push(key);
-        }
     }
 
     /// The peer was looked at and waits for no moment: it rests, unless something keeps it awake.

@@ -5,6 +5,7 @@ mod news;
 mod places;
 mod rest;
 mod runs;
+mod trains;
 
 use super::*;
 use crate::credit::{SendCredit, SocketCredit};

@@ -11,7 +11,7 @@ use super::slot::{Slot, Spare};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
-use crate::wire::{Frag, Rts};
+use crate::wire::{Frag, Rts, Sequel};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -292,6 +292,15 @@ impl Channel {
             self.settle();
         }
         taken.map_err(|fault| self.fault(frag.message, fault))
+    }
+
+    /// Takes pieces that follow one which was just taken. Returns how many.
+    pub(super) fn on_sequel(&mut self, run: &mut Sequel<'_>) -> u64 {
+        let place = self.place(run.message());
+        match place.and_then(|place| self.slots.get_mut(place)) {
+            Some(Slot::Pieces(assembly)) => assembly.add_sequel(run),
+            _ => 0,
+        }
     }
 
     /// Counts the settled slots at the front.

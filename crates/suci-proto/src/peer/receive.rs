@@ -1,5 +1,7 @@
 //! A packet of an established connection: its frames, one by one.
 
+mod run;
+
 use super::connection::Blame;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
@@ -33,7 +35,7 @@ struct Effects {
 }
 
 impl Peer {
-    /// Takes an authentic packet: its number, and its frames. Does nothing twice.
+    /// Takes an authentic packet: its number, and its frames. Does nothing twice. True if it was new and kept the rules.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -41,14 +43,14 @@ impl Peer {
         number: PacketNumber,
         payload: &[u8],
         shared: &mut Shared,
-    ) {
+    ) -> bool {
         let Some(connection) = &mut self.connection else {
-            return;
+            return false;
         };
         if !connection.received.is_fresh(number) {
             shared.counters.duplicates += 1;
             connection.traffic.duplicates += 1;
-            return;
+            return false;
         }
         connection.traffic.packets_received += 1;
         connection.traffic.bytes_received += (payload.len() + wire::PLAIN_OVERHEAD) as u64;
@@ -73,7 +75,7 @@ impl Peer {
         };
         let outcome = self.take_frames(now, payload, &mut effects, shared);
         let Some(connection) = &mut self.connection else {
-            return;
+            return false;
         };
         let ecn = arrival.ecn;
         connection
@@ -89,6 +91,7 @@ impl Peer {
             Err(error) => self.fail(now, error, shared),
             Ok(()) => self.after_frames(now, &effects, shared),
         }
+        outcome.is_ok()
     }
 
     fn take_frames(

@@ -10,7 +10,9 @@ pub const HEADER: usize = 16;
 /// The connection tag.
 pub(super) const TAG: usize = 8;
 /// Where the packet number lies.
-const NUMBER: Range<usize> = 8..HEADER;
+pub(super) const NUMBER: Range<usize> = 8..HEADER;
+/// Where the tag lies.
+pub(super) const TAGGED: Range<usize> = HEADER..HEADER + TAG;
 /// Where the checksum lies.
 pub(super) const CHECKSUM: Range<usize> = 24..28;
 /// What a plain packet costs beside its frames: header, tag, CRC32C.

@@ -13,6 +13,7 @@ mod handshake;
 mod header;
 mod reader;
 mod run;
+mod sequel;
 #[cfg(test)]
 mod tests;
 mod tlv;
@@ -34,4 +35,5 @@ pub use header::{
 };
 pub use reader::{Malformed, Reader};
 pub use run::{Plain, Run};
+pub(crate) use sequel::Sequel;
 pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};

@@ -57,8 +57,8 @@ pub(crate) fn large(rounds: usize) -> Done {
 struct Pair {
     now: Instant,
     engines: [Engine; 2],
-    /// What arrives next, by whom it is for.
-    wires: [Vec<Vec<u8>>; 2],
+    /// The trains that arrive next and how long their packets are, by whom they are for.
+    wires: [Vec<(usize, Vec<u8>)>; 2],
     /// Whose program has done something since it last waited.
     busy: [bool; 2],
     /// Where a program takes its messages.
@@ -181,8 +181,8 @@ impl Pair {
         };
         let deferred = of(host, || {
             engine.begin_turn(now);
-            for packet in &arrived {
-                engine.handle_datagram(now, &arrival, packet);
+            for (segment, train) in &arrived {
+                engine.handle_train(now, &arrival, *segment, train);
             }
             if is_due(engine) {
                 engine.handle_timeout(now);
@@ -216,7 +216,7 @@ impl Pair {
             let mut train = Vec::new();
             transmit.copy_to(&mut train);
             let (segment, segments) = (transmit.segment, transmit.segments);
-            self.wires[1 - host].extend(train.chunks(segment).map(<[u8]>::to_vec));
+            self.wires[1 - host].push((segment, train));
             of(host, || {
                 engine.transmit_done(now, TransmitResult::Sent(segments))
             });

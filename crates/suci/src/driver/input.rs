@@ -149,8 +149,8 @@ impl Driver {
     }
 }
 
-/// Hands one datagram to the engine, or sends it on to the shard whose it is. It came after the socket was last seen
-/// empty, whatever its age says.
+/// Hands datagrams that came together to the engine, or sends on to another shard what is not ours. They came after the
+/// socket was last seen empty, whatever their age says.
 fn hand(
     engine: &mut Engine,
     post: &mut Option<Post>,
@@ -165,15 +165,26 @@ fn hand(
         ecn: ecn_in(meta.ecn),
         at,
     };
-    if let Some(post) = post
-        && let Some(owner) = post.other_owner(bytes)
-    {
-        let bytes = bytes.into();
-        let forwarded = post.forward(owner, Letter { arrival, bytes });
-        engine.on_misdirected(forwarded);
-        return;
+    let strays = |post: &Post| meta.datagrams(bytes).any(|d| post.other_owner(d).is_some());
+    match post.as_mut().filter(|post| strays(post)) {
+        None => engine.handle_train(now, &arrival, meta.segment, bytes),
+        Some(post) => meta
+            .datagrams(bytes)
+            .for_each(|datagram| sort(engine, post, now, &arrival, datagram)),
     }
-    engine.handle_datagram(now, &arrival, bytes);
+}
+
+/// Hands one of several datagrams, not all of which are ours, to whom it is for.
+fn sort(engine: &mut Engine, post: &mut Post, now: Instant, arrival: &Arrival, datagram: &[u8]) {
+    let Some(owner) = post.other_owner(datagram) else {
+        return engine.handle_datagram(now, arrival, datagram);
+    };
+    let letter = Letter {
+        arrival: *arrival,
+        bytes: datagram.into(),
+    };
+    let forwarded = post.forward(owner, letter);
+    engine.on_misdirected(forwarded);
 }
 
 fn ecn_in(ecn: suci_net::Ecn) -> Ecn {

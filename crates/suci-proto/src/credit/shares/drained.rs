@@ -53,20 +53,48 @@ impl Shares {
         self.allot(grant, wish, now);
     }
 
+    /// As [`on_drained`](Self::on_drained) for each of the eliciting packets `first..=last`, one after the other.
+    pub fn on_run_drained(
+        &mut self,
+        grant: &mut Grant,
+        first: PacketNumber,
+        last: PacketNumber,
+        now: Instant,
+    ) {
+        for number in first..=last {
+            self.on_drained(grant, number, true, now);
+            let unmoved = self.basis == Some(self.present_basis());
+            if unmoved && number < last && grant.is_steady(self.epoch) && grant.glides_to(last) {
+                // What the last one does is then what all of them do.
+                self.watch(grant, last, now);
+                grant.drained(last, true, grant.share(), now);
+                debug_assert!(
+                    grant.is_steady(self.epoch) && grant.booking() == grant.booked,
+                    "steady"
+                );
+                return;
+            }
+        }
+    }
+
     /// Counts how often it changed what shares depend on. While that stands, and of a grant only the numbers drained and
     /// granted move, as they do together while packets come in order, the division comes to the same.
     fn epoch(&mut self) -> u64 {
-        let basis = Basis {
-            peers: self.peers,
-            waiting: self.waiting.len(),
-            waiting_bytes: self.waiting_bytes,
-            booked: self.booked,
-            hungry: self.hungry,
-        };
+        let basis = self.present_basis();
         if self.basis != Some(basis) {
             self.basis = Some(basis);
             self.epoch = self.epoch.saturating_add(1);
         }
         self.epoch
+    }
+
+    fn present_basis(&self) -> Basis {
+        Basis {
+            peers: self.peers,
+            waiting: self.waiting.len(),
+            waiting_bytes: self.waiting_bytes,
+            booked: self.booked,
+            hungry: self.hungry,
+        }
     }
 }

@@ -50,16 +50,48 @@ fn controller() -> impl Strategy<Value = ControllerChoice> {
 
 /// How the two ends are set up.
 #[derive(Clone, Debug)]
-struct Setting {
+pub(super) struct Setting {
     controller: ControllerChoice,
     mode: Mode,
     payload_checksum: bool,
     buffer: u64,
-    mtu: usize,
+    pub(super) mtu: usize,
     priorities: bool,
 }
 
-fn setting() -> impl Strategy<Value = Setting> {
+impl Setting {
+    /// The engine of `host`, which knows the others.
+    pub(super) fn engine(
+        &self,
+        world: &World,
+        host: usize,
+        hosts: impl Iterator<Item = usize>,
+    ) -> Engine {
+        let identity = Identity {
+            node: id(host),
+            incarnation: Incarnation(host as u128 + 1),
+        };
+        let config = Config {
+            accept: Accept::Anyone,
+            controller: self.controller,
+            mode: self.mode,
+            payload_checksum: self.payload_checksum,
+            max_datagram: self.mtu,
+            ack_on_poll: true,
+            ..Config::default()
+        };
+        let seed = [host as u8; 32];
+        let mut engine = Engine::new(config, identity, seed, self.buffer, world.now).unwrap();
+        for other in hosts.filter(|other| *other != host) {
+            engine
+                .add_peer(world.now, id(other), address(other))
+                .unwrap();
+        }
+        engine
+    }
+}
+
+pub(super) fn setting() -> impl Strategy<Value = Setting> {
     let modes = prop_oneof![
         Just(Mode::Adaptive),
         Just(Mode::Throughput),
@@ -90,25 +122,7 @@ impl Pairs {
     fn new(setting: &Setting, one_by_one: bool) -> Self {
         let mut world = World::new(0);
         for host in 0..2 {
-            let identity = Identity {
-                node: id(host),
-                incarnation: Incarnation(host as u128 + 1),
-            };
-            let config = Config {
-                accept: Accept::Anyone,
-                controller: setting.controller,
-                mode: setting.mode,
-                payload_checksum: setting.payload_checksum,
-                max_datagram: setting.mtu,
-                ack_on_poll: true,
-                ..Config::default()
-            };
-            let seed = [host as u8; 32];
-            let mut engine =
-                Engine::new(config, identity, seed, setting.buffer, world.now).unwrap();
-            engine
-                .add_peer(world.now, id(1 - host), address(1 - host))
-                .unwrap();
+            let mut engine = setting.engine(&world, host, 0..2);
             engine.shared.one_by_one = one_by_one;
             world.engines.push(engine);
         }
@@ -188,7 +202,7 @@ impl Pairs {
 }
 
 /// Where two texts begin to differ.
-fn difference(one: &str, other: &str) -> Option<String> {
+pub(super) fn difference(one: &str, other: &str) -> Option<String> {
     let at = one.bytes().zip(other.bytes()).position(|(a, b)| a != b)?;
     let part = |text: &str| {
         text.get(at.saturating_sub(200)..(at + 100).min(text.len()))

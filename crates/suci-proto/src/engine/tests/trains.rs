@@ -1,0 +1,256 @@
+//! Packets taken as trains do what they would do one by one: to the books, to what is sent, and to what is received.
+
+use super::runs::{Setting, difference, setting};
+use super::*;
+use proptest::prelude::*;
+
+/// What the network does to the packets of a round, beside delivering them.
+#[derive(Clone, Copy, Debug)]
+enum Mischief {
+    /// It and so many after it.
+    Lose(usize),
+    Repeat,
+    /// It changes places with the next but so many.
+    Swap(usize),
+    Flip(usize),
+    /// A sender that breaks the rules: a byte of its frames is another one, and the checksum is right.
+    Forge(usize),
+    Mark,
+    /// It comes from elsewhere.
+    Move,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send {
+        from: usize,
+        channel: u32,
+        size: usize,
+    },
+    Round {
+        mischief: Vec<(Mischief, usize)>,
+        wait: u64,
+    },
+    /// The receiving program takes what came.
+    Take,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let sizes = prop_oneof![
+        1..300_usize,
+        1_400..3_000_usize,
+        3_000..100_000_usize,
+        100_000..300_000_usize
+    ];
+    let mischief = prop_oneof![
+        6 => (1..8_usize).prop_map(Mischief::Lose),
+        2 => Just(Mischief::Repeat),
+        2 => (0..50_usize).prop_map(Mischief::Swap),
+        2 => (0..1_472_usize).prop_map(Mischief::Flip),
+        1 => (28..40_usize).prop_map(Mischief::Forge),
+        2 => Just(Mischief::Mark),
+        1 => Just(Mischief::Move),
+    ];
+    let mischief = prop_oneof![
+        1 => Just(Vec::new()),
+        1 => prop::collection::vec((mischief, 0..150_usize), 1..6),
+    ];
+    prop_oneof![
+        4 => (0..2_usize, 0..3_u32, sizes)
+            .prop_map(|(from, channel, size)| Step::Send { from, channel, size }),
+        8 => (mischief, 0..400_u64).prop_map(|(mischief, wait)| Step::Round { mischief, wait }),
+        2 => Just(Step::Take),
+    ]
+}
+
+/// A packet that arrives.
+#[derive(Clone, PartialEq)]
+struct Arriving {
+    from: usize,
+    to: usize,
+    elsewhere: bool,
+    ecn: Ecn,
+    bytes: Vec<u8>,
+}
+
+/// The receiver, and how many send to it.
+const RECEIVER: usize = 2;
+
+struct Trio {
+    world: World,
+    mtu: usize,
+    in_trains: bool,
+}
+
+impl Trio {
+    fn new(setting: &Setting, in_trains: bool) -> Self {
+        let mut world = World::new(0);
+        for host in 0..=RECEIVER {
+            let engine = setting.engine(&world, host, 0..=RECEIVER);
+            world.engines.push(engine);
+        }
+        Self {
+            world,
+            mtu: setting.mtu,
+            in_trains,
+        }
+    }
+
+    /// Everything that is sent now.
+    fn outgoing(&mut self) -> Vec<Arriving> {
+        let mut packets = Vec::new();
+        for host in 0..=RECEIVER {
+            while let Some((node, _)) = self.world.engines[host].poll_route() {
+                self.world.engines[host].set_route_mtu(node, Some(self.mtu));
+            }
+            packets.extend(self.world.outgoing(host));
+        }
+        let arriving = |packet: Packet| Arriving {
+            from: packet.from,
+            to: packet.to,
+            elsewhere: false,
+            ecn: Ecn::Ect0,
+            bytes: packet.bytes,
+        };
+        packets.into_iter().map(arriving).collect()
+    }
+
+    /// Hands over what arrives, as a kernel would that joins what it can, or one by one.
+    fn deliver(&mut self, packets: &[Arriving]) {
+        let mut rest = packets;
+        while let Some(first) = rest.first() {
+            let joins = |p: &&Arriving| {
+                let same = (p.from, p.to, p.elsewhere, p.ecn)
+                    == (first.from, first.to, first.elsewhere, first.ecn);
+                same && p.bytes.len() == first.bytes.len()
+            };
+            let mut count = if self.in_trains {
+                rest.iter().take(44).take_while(joins).count()
+            } else {
+                1
+            };
+            let shorter = |p: &Arriving| {
+                let like = Arriving {
+                    bytes: p.bytes.clone(),
+                    ..first.clone()
+                };
+                p.bytes.len() < first.bytes.len() && *p == like
+            };
+            count += usize::from(self.in_trains && rest.get(count).is_some_and(shorter));
+            let (train, others) = rest.split_at(count);
+            rest = others;
+            let arrival = Arrival {
+                from: address(first.from + if first.elsewhere { 100 } else { 0 }),
+                ecn: first.ecn,
+                at: self.world.now,
+            };
+            let Some(engine) = self.world.engines.get_mut(first.to) else {
+                continue;
+            };
+            if self.in_trains {
+                let bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.clone()).collect();
+                engine.handle_train(self.world.now, &arrival, first.bytes.len(), &bytes);
+            } else {
+                engine.handle_datagram(self.world.now, &arrival, &first.bytes);
+            }
+            engine.audit(self.world.now).unwrap();
+        }
+    }
+
+    /// What comes of a step for those who look from outside.
+    fn take(&mut self, step: &Step) -> Vec<Vec<u8>> {
+        match step {
+            Step::Send {
+                from,
+                channel,
+                size,
+            } => {
+                let payload: Vec<u8> = (0..*size).map(|at| (at * 7 + at / 251) as u8).collect();
+                let message = Outgoing {
+                    channel: ChannelId(*channel),
+                    payload: payload.into(),
+                    ..message(b"")
+                };
+                let _ = self.world.engines[*from].send(self.world.now, id(RECEIVER), message);
+                Vec::new()
+            }
+            Step::Round { mischief, wait } => {
+                let mut packets = self.outgoing();
+                let sent = packets.iter().map(|p| p.bytes.clone()).collect();
+                self.world.now += Duration::from_micros(*wait);
+                for engine in &mut self.world.engines {
+                    engine.begin_turn(self.world.now);
+                }
+                mischief
+                    .iter()
+                    .for_each(|(m, at)| harm(&mut packets, *m, *at));
+                self.deliver(&packets);
+                for engine in &mut self.world.engines {
+                    engine.handle_timeout(self.world.now);
+                }
+                sent
+            }
+            Step::Take => {
+                let engine = &mut self.world.engines[RECEIVER];
+                let messages = core::iter::from_fn(|| engine.recv());
+                messages.map(|(_, m)| m.payload.to_vec()).collect()
+            }
+        }
+    }
+
+    /// All that the receiver knows of its senders, and how it divides its socket's buffer among them.
+    fn books(&mut self) -> Vec<String> {
+        let mut books: Vec<_> = (0..RECEIVER)
+            .map(|sender| format!("{:?}", self.world.peer(RECEIVER, sender)))
+            .collect();
+        let shared = &self.world.engines[RECEIVER].shared;
+        books.push(format!("{:?} {:?}", shared.counters, shared.shares));
+        books
+    }
+}
+
+/// Does mischief to the packet at a place, if there is one.
+fn harm(packets: &mut Vec<Arriving>, mischief: Mischief, at: usize) {
+    let count = packets.len();
+    if at >= count {
+        return;
+    }
+    let bytes = &mut packets[at].bytes;
+    match mischief {
+        Mischief::Lose(some) => drop(packets.drain(at..(at + some).min(count))),
+        Mischief::Repeat => packets.insert(at, packets[at].clone()),
+        Mischief::Swap(distance) => packets.swap(at, (at + 1 + distance).min(count - 1)),
+        Mischief::Flip(place) => {
+            let place = place.min(bytes.len() - 1);
+            bytes[place] ^= 0x10;
+        }
+        Mischief::Forge(place) => {
+            if let Some(byte) = bytes.get_mut(place) {
+                *byte = byte.wrapping_add(2);
+                wire::seal(bytes);
+            }
+        }
+        Mischief::Mark => packets[at].ecn = Ecn::Ce,
+        Mischief::Move => packets[at].elsewhere = true,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn f07_f10_trains_are_packets_one_by_one(
+        setting in setting(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut worlds = [true, false].map(|in_trains| Trio::new(&setting, in_trains));
+        for step in &steps {
+            let [in_trains, one_by_one] = worlds.each_mut().map(|world| world.take(step));
+            prop_assert!(in_trains == one_by_one, "others were sent or received");
+            let [in_trains, one_by_one] = worlds.each_mut().map(Trio::books);
+            for (train, single) in in_trains.iter().zip(&one_by_one) {
+                prop_assert_eq!(difference(train, single), None);
+            }
+        }
+    }
+}

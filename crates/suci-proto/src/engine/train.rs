@@ -1,0 +1,38 @@
+//! Datagrams that the kernel handed up as one.
+
+use super::Engine;
+use crate::arrival::Arrival;
+use crate::time::Instant;
+use crate::wire::Sequel;
+
+impl Engine {
+    /// Takes datagrams of one sender that arrived in a row, each of `segment` bytes but the last, which may be shorter: as
+    /// [`Engine::handle_datagram`] would take one after the other, in less time where they carry a long message.
+    pub fn handle_train(&mut self, now: Instant, arrival: &Arrival, segment: usize, bytes: &[u8]) {
+        let segment = segment.max(1);
+        let mut rest = bytes;
+        loop {
+            let (first, others) = rest.split_at(segment.min(rest.len()));
+            rest = others;
+            if let Some(key) = self.take(now, arrival, first)
+                && let Some(mut run) = Sequel::after(first, others)
+            {
+                self.take_run(now, arrival, key, &mut run);
+                rest = run.rest();
+            }
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Takes what follows a packet of the peer `key` in a run.
+    fn take_run(&mut self, now: Instant, arrival: &Arrival, key: usize, run: &mut Sequel<'_>) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            let count = peer.receive_run(now, arrival, run, &mut self.shared);
+            let counters = &mut self.shared.counters;
+            counters.datagrams_in += count;
+            counters.bytes_in += count.saturating_mul(run.packet_len() as u64);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A run: the full packets of a long message that came together, taken together.
+//!
+//! The kernel hands up what came in a row as one (GRO). If one of these packets carried a piece of a long message and
+//! nothing else, and the next ones go on with that message under the next numbers, then what is asked of each packet
+//! has the same answer for all: whose it is, whether it is new, where its message is, what it moves. So only their bytes
+//! are looked at one by one, and the books are kept once for all. Afterwards these are what [`Peer::receive`] would have
+//! made of the packets one after the other; that is what the test compares. Whatever ends a message, fills a hole or carries
+//! anything else goes the general way.
+
+use crate::arrival::Arrival;
+use crate::engine::Shared;
+use crate::peer::Peer;
+use crate::time::Instant;
+use crate::wire::Sequel;
+
+impl Peer {
+    /// Takes packets of `run`, which came with the packet before them, as [`Peer::receive`] took that one just now. Returns
+    /// how many.
+    pub(crate) fn receive_run(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        run: &mut Sequel<'_>,
+        shared: &mut Shared,
+    ) -> u64 {
+        let Some(connection) = &mut self.connection else {
+            return 0;
+        };
+        let before = run.number();
+        let newest = connection.received.highest() == Some(before);
+        if !newest || connection.path.address() != arrival.from || self.lingering.is_some() {
+            return 0;
+        }
+        let count = self.session.inbox.on_sequel(run);
+        let last = run.number();
+        if count == 0 {
+            return 0;
+        }
+        let bytes = count.saturating_mul(run.packet_len() as u64);
+        connection.traffic.packets_received += count;
+        connection.traffic.bytes_received += bytes;
+        connection
+            .received
+            .on_run(last, arrival.at, arrival.ecn, now);
+        let first = before.saturating_add(1);
+        shared
+            .shares
+            .on_run_drained(&mut connection.grant, first, last, now);
+        count
+    }
+}

@@ -1,0 +1,124 @@
+//! What arrived, out of the socket and into the engine.
+
+use super::{Context, Process};
+use crate::invariants;
+use crate::oracle::Violation;
+use crate::packet::Packet;
+use crate::tap;
+use suci_proto::Arrival;
+use suci_proto::time::Instant;
+
+/// Datagrams that a kernel joins at most.
+const JOINED: usize = 64;
+
+impl Process {
+    pub(super) fn drain_socket(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
+        let mut count = 0;
+        while let Some((at, packet)) = self.socket.take(cx.now) {
+            let mut train = vec![packet];
+            while self.joins_next(&train)
+                && let Some((_, packet)) = self.socket.take(cx.now)
+            {
+                train.push(packet);
+            }
+            count += train.len();
+            self.hand(cx, at, &train)?;
+        }
+        Ok(count)
+    }
+
+    /// Whether the kernel hands up the next packet together with those of `train`. Of half of the processes it joins
+    /// none, and what is judged by itself stays alone.
+    fn joins_next(&self, train: &[Packet]) -> bool {
+        let ([first, ..], Some(last), Some(next)) = (train, train.last(), self.socket.peek())
+        else {
+            return false;
+        };
+        let same = (next.from, next.ecn) == (first.from, first.ecn);
+        let fits = last.bytes.len() == first.bytes.len() && next.bytes.len() <= first.bytes.len();
+        let alone = |packet| self.is_repeated(packet);
+        let copy = train.iter().any(|packet| packet.order == next.order);
+        let joins = self.id.is_multiple_of(2) && !self.insider && train.len() < JOINED;
+        joins && same && fits && !copy && !alone(first) && !alone(next)
+    }
+
+    /// Whether the engine took this packet before.
+    fn is_repeated(&self, packet: &Packet) -> bool {
+        is_data(packet) && self.handed.contains(&packet.order)
+    }
+
+    /// Hands packets that came together to the engine.
+    fn hand(
+        &mut self,
+        cx: &mut Context<'_>,
+        at: Instant,
+        train: &[Packet],
+    ) -> Result<(), Violation> {
+        let Some(first) = train.first() else {
+            return Ok(());
+        };
+        for packet in train {
+            // What is damaged or invented carries nothing; a repeated packet is as good as the first.
+            cx.oracle.handed(self.id, &packet.carries);
+            if !packet.fate.damaged && !packet.fate.hostile {
+                self.heard.entry(packet.sender).or_insert(cx.now);
+            }
+        }
+        let arrival = Arrival {
+            from: first.from,
+            ecn: first.ecn,
+            at,
+        };
+        let again = self.is_repeated(first);
+        let before = invariants::refused(&self.engine);
+        if let [packet] = train {
+            self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
+        } else {
+            let bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.iter().copied()).collect();
+            self.engine
+                .handle_train(cx.now, &arrival, first.bytes.len(), &bytes);
+        }
+        if again {
+            invariants::repeated(&self.engine, before, first.order)?;
+        } else if invariants::refused(&self.engine) == before {
+            let taken = train.iter().filter(|packet| is_data(packet));
+            self.handed.extend(taken.map(|packet| packet.order));
+            if self.insider && is_data(first) {
+                self.contradict(cx, &arrival, first);
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer that breaks the protocol: bytes that arrived are sent again as others, in a packet
+    /// of its own that the real peer never sent. The first bytes must win (F07); the session ends
+    /// as soon as the acknowledgement of that packet reaches the real peer (F05).
+    fn contradict(&mut self, cx: &mut Context<'_>, arrival: &Arrival, packet: &Packet) {
+        const AHEAD: u64 = 400;
+        if !cx.oracle.is_part(&packet.carries) {
+            return;
+        }
+        let head = tap::head(&packet.bytes).filter(|head| head.number < u64::MAX - AHEAD);
+        let Some(head) = head else { return };
+        let mut body = packet.bytes.slice(tap::HEADER..).to_vec();
+        let Some(last) = body.last_mut() else { return };
+        *last = !*last;
+        let bytes = tap::forge(
+            tap::Head {
+                number: head.number + AHEAD,
+                ..head
+            },
+            &body,
+        );
+        cx.tally.hostile += 1;
+        self.insider = false;
+        cx.trace
+            .note(cx.now, 11, format_args!("process {} is lied to", self.id));
+        self.engine.handle_datagram(cx.now, arrival, &bytes);
+    }
+}
+
+/// Whether it is a packet of a connection, as it was sent.
+fn is_data(packet: &Packet) -> bool {
+    packet.bytes.first() == Some(&tap::DATA) && !packet.fate.damaged
+}
