@@ -54,6 +54,10 @@ pub(crate) struct Train {
 /// Offset of the checksum in a packet's header.
 const CHECKSUM: usize = PLAIN_OVERHEAD - 4;
 
+/// Header and head of a packet are put side by side for the checksum if they are no longer than this: taking in a few bytes
+/// costs more than copying them.
+const LEAD: usize = 64;
+
 impl Train {
     /// Empties the train and addresses it.
     pub(crate) fn begin(&mut self, dest: SocketAddr, ecn: Ecn) {
@@ -173,13 +177,8 @@ impl Train {
 
     /// Fills the checksum of a packet in, whose pieces are complete, and counts it as a segment.
     fn seal(&mut self, open: Open, header_only: bool) {
-        let mut crc = Crc::new();
+        let value = self.checksum(open, header_only);
         let field = open.head_start + CHECKSUM;
-        crc.update(self.head.get(open.head_start..field).unwrap_or_default());
-        if !header_only {
-            self.checksum_rest(&mut crc, open);
-        }
-        let value = crc.finish();
         if let Some(place) = self.head.get_mut(field..field + 4) {
             place.copy_from_slice(&value.to_le_bytes());
         }
@@ -243,13 +242,32 @@ impl Train {
         }
     }
 
-    fn checksum_rest(&self, crc: &mut Crc, open: Open) {
-        let mut skip = PLAIN_OVERHEAD;
-        for piece in self.pieces.get(open.first_piece..).unwrap_or_default() {
-            let bytes = self.bytes_of(*piece);
-            crc.update(bytes.get(skip..).unwrap_or_default());
-            skip = 0;
+    /// The checksum of a packet: over all of it but the checksum itself, or over its header.
+    fn checksum(&self, open: Open, header_only: bool) -> u32 {
+        let mut crc = Crc::new();
+        let header = open.head_start..open.head_start + CHECKSUM;
+        let header = self.head.get(header).unwrap_or_default();
+        let mut pieces = self.pieces.get(open.first_piece..).unwrap_or_default();
+        let first = pieces.split_off_first().filter(|_| !header_only);
+        let behind = first.and_then(|first| self.bytes_of(*first).get(PLAIN_OVERHEAD..));
+        let behind = behind.unwrap_or_default();
+        let mut lead = [0; LEAD];
+        match lead.get_mut(..header.len() + behind.len()) {
+            Some(lead) => {
+                let (front, back) = lead.split_at_mut(header.len());
+                front.copy_from_slice(header);
+                back.copy_from_slice(behind);
+                crc.update(lead);
+            }
+            None => {
+                crc.update(header);
+                crc.update(behind);
+            }
         }
+        if !header_only {
+            pieces.iter().for_each(|p| crc.update(self.bytes_of(*p)));
+        }
+        crc.finish()
     }
 
     fn bytes_of(&self, piece: Piece) -> &[u8] {
