@@ -412,6 +412,8 @@ fn verbs_find_the_thread_of_their_peer() {
         a.watch(id, true).unwrap();
         a.send(id, "hello").unwrap();
         take(other);
+        // Else it may not know yet that the other has accepted.
+        a.flush(LONG).unwrap();
         assert_eq!(
             a.peer_stats(id).unwrap().expect("known").mode,
             Mode::Response
