@@ -1,11 +1,15 @@
 //! The command line: one definition, from which help, errors, manual pages and completions come.
 
+mod perf;
+
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
 use suci::FaultSpec;
+
+pub(crate) use perf::{MAX_SIZE, PerfArgs, Prefer, Rival, Waiting, Workload};
 
 /// Reliable messages between processes through one UDP socket each.
 #[derive(Debug, Parser)]
@@ -38,7 +42,7 @@ pub(crate) enum Command {
     #[command(after_help = CAT_EXAMPLES)]
     Cat(CatArgs),
     /// Measure latency, throughput, message rate and broadcast, beside TCP and raw UDP
-    #[command(after_help = PERF_EXAMPLES)]
+    #[command(after_help = perf::EXAMPLES)]
     Perf(PerfArgs),
     /// Check messages from all to all, then broadcast a file (a program for `suci run`)
     #[command(after_help = DEMO_EXAMPLES)]
@@ -155,7 +159,7 @@ pub(crate) struct PingArgs {
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Payload of each message
-    #[arg(short, long, default_value_t = 64, value_name = "BYTES", value_parser = size, allow_negative_numbers = true)]
+    #[arg(short, long, default_value_t = 64, value_name = "BYTES", value_parser = perf::size, allow_negative_numbers = true)]
     pub(crate) size: usize,
     /// Pause between round trips; 0: none
     #[arg(short, long, default_value = "0.2", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
@@ -200,172 +204,6 @@ pub(crate) struct CatArgs {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-}
-
-const PERF_EXAMPLES: &str = "\
-Without ADDR and --listen both sides run here, over loopback. Under `suci run -n N`, node 0
-measures and the others serve. Contenders take turns within each round, so that what disturbs
-one disturbs all. TCP is cubic with NODELAY and default buffers.
-
-Workloads: ping-pong (us per round trip), stream (Gbit/s one way, messages sent one by one),
-stream-batch (the same, what is small collected to 64 KiB: Suci's batches, TCP's writes), rate and
-rate-batch (the same two in messages per second, by default small ones), broadcast (Gbit/s into all
-receivers together), n-data (as many messages as --data says to all receivers, then an answer of each:
-us per message until all have it; --data 1 is an answer to each, p50 and p99 are of all N), mix (requests
-answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB,
-the rest to 8 KiB, whatever --size). acks/pkt: packets that the receivers sent for each that came,
-where messages go one way.
-
-Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
-(`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
---profile says how the time of both processes divides: in the program (user), in the kernel, and
-waiting, which is what no processor spent on them.
-
-Examples:
-  suci perf --vs tcp,udp
-  suci perf --profile --vs tcp --workload stream      where the time goes
-  suci perf --prefer adaptive,throughput,response     what the modes change, in one table
-  suci perf --workload ping-pong --size 64,4096 --vs tcp --wait spin --pin 0,1
-  suci perf --workload ping-pong,stream --size 64..1MiB --vs tcp --plot sizes.svg
-  suci perf --plain --listen 192.0.2.7:7000
-  suci perf --plain 192.0.2.7:7000 --workload stream --size 1048576 --json
-  suci perf --workload n-data --data 1 --size 1024 --vs tcp
-  suci run -n 4 suci perf --workload broadcast --vs tcp";
-
-/// What `suci perf` takes.
-#[derive(Debug, Args)]
-pub(crate) struct PerfArgs {
-    /// Servers (UDP and TCP port the same); several for broadcast
-    #[arg(value_name = "ADDR", value_parser = address, conflicts_with = "listen")]
-    pub(crate) servers: Vec<SocketAddr>,
-    /// Serve here, one client after the other, until interrupted
-    #[arg(long, value_name = "ADDR", value_parser = address)]
-    pub(crate) listen: Option<SocketAddr>,
-    /// What to measure; default: everything that the number of servers allows
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub(crate) workload: Vec<Workload>,
-    /// Payload of each message, as 64,4KiB or 64..1MiB, which doubles; default depends on the workload
-    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
-    pub(crate) size: Vec<Sizes>,
-    /// Whom to compare with
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "RIVAL")]
-    pub(crate) vs: Vec<Rival>,
-    /// How Suci's traffic should flow; several are compared with one another
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "MODE")]
-    pub(crate) prefer: Vec<Prefer>,
-    /// How often each contender has its turn
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
-    pub(crate) rounds: u32,
-    /// How long each turn lasts
-    #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
-    pub(crate) seconds: Duration,
-    /// How contenders wait for messages
-    #[arg(long, value_enum, default_value_t = Waiting::Block)]
-    pub(crate) wait: Waiting,
-    /// Processors for client and server, as `0,1`
-    #[arg(long, value_name = "A,B", value_parser = pin)]
-    pub(crate) pin: Option<(usize, usize)>,
-    /// Let CRC32C cover headers only: what the kernel's limit is compared with
-    #[arg(long)]
-    pub(crate) no_payload_checksum: bool,
-    /// Messages to each receiver before it answers, of n-data
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true)]
-    pub(crate) data: u32,
-    /// Receivers of broadcast and n-data that are started here when no server is named
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
-    pub(crate) receivers: u32,
-    /// Say where the time went at both sides: in the program, in the kernel, or waiting
-    #[arg(long)]
-    pub(crate) profile: bool,
-    /// Draw the medians over sizes into this file at the end, with their spread, both axes logarithmic
-    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath, conflicts_with = "listen")]
-    pub(crate) plot: Option<PathBuf>,
-    /// One JSON object per line instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) node: NodeArgs,
-}
-
-/// Sizes that one word of the command line names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sizes(pub(crate) Vec<usize>);
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Workload {
-    /// A message there, the same back
-    PingPong,
-    /// Messages one way, one by one
-    Stream,
-    /// The same, collected to 64 KiB
-    StreamBatch,
-    /// Small messages one way, one by one
-    Rate,
-    /// The same, collected to 64 KiB
-    RateBatch,
-    /// One message to many
-    Broadcast,
-    /// Several messages to many, then an answer of each
-    NData,
-    /// Requests and replies of mostly a few bytes, 16 under way
-    Mix,
-}
-
-/// Whom Suci is measured beside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Rival {
-    /// TCP cubic with NODELAY
-    Tcp,
-    /// Datagrams without any care
-    Udp,
-}
-
-/// How Suci's traffic flows, as `prefer` in the library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Prefer {
-    /// As the library finds best
-    Adaptive,
-    /// Few acknowledgements
-    Throughput,
-    /// Early acknowledgements, short trains
-    Response,
-}
-
-impl Workload {
-    /// Whether all servers take part.
-    pub(crate) fn is_to_all(self) -> bool {
-        matches!(self, Self::Broadcast | Self::NData)
-    }
-
-    /// Whether small messages are collected before they are sent.
-    pub(crate) fn is_batched(self) -> bool {
-        matches!(self, Self::StreamBatch | Self::RateBatch)
-    }
-}
-
-impl From<Prefer> for suci::Mode {
-    fn from(prefer: Prefer) -> Self {
-        match prefer {
-            Prefer::Adaptive => Self::Adaptive,
-            Prefer::Throughput => Self::Throughput,
-            Prefer::Response => Self::Response,
-        }
-    }
-}
-
-/// How a contender waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Waiting {
-    /// Asleep; Suci looks for an answer for up to 50 us first, as is its default
-    Adaptive,
-    /// Asleep
-    Block,
-    /// Looking again and again
-    Spin,
 }
 
 const DEMO_EXAMPLES: &str = "\
@@ -570,61 +408,9 @@ const SHORTEST_PATIENCE: f64 = 0.001;
 /// A day: longer than anybody waits, and far from any overflow.
 const MAX_SECONDS: f64 = 86_400.0;
 
-/// Longest payload that measurements send: what fits the library's default limit for one message.
-pub(crate) const MAX_SIZE: usize = 64 << 20;
-
-fn size(text: &str) -> Result<usize, String> {
-    let remedy = || format!("write bytes from 1 to {MAX_SIZE}, such as 64, 4KiB or 1MiB");
-    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    let named = units
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
-    let (digits, unit) = named.unwrap_or((text, 1));
-    let count = digits.parse::<usize>().ok();
-    match count.and_then(|count| count.checked_mul(unit)) {
-        Some(size) if (1..=MAX_SIZE).contains(&size) => Ok(size),
-        _ => Err(remedy()),
-    }
-}
-
-/// One size, or a sweep: the first, then each twice the one before, and at last the last.
-fn sizes(text: &str) -> Result<Sizes, String> {
-    let Some((first, last)) = text.split_once("..") else {
-        return Ok(Sizes(vec![size(text)?]));
-    };
-    let (first, last) = (size(first)?, size(last)?);
-    if first > last {
-        return Err("write the smaller size first, as in 64..1MiB".to_owned());
-    }
-    let doubling = std::iter::successors(Some(first), |size| size.checked_mul(2));
-    let below = doubling.take_while(|size| *size < last);
-    Ok(Sizes(below.chain([last]).collect()))
-}
-
-fn pin(text: &str) -> Result<(usize, usize), String> {
-    let remedy = || "write two processor numbers, as in 0,1".to_owned();
-    let (client, server) = text.split_once(',').ok_or_else(remedy)?;
-    let number = |text: &str| text.trim().parse().map_err(|_| remedy());
-    Ok((number(client)?, number(server)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sweep_doubles_and_ends_where_it_was_told() {
-        let all = |text| sizes(text).map(|sizes| sizes.0);
-        assert_eq!(all("64..512"), Ok(vec![64, 128, 256, 512]));
-        assert_eq!(all("1KiB..3KiB"), Ok(vec![1024, 2048, 3072]));
-        assert_eq!(all("64..64"), Ok(vec![64]));
-        assert_eq!(all("2MiB"), Ok(vec![2 << 20]));
-        for wrong in [
-            "128..64", "0..64", "64..", "64..1TiB", "KiB", "1KiBKiB", "-1",
-        ] {
-            assert!(all(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn the_definition_is_consistent() {
@@ -666,11 +452,6 @@ mod tests {
         for bad in ["0", ":0", "127.0.0.1:0"] {
             assert!(metrics(bad).is_err(), "{bad}");
         }
-        for bad in ["0", "67108865", "-1", "1k"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
-        assert_eq!(pin("0,1"), Ok((0, 1)));
-        assert!(pin("0").is_err() && pin("a,b").is_err());
         let local = metrics("9464").ok();
         assert_eq!(
             (local, metrics(":9464").ok()),
