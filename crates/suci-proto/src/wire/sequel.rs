@@ -108,3 +108,106 @@ impl<'a> Sequel<'a> {
         self.rest
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{CrcScope, Header, PacketType, put_header, seal};
+
+    const PIECE: usize = 100;
+    const HEADER_ONLY: Header = Header {
+        kind: PacketType::Data,
+        key_phase: 0,
+        scope: CrcScope::Header,
+        index: 7,
+        number: 40,
+        tag: 9,
+    };
+    const WHOLE: Header = Header {
+        scope: CrcScope::Datagram,
+        ..HEADER_ONLY
+    };
+
+    /// A packet with a piece of message 3 in channel 2 that begins at `offset`, below 128 for a varint of one byte.
+    fn packet(header: &Header, offset: u8) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_header(&mut bytes, header);
+        bytes.push(FRAG);
+        bytes.extend([2, 3, offset].map(|number| number << 1 | 1));
+        bytes.extend_from_slice(&[5; PIECE]);
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// How long the piece of `next` is, where it may be after a first packet that ends at 100.
+    fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
+        let first = packet(header, 0);
+        let mut run = Sequel::after(&first, next).unwrap();
+        let taken = run.next(most).map(<[u8]>::len);
+        assert_eq!(run.rest().is_empty(), taken.is_some() || next.is_empty());
+        assert_eq!(run.number(), 40 + u64::from(taken.is_some()));
+        taken
+    }
+
+    fn next(header: &Header) -> Header {
+        Header {
+            number: header.number + 1,
+            ..*header
+        }
+    }
+
+    #[test]
+    fn the_next_piece_under_the_next_number_is_taken() {
+        for header in [WHOLE, HEADER_ONLY] {
+            let good = packet(&next(&header), 100);
+            assert_eq!(taken(&header, &good, PIECE as u64), Some(PIECE));
+            assert_eq!(taken(&header, &good, PIECE as u64 - 1), None);
+            assert_eq!(taken(&header, &good[..good.len() - 1], u64::MAX), None);
+            assert_eq!(taken(&header, &[], u64::MAX), None);
+        }
+    }
+
+    /// F07: whatever differs is for who reads packets one by one.
+    #[test]
+    fn f07_nothing_else_is() {
+        let like = next(&WHOLE);
+        let others = [
+            Header { number: 40, ..like },
+            Header { number: 42, ..like },
+            Header { index: 8, ..like },
+            Header { tag: 8, ..like },
+            Header {
+                key_phase: 1,
+                ..like
+            },
+            Header {
+                scope: CrcScope::Header,
+                ..like
+            },
+        ];
+        for other in others {
+            assert_eq!(
+                taken(&WHOLE, &packet(&other, 100), u64::MAX),
+                None,
+                "{other:?}"
+            );
+        }
+        // A piece that overlaps, and one behind a hole.
+        for offset in [99, 101] {
+            assert_eq!(taken(&WHOLE, &packet(&like, offset), u64::MAX), None);
+        }
+        // Another type, channel or message, all with the right checksum.
+        for place in PLAIN_OVERHEAD..PLAIN_OVERHEAD + 3 {
+            let mut bytes = packet(&like, 100);
+            bytes[place] ^= 2;
+            seal(&mut bytes);
+            assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
+        }
+        // F30: any bit that flipped on the way.
+        for place in 0..packet(&like, 100).len() {
+            let mut bytes = packet(&like, 100);
+            bytes[place] ^= 0x10;
+            assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
+        }
+    }
+}
