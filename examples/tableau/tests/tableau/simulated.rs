@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::oracle::random::{Random, formula};
-use super::verdicts::{broken_counter, counter};
-use tableau::parallel::{Effect, HUB, Hub, Malformed, Packet, Search, Worker};
+use super::verdicts::{broken, counter, promises};
+use tableau::parallel::{Effect, HUB, Hub, Kind, Malformed, Packet, Search, Worker};
 use tableau::{Formulas, Id, Path, decide, parse};
 
 /// Messages under way: by sender, receiver and urgency.
@@ -22,6 +22,20 @@ struct Cluster {
     /// A model that was found, and whether the tableau was complete.
     found: Option<Path>,
     complete: bool,
+    /// Whether a worker was told to rest and what it says is not under way yet.
+    rested: bool,
+    seen: Seen,
+}
+
+/// What runs have come to, which they should.
+#[derive(Default)]
+struct Seen {
+    /// Models that were found while states were being expanded.
+    busy_models: u32,
+    /// Batches that were sent because they were full.
+    full_batches: u32,
+    /// Questions to the hub with as many names as one may have.
+    full_questions: u32,
 }
 
 /// What came out of a question: whether there is a model, and how many states there were.
@@ -38,6 +52,8 @@ impl Cluster {
             random: Random(seed),
             found: None,
             complete: false,
+            rested: false,
+            seen: Seen::default(),
         }
     }
 
@@ -62,7 +78,6 @@ impl Cluster {
             return Some((true, self.hub.extent().found));
         }
         if self.complete && self.unread.is_empty() {
-            self.assert_quiet();
             match self.search.look() {
                 Some(path) => self.found(path),
                 None => {
@@ -76,8 +91,8 @@ impl Cluster {
 
     /// The tableau is said to be complete: nobody may have anything left to say or do.
     fn assert_quiet(&mut self) {
-        let under_way = self.network.values().flatten().count();
-        assert_eq!(under_way, 0, "complete, but something is under way");
+        assert_eq!(self.under_way(), 0, "complete, but something is under way");
+        assert_eq!(self.hub.poll(), None, "complete, but the hub has news");
         for worker in &mut self.workers {
             assert!(!worker.work(), "complete, but a state is not expanded");
             worker.rest();
@@ -85,7 +100,15 @@ impl Cluster {
         }
     }
 
+    /// Messages about the question; some about earlier ones may be left.
+    fn under_way(&self) -> usize {
+        let packets = self.network.values().flatten();
+        let question = self.hub.question();
+        packets.filter(|one| one.question == question).count()
+    }
+
     fn found(&mut self, path: Path) {
+        self.seen.busy_models += u32::from(self.under_way() > 0);
         self.hub.show(&path);
         self.found = Some(path);
     }
@@ -99,11 +122,10 @@ impl Cluster {
         if chosen < self.workers.len() {
             self.workers[chosen].work();
         } else if chosen < 2 * self.workers.len() {
-            // Rests only when there is nothing else for it to do.
-            let worker = &mut self.workers[chosen - usize::try_from(workers).unwrap()];
-            if !worker.work() {
-                worker.rest();
-            }
+            // There may be something for it to do: what it tells then is true, too.
+            let resting = chosen - self.workers.len();
+            self.workers[resting].rest();
+            self.rested = true;
         } else if chosen == 2 * self.workers.len() {
             if let Some((from, body, found)) = self.unread.pop_front() {
                 let model = self.search.on_steps(from, &body, found).unwrap();
@@ -115,7 +137,10 @@ impl Cluster {
             let way = ways[(chosen - 2 * self.workers.len() - 1) % ways.len()];
             self.deliver(way);
         }
-        self.complete |= self.hub.is_complete();
+        if !self.complete && self.hub.is_complete() {
+            self.complete = true;
+            self.assert_quiet();
+        }
     }
 
     fn deliver(&mut self, way: (u32, u32, bool)) {
@@ -148,89 +173,179 @@ impl Cluster {
         for (from, worker) in (1..).zip(&mut self.workers) {
             sent.extend(std::iter::from_fn(|| worker.poll()).map(|packet| (from, packet)));
         }
+        let rested = std::mem::take(&mut self.rested);
         for (from, packet) in sent {
+            let is_batch = matches!(packet.kind, Kind::States | Kind::Steps);
+            // Without a rest nothing else makes a worker send one.
+            self.seen.full_batches += u32::from(from != HUB && is_batch && !rested);
+            let is_full = packet.kind == Kind::Ask && packet.body.len() == 256 * 16;
+            self.seen.full_questions += u32::from(is_full);
             let way = (from, packet.to, packet.kind.is_urgent());
             self.network.entry(way).or_default().push_back(packet);
         }
     }
 }
 
+/// Many are expanded at once: from 4 promises with a model that is found at the first look, of 32 states, and from 3
+/// without one.
+fn branching(model: bool) -> String {
+    match model {
+        true => promises(&[2, 2, 3, 3]).replace(" & F G !z", ""),
+        false => promises(&[2, 2, 3]),
+    }
+}
+
+/// A state with 512 successors, more than one question to the hub names. Without a model.
+fn wide() -> String {
+    let choices: Vec<String> = (0..8).map(|i| format!("(X a{i} | X b{i})")).collect();
+    format!("{} & {}", choices.join(" & "), promises(&[]))
+}
+
+/// Asks about `text`, and compares with what one process finds. Returns whether there is a model, and how many states.
+fn compare(cluster: &mut Cluster, text: &str) -> Outcome {
+    let mut table = Formulas::default();
+    let root = table.read(&parse(text).unwrap(), true);
+    let alone = decide(&table, root, |_| {});
+    let (model, states) = cluster.ask(&table, root);
+    assert_eq!(model, alone.model.is_some(), "{text}");
+    if !model {
+        assert_eq!(states, alone.states, "{text}");
+    }
+    (model, states)
+}
+
 /// One run after the other in the same cluster, so that messages of the last question meet the next one.
 #[test]
 fn the_end_is_seen_at_last_and_never_early() {
-    let (mut models, mut largest) = (0, 0);
+    let (mut models, mut busy, mut full) = (0, 0, 0);
     for seed in 0..150 {
         let workers = 1 + u32::try_from(seed % 5).unwrap();
         let mut cluster = Cluster::new(workers, seed);
-        for part in 0..4 {
-            let bits = 2 + usize::try_from(seed % 3).unwrap();
-            let formula = match part {
-                0 => counter(bits),
-                1 => broken_counter(bits),
-                _ => formula(4 * seed + part),
-            };
-            let text = formula.to_string();
-            let mut table = Formulas::default();
-            let root = table.read(&parse(&text).unwrap(), true);
-            let alone = decide(&table, root, |_| {});
-            let (model, states) = cluster.ask(&table, root);
-            assert_eq!(model, alone.model.is_some(), "{text}");
-            if !model {
-                assert_eq!(states, alone.states, "{text}");
-            }
-            models += u64::from(model);
-            largest = largest.max(states);
+        let bits = 2 + usize::try_from(seed % 3).unwrap();
+        for text in [
+            counter(bits).to_string(),
+            branching(true),
+            broken(counter(bits), bits).to_string(),
+            formula(4 * seed + 2).to_string(),
+            formula(4 * seed + 3).to_string(),
+        ] {
+            models += u64::from(compare(&mut cluster, &text).0);
         }
+        busy += cluster.seen.busy_models;
+        full += cluster.seen.full_batches;
     }
-    println!("{models} of 600 have a model; the largest tableau has {largest} states");
-    assert!(models > 100 && models < 500 && largest > 40);
+    println!("{models} of 750 have a model, {busy} found at work; {full} batches became full");
+    assert!(models > 250 && models < 650 && busy > 50);
+}
+
+/// Here many states are under way, and batches and questions become full.
+#[test]
+fn the_end_is_seen_where_much_is_under_way() {
+    let (mut batches, mut questions) = (0, 0);
+    for seed in 0..10 {
+        let workers = 1 + u32::try_from(seed % 5).unwrap();
+        let mut cluster = Cluster::new(workers, seed);
+        for text in [branching(false), branching(true), wide()] {
+            let (_, states) = compare(&mut cluster, &text);
+            assert!(states > 32, "{text}");
+        }
+        batches += cluster.seen.full_batches;
+        questions += cluster.seen.full_questions;
+    }
+    println!("{batches} batches and {questions} questions were full");
+    assert!(batches >= 10 && questions >= 10);
 }
 
 /// What is cut or damaged is refused, or taken for something else; it never ends a process.
 #[test]
 fn damaged_messages_do_no_harm() {
-    let mut random = Random(7);
-    let (mut damaged, mut refused) = (0, 0);
+    let mut damage = Damage::default();
     for seed in 0..400 {
-        let text = formula(4 * seed + 1).to_string();
-        let mut table = Formulas::default();
-        let root = table.read(&parse(&text).unwrap(), true);
-        let mut hub = Hub::new(1);
-        let mut worker = Worker::new(1, 1);
-        let mut search = Search::new(table.len(), 1);
-        hub.begin(&table, root);
         // A process that was told what cannot be ends.
-        let _ = (0..60)
-            .try_for_each(|_| {
-                let mut packets: Vec<_> = std::iter::from_fn(|| hub.poll()).collect();
-                packets.extend(std::iter::from_fn(|| worker.poll()));
-                for mut packet in packets {
-                    if random.below(8) == 0 && !packet.body.is_empty() {
-                        let at = usize::try_from(random.below(packet.body.len() as u64)).unwrap();
-                        packet.body[at] ^= 1 << random.below(8);
-                        damaged += 1;
-                    }
-                    let Packet {
-                        to,
-                        kind,
-                        question,
-                        body,
-                    } = packet;
-                    if to == HUB {
-                        if let Effect::Steps { found } = hub.on(1, kind, question, &body)? {
-                            search.on_steps(1, &body, found)?;
-                        }
-                    } else {
-                        worker.on(HUB, kind, question, &body)?;
-                    }
+        let text = match seed % 4 {
+            0 => counter(3).to_string(),
+            _ => formula(seed).to_string(),
+        };
+        damage.refused += u32::from(damage.run(&text).is_err());
+    }
+    let Damage {
+        done,
+        refused,
+        models,
+        ..
+    } = damage;
+    println!("{done} messages were damaged, {refused} refused; {models} models were shown");
+    assert!(done > refused && refused > 100 && models > 50);
+}
+
+/// Something on the way that damages messages.
+#[derive(Default)]
+struct Damage {
+    random: Random,
+    done: u32,
+    refused: u32,
+    /// Runs that came to a model all the same.
+    models: u32,
+}
+
+impl Damage {
+    /// A hub and two workers.
+    fn run(&mut self, text: &str) -> Result<(), Malformed> {
+        let mut table = Formulas::default();
+        let root = table.read(&parse(text).unwrap(), true);
+        let mut hub = Hub::new(2);
+        let mut workers = [1, 2].map(|me| Worker::new(me, 2));
+        let mut search = Search::new(table.len(), 2);
+        let mut found = None;
+        hub.begin(&table, root);
+        for _ in 0..200 {
+            let mut packets: Vec<_> =
+                std::iter::from_fn(|| hub.poll().map(|one| (HUB, one))).collect();
+            for (from, worker) in (1..).zip(&mut workers) {
+                packets.extend(std::iter::from_fn(|| worker.poll().map(|one| (from, one))));
+            }
+            for (from, mut packet) in packets {
+                self.damage(&mut packet.body);
+                let (kind, question, body) = (packet.kind, packet.question, packet.body);
+                if packet.to != HUB {
+                    workers[packet.to as usize - 1].on(from, kind, question, &body)?;
+                } else if let Effect::Steps { found: states } =
+                    hub.on(from, kind, question, &body)?
+                {
+                    let path = search.on_steps(from, &body, states)?;
+                    show(&mut hub, &mut found, path);
                 }
+            }
+            if found.is_none() && hub.is_complete() {
+                show(&mut hub, &mut found, search.look());
+            }
+            if let Some(path) = &found
+                && hub.model(&table, path)?.is_some()
+            {
+                self.models += 1;
+                return Ok(());
+            }
+            for worker in &mut workers {
                 if !worker.work() {
                     worker.rest();
                 }
-                Ok::<(), Malformed>(())
-            })
-            .map_err(|_| refused += 1);
+            }
+        }
+        Ok(())
     }
-    println!("{damaged} messages were damaged, {refused} refused");
-    assert!(damaged > refused && refused > 100);
+
+    fn damage(&mut self, body: &mut [u8]) {
+        if self.random.below(20) == 0 && !body.is_empty() {
+            let at = usize::try_from(self.random.below(body.len() as u64)).unwrap();
+            body[at] ^= 1 << self.random.below(8);
+            self.done += 1;
+        }
+    }
+}
+
+fn show(hub: &mut Hub, found: &mut Option<Path>, path: Option<Path>) {
+    if let Some(path) = path.filter(|_| found.is_none()) {
+        hub.show(&path);
+        *found = Some(path);
+    }
 }

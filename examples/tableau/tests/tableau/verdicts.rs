@@ -130,6 +130,15 @@ fn turns(n: usize) -> Ltl {
     all([owed(), globally(next(owed())), globally(all(pairs))])
 }
 
+/// Promises side by side, each kept so many moments after it was made: 3 states for each set of those that are under
+/// way, 3 * 2 to the power of all delays, and many steps from each. The last two contradict one another: no model.
+pub(crate) fn promises(delays: &[usize]) -> String {
+    let promise = |(i, delay): (usize, &usize)| format!("G(p{i} -> {}q{i})", "X ".repeat(*delay));
+    let promises = delays.iter().enumerate().map(promise);
+    let parts: Vec<String> = promises.chain(["G F z & F G !z".to_owned()]).collect();
+    parts.join(" & ")
+}
+
 #[test]
 fn families_have_their_known_verdicts() {
     for n in 2..=5 {
@@ -144,56 +153,112 @@ fn families_have_their_known_verdicts() {
     }
 }
 
-/// A counter of `n` bits that never stops: p0 marks where a number begins, p1 is its bits, lowest first. (Rozier and
-/// Vardi, section 4.) It has one model.
-pub(crate) fn counter(n: usize) -> Ltl {
+/// What holds at each of a row of moments: `a & X b & X X c`, or linear, `a & X (b & X c)`.
+fn row(linear: bool, moments: Vec<Ltl>) -> Ltl {
+    if linear {
+        let last_first = moments.into_iter().rev();
+        return last_first
+            .reduce(|later, now| and(now, next(later)))
+            .unwrap();
+    }
+    all((0..).zip(moments).map(|(i, now)| after(i, now)))
+}
+
+/// `X a & X b`, or linear, `X (a & b)`.
+fn both_next(linear: bool, a: Ltl, b: Ltl) -> Ltl {
+    match linear {
+        true => next(and(a, b)),
+        false => and(next(a), next(b)),
+    }
+}
+
+/// Where numbers of `n` bits begin, and that the first is zero.
+fn zero(n: usize, linear: bool) -> Ltl {
     let (m, b) = (|| atom(0), || atom(1));
-    let same = || {
-        let keep = implies(b(), after(n, b()));
-        let keep_not = implies(not(b()), after(n, not(b())));
-        until(all([not(m()), keep, keep_not]), m())
-    };
-    let carry_ends = all([not(m()), not(b()), after(n, b()), next(same())]);
+    let marks = (1..n).map(|_| not(m())).chain([m()]).collect();
+    let marks = next(row(linear, marks));
+    let zeros = (0..n).map(|_| not(b())).collect();
+    all([m(), globally(implies(m(), marks)), row(linear, zeros)])
+}
+
+/// A counter of `n` bits that never stops: p0 marks where a number begins, p1 is its bits, lowest first. (Rozier and
+/// Vardi, section 4, as Spot's `genltl --rv-counter` and `--rv-counter-linear` write it.) It has one model.
+fn plain_counter(n: usize, linear: bool) -> Ltl {
+    let (m, b) = (|| atom(0), || atom(1));
+    let same = || until(and(not(m()), iff(b(), after(n, b()))), m());
+    let carry_ends = and(
+        and(not(m()), not(b())),
+        both_next(linear, after(n - 1, b()), same()),
+    );
     let carries = all([not(m()), b(), after(n, not(b()))]);
-    let marks = all((1..n).map(|i| after(i, not(m()))).chain([after(n, m())]));
+    let flips = until(carries, or(m(), carry_ends));
+    let even = both_next(linear, after(n - 1, b()), same());
+    let odd = both_next(linear, after(n - 1, not(b())), flips);
     all([
-        m(),
-        globally(implies(m(), marks)),
-        all((0..n).map(|i| after(i, not(b())))),
-        globally(implies(
-            and(m(), not(b())),
-            and(after(n, b()), next(same())),
-        )),
-        globally(implies(
-            and(m(), b()),
-            and(
-                after(n, not(b())),
-                next(until(carries, or(m(), carry_ends))),
-            ),
-        )),
+        zero(n, linear),
+        globally(implies(and(m(), not(b())), even)),
+        globally(implies(and(m(), b()), odd)),
     ])
 }
 
+/// The same with a proposition for the carry, p2, instead of untils. (`--rv-counter-carry`, `--rv-counter-carry-linear`.)
+fn carry_counter(n: usize, linear: bool) -> Ltl {
+    let (m, b, c) = (|| atom(0), || atom(1), || atom(2));
+    let keeps = both_next(linear, not(c()), iff(b(), after(n, b())));
+    let ends = implies(not(b()), and(not(c()), after(n, b())));
+    let goes_on = implies(b(), and(c(), after(n, not(b()))));
+    all([
+        zero(n, linear),
+        globally(implies(and(m(), not(b())), and(not(c()), after(n, b())))),
+        globally(implies(and(m(), b()), and(c(), after(n, not(b()))))),
+        globally(implies(and(not(c()), next(not(m()))), keeps)),
+        globally(implies(c(), both_next(linear, ends, goes_on))),
+    ])
+}
+
+/// The four counters of `n` bits.
+fn counters(n: usize) -> [(&'static str, Ltl); 4] {
+    [
+        ("plain", plain_counter(n, false)),
+        ("plain, linear", plain_counter(n, true)),
+        ("carry", carry_counter(n, false)),
+        ("carry, linear", carry_counter(n, true)),
+    ]
+}
+
+/// The first of them.
+pub(crate) fn counter(n: usize) -> Ltl {
+    plain_counter(n, false)
+}
+
 /// A counter that never comes to its largest number, which in every model of a counter comes.
-pub(crate) fn broken_counter(n: usize) -> Ltl {
+pub(crate) fn broken(counter: Ltl, n: usize) -> Ltl {
     let largest = all((0..n).map(|i| after(i, atom(1))).chain([atom(0)]));
-    and(counter(n), globally(not(largest)))
+    and(counter, globally(not(largest)))
+}
+
+/// A counter beside promises that it has nothing to do with: much to find before it has come around.
+pub(crate) fn busy_counter(n: usize) -> Ltl {
+    let promise = |i, delay| globally(implies(atom(i), after(delay, atom(i + 1))));
+    all([counter(n), promise(2, 2), promise(4, 2)])
 }
 
 #[test]
 fn counters_count() {
     for n in 1..=8 {
-        let counter = counter(n);
-        let words = models(&counter.to_string()).unwrap();
-        for word in &words {
-            assert!(holds(&counter, word), "{n} bits: the witness is no model");
-            for (number, bits) in word.moments.chunks_exact(n).enumerate() {
-                let bit = |(i, moment): (usize, &Vec<bool>)| usize::from(moment[1]) << i;
-                let read: usize = bits.iter().enumerate().map(bit).sum();
-                assert_eq!(read, number % (1 << n), "{n} bits");
+        for (name, counter) in counters(n) {
+            let words = models(&counter.to_string()).unwrap();
+            for word in &words {
+                assert!(holds(&counter, word), "{name}, {n} bits: no model");
+                for (number, bits) in word.moments.chunks_exact(n).enumerate() {
+                    let bit = |(i, moment): (usize, &Vec<bool>)| usize::from(moment[1]) << i;
+                    let read: usize = bits.iter().enumerate().map(bit).sum();
+                    assert_eq!(read, number % (1 << n), "{name}, {n} bits");
+                }
+                assert!(word.moments.len() >= n << n, "{name}, {n} bits: too short");
             }
+            let never = broken(counter, n);
+            assert!(models(&never.to_string()).is_none(), "{name}, {n} bits");
         }
-        let never = broken_counter(n);
-        assert!(models(&never.to_string()).is_none(), "{n} bits: {never}");
     }
 }

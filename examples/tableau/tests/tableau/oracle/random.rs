@@ -3,6 +3,7 @@
 use super::{Ltl, and, atom, finally, globally, iff, implies, next, not, or, release, until};
 
 /// Numbers by seed: splitmix64.
+#[derive(Default)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
