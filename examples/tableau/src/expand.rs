@@ -3,6 +3,7 @@
 //!
 //! A function of its arguments alone, so that it does not matter which process applies it.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -80,46 +81,90 @@ impl State {
 /// All ways to go on from `state`; none if it contradicts itself. The order follows from the arguments.
 #[must_use]
 pub fn expand(table: &Formulas, state: &State) -> Vec<Step> {
-    let mut open = vec![Branch::new(table, state)];
-    let mut steps = Vec::new();
-    while let Some(mut branch) = open.pop() {
-        if !branch.settle() {
-            continue;
-        }
-        match branch.choices.pop() {
-            None => steps.push(branch.finish()),
-            Some(choice) => {
-                let mut other = branch.clone();
-                other.choose_second(choice);
-                branch.choose_first(choice);
-                open.extend([other, branch]);
-            }
-        }
-    }
-    without_the_worse(steps)
+    let mut expansion = Expansion::new(table, state);
+    while !expansion.go_on(table, u32::MAX) {}
+    expansion.steps()
 }
 
-/// Of steps to one state, those that owe least: whoever can take another can take one of these.
-fn without_the_worse(mut steps: Vec<Step>) -> Vec<Step> {
-    steps.sort_by(|a, b| (&a.next, a.owed.len()).cmp(&(&b.next, b.owed.len())));
-    let mut kept: Vec<Step> = Vec::new();
-    for step in steps {
-        let better = |other: &Step| other.owed.iter().all(|until| step.owed.contains(until));
-        let mut same_next = kept
-            .iter()
-            .rev()
-            .take_while(|other| other.next == step.next);
-        if !same_next.any(better) {
-            kept.push(step);
+/// An expansion that can be left and taken up again: the branches of one state can be more than anybody waits for, and
+/// who expands may have to listen meanwhile.
+#[derive(Debug)]
+pub(crate) struct Expansion {
+    open: Vec<Branch>,
+    /// To each state the steps that owe least, as they were found: whoever can take another can take one of these.
+    found: BTreeMap<State, Vec<Way>>,
+}
+
+/// A step without the state that it leads to.
+#[derive(Debug)]
+struct Way {
+    when: Box<[Literal]>,
+    owed: Box<[Id]>,
+}
+
+impl Expansion {
+    /// None of `state` is expanded yet.
+    pub(crate) fn new(table: &Formulas, state: &State) -> Self {
+        Self {
+            open: vec![Branch::new(table, state)],
+            found: BTreeMap::new(),
         }
     }
-    kept
+
+    /// Looks at so many branches more. Returns whether there are no others.
+    pub(crate) fn go_on(&mut self, table: &Formulas, branches: u32) -> bool {
+        for _ in 0..branches {
+            let Some(mut branch) = self.open.pop() else {
+                break;
+            };
+            if !branch.settle(table) {
+                continue;
+            }
+            match branch.choices.pop() {
+                None => self.find(branch.finish(table)),
+                Some(choice) => {
+                    let mut other = branch.clone();
+                    other.choose_second(table, choice);
+                    branch.choose_first(table, choice);
+                    self.open.extend([other, branch]);
+                }
+            }
+        }
+        self.open.is_empty()
+    }
+
+    fn find(&mut self, step: Step) {
+        let Step { when, owed, next } = step;
+        let way = Way { when, owed };
+        let same_next = self.found.entry(next).or_default();
+        let owes_all = |one: &Way, other: &Way| {
+            let mut owed = other.owed.iter();
+            owed.all(|until| one.owed.binary_search(until).is_ok())
+        };
+        if !same_next.iter().any(|other| owes_all(&way, other)) {
+            same_next.retain(|other| !owes_all(other, &way));
+            same_next.push(way);
+        }
+    }
+
+    /// What was found.
+    pub(crate) fn steps(self) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(self.found.len());
+        for (next, mut ways) in self.found {
+            ways.sort_by_key(|way| way.owed.len());
+            steps.extend(ways.into_iter().map(|way| Step {
+                when: way.when,
+                owed: way.owed,
+                next: next.clone(),
+            }));
+        }
+        steps
+    }
 }
 
 /// A way to go on that is not settled yet.
-#[derive(Clone)]
-struct Branch<'a> {
-    table: &'a Formulas,
+#[derive(Clone, Debug)]
+struct Branch {
     /// Must hold, and is not looked at yet.
     todo: Vec<Id>,
     /// Must hold, and can in two ways.
@@ -150,6 +195,29 @@ enum Second {
     Later,
 }
 
+impl Ways {
+    /// The two ways of a formula that is among a branch's choices.
+    fn of(table: &Formulas, id: Id) -> Self {
+        let (first, second) = match table.get(id) {
+            Formula::Until(a, b) => (b, Second::Owe(a)),
+            Formula::Release(a, _) => (a, Second::Later),
+            // A literal first: its opposite makes the two ways exclude one another.
+            Formula::Or(a, b) if literal(table, a).is_some() => (a, Second::Now(b)),
+            Formula::Or(a, b) => (b, Second::Now(a)),
+            // Nothing else has two.
+            _ => (id, Second::Now(id)),
+        };
+        Self { first, second }
+    }
+}
+
+fn literal(table: &Formulas, id: Id) -> Option<Literal> {
+    match table.get(id) {
+        Formula::Literal(literal) => Some(literal),
+        _ => None,
+    }
+}
+
 /// What is known of a formula with two ways.
 enum Judgement {
     Holds,
@@ -159,10 +227,9 @@ enum Judgement {
     Open,
 }
 
-impl<'a> Branch<'a> {
-    fn new(table: &'a Formulas, state: &State) -> Self {
+impl Branch {
+    fn new(table: &Formulas, state: &State) -> Self {
         Self {
-            table,
             todo: state.0.to_vec(),
             choices: Vec::new(),
             holds: Bits::new(table.len()),
@@ -173,25 +240,25 @@ impl<'a> Branch<'a> {
     }
 
     /// Draws all conclusions that need no choice; false if they contradict one another.
-    fn settle(&mut self) -> bool {
+    fn settle(&mut self, table: &Formulas) -> bool {
         loop {
             while let Some(id) = self.todo.pop() {
-                if !self.demand(id) {
+                if !self.demand(table, id) {
                     return false;
                 }
             }
             let mut concluded = false;
             for id in std::mem::take(&mut self.choices) {
-                match self.judge(id) {
+                match self.judge(table, id) {
                     Judgement::Holds => {}
                     Judgement::Fails => return false,
                     Judgement::Open => self.choices.push(id),
                     Judgement::OnlyFirst => {
-                        self.todo.push(self.ways(id).first);
+                        self.todo.push(Ways::of(table, id).first);
                         concluded = true;
                     }
                     Judgement::OnlySecond => {
-                        self.take_second(id);
+                        self.take_second(table, id);
                         concluded = true;
                     }
                 }
@@ -203,11 +270,11 @@ impl<'a> Branch<'a> {
     }
 
     /// Makes `id` hold; false if it cannot.
-    fn demand(&mut self, id: Id) -> bool {
+    fn demand(&mut self, table: &Formulas, id: Id) -> bool {
         if !self.holds.insert(id) {
             return true;
         }
-        match self.table.get(id) {
+        match table.get(id) {
             Formula::False => return false,
             Formula::True => {}
             Formula::Literal(literal) => {
@@ -227,28 +294,14 @@ impl<'a> Branch<'a> {
         true
     }
 
-    /// The two ways of a formula that is in `choices`.
-    fn ways(&self, id: Id) -> Ways {
-        let (first, second) = match self.table.get(id) {
-            Formula::Until(a, b) => (b, Second::Owe(a)),
-            Formula::Release(a, _) => (a, Second::Later),
-            // A literal first: its opposite makes the two ways exclude one another.
-            Formula::Or(a, b) if self.literal(a).is_some() => (a, Second::Now(b)),
-            Formula::Or(a, b) => (b, Second::Now(a)),
-            // Nothing else has two.
-            _ => (id, Second::Now(id)),
-        };
-        Ways { first, second }
-    }
-
-    fn judge(&self, id: Id) -> Judgement {
-        let ways = self.ways(id);
-        let first = self.value(ways.first, DEPTH);
+    fn judge(&self, table: &Formulas, id: Id) -> Judgement {
+        let ways = Ways::of(table, id);
+        let first = self.value(table, ways.first, DEPTH);
         let second = match ways.second {
-            Second::Now(other) => self.value(other, DEPTH),
+            Second::Now(other) => self.value(table, other, DEPTH),
             Second::Later => self.next.contains(id).then_some(true),
             // Never known to suffice: a moment that does fulfil the until must be found as one that does.
-            Second::Owe(meanwhile) => self.value(meanwhile, DEPTH).filter(|&holds| !holds),
+            Second::Owe(meanwhile) => self.value(table, meanwhile, DEPTH).filter(|&holds| !holds),
         };
         match (first, second) {
             (Some(true), _) | (_, Some(true)) => Judgement::Holds,
@@ -261,11 +314,11 @@ impl<'a> Branch<'a> {
 
     /// What is known of a formula at this moment. Looks only so deep: a guess that is found wrong later costs less than
     /// looking through everything.
-    fn value(&self, id: Id, depth: u8) -> Option<bool> {
+    fn value(&self, table: &Formulas, id: Id, depth: u8) -> Option<bool> {
         if self.holds.contains(id) {
             return Some(true);
         }
-        match (self.table.get(id), depth) {
+        match (table.get(id), depth) {
             (Formula::False, _) => Some(false),
             (Formula::True, _) => Some(true),
             (Formula::Literal(literal), _) => {
@@ -273,14 +326,20 @@ impl<'a> Branch<'a> {
             }
             (Formula::Next(a), _) => self.next.contains(a).then_some(true),
             (Formula::And(a, b), 1..) => {
-                match (self.value(a, depth - 1), self.value(b, depth - 1)) {
+                match (
+                    self.value(table, a, depth - 1),
+                    self.value(table, b, depth - 1),
+                ) {
                     (Some(true), Some(true)) => Some(true),
                     (Some(false), _) | (_, Some(false)) => Some(false),
                     _ => None,
                 }
             }
             (Formula::Or(a, b), 1..) => {
-                match (self.value(a, depth - 1), self.value(b, depth - 1)) {
+                match (
+                    self.value(table, a, depth - 1),
+                    self.value(table, b, depth - 1),
+                ) {
                     (Some(false), Some(false)) => Some(false),
                     (Some(true), _) | (_, Some(true)) => Some(true),
                     _ => None,
@@ -290,27 +349,20 @@ impl<'a> Branch<'a> {
         }
     }
 
-    fn literal(&self, id: Id) -> Option<Literal> {
-        match self.table.get(id) {
-            Formula::Literal(literal) => Some(literal),
-            _ => None,
-        }
-    }
-
-    fn choose_first(&mut self, id: Id) {
-        self.todo.push(self.ways(id).first);
+    fn choose_first(&mut self, table: &Formulas, id: Id) {
+        self.todo.push(Ways::of(table, id).first);
     }
 
     /// Takes the second way, and excludes the first where that is a matter of one proposition.
-    fn choose_second(&mut self, id: Id) {
-        if let Some(literal) = self.literal(self.ways(id).first) {
+    fn choose_second(&mut self, table: &Formulas, id: Id) {
+        if let Some(literal) = literal(table, Ways::of(table, id).first) {
             self.values[literal.atom] = Some(!literal.positive);
         }
-        self.take_second(id);
+        self.take_second(table, id);
     }
 
-    fn take_second(&mut self, id: Id) {
-        match self.ways(id).second {
+    fn take_second(&mut self, table: &Formulas, id: Id) {
+        match Ways::of(table, id).second {
             Second::Now(other) => self.todo.push(other),
             Second::Owe(meanwhile) => {
                 self.todo.push(meanwhile);
@@ -323,7 +375,7 @@ impl<'a> Branch<'a> {
         }
     }
 
-    fn finish(self) -> Step {
+    fn finish(self, table: &Formulas) -> Step {
         let mut owed = self.put_off;
         owed.sort_unstable();
         let values = self.values.iter().enumerate();
@@ -333,7 +385,7 @@ impl<'a> Branch<'a> {
         Step {
             when,
             owed: owed.into(),
-            next: State::new(self.table, self.next.ids()),
+            next: State::new(table, self.next.ids()),
         }
     }
 }
@@ -343,7 +395,7 @@ impl<'a> Branch<'a> {
 const DEPTH: u8 = 4;
 
 /// A set of formulas of a table.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Bits {
     words: Vec<u64>,
     ids: Vec<Id>,

@@ -12,6 +12,9 @@ use crate::Failure;
 /// Parts of each power of two: a quantile is known to an eighth.
 const PARTS: u32 = 8;
 
+/// Places for all times: see [`place`].
+const PLACES: usize = (u64::BITS * PARTS) as usize;
+
 /// How long questions to the hub took until their answers were taken.
 #[derive(Default)]
 pub(super) struct RoundTrips {
@@ -60,23 +63,18 @@ fn micros(place: usize) -> f64 {
     (parts + place % parts) as f64 / parts as f64 * 2_f64.powi(power) / 1e3
 }
 
-/// What a worker did.
-#[derive(Default)]
-pub(super) struct Counts {
-    pub(super) expanded: u64,
-    /// Time in which it had nothing to do.
-    pub(super) rested: Duration,
-}
-
-impl Counts {
-    /// As the body of a message.
-    pub(super) fn told(&self, node: &Node, round_trips: &RoundTrips) -> Result<Vec<u8>, Failure> {
-        let mut told = traffic(node)?;
-        told["expanded"] = json!(self.expanded);
-        told["rested_seconds"] = json!(self.rested.as_secs_f64());
-        told["round_trips"] = json!(round_trips.counts);
-        Ok(told.to_string().into_bytes())
-    }
+/// What a worker did, as the body of a message: states that it expanded, and time in which it had nothing to do.
+pub(super) fn told(
+    node: &Node,
+    expanded: u64,
+    rested: Duration,
+    round_trips: &RoundTrips,
+) -> Result<Vec<u8>, Failure> {
+    let mut told = traffic(node)?;
+    told["expanded"] = json!(expanded);
+    told["rested_seconds"] = json!(rested.as_secs_f64());
+    told["round_trips"] = json!(round_trips.counts);
+    Ok(told.to_string().into_bytes())
 }
 
 /// What a process's library counted: what it sent, and why messages waited.
@@ -106,21 +104,22 @@ pub(super) fn traffic(node: &Node) -> Result<Value, Failure> {
 pub(super) fn read(body: &[u8]) -> Option<(Value, Vec<u64>)> {
     let mut told: Value = serde_json::from_slice(body).ok()?;
     let counts = told.as_object_mut()?.remove("round_trips")?;
-    let counts = counts
-        .as_array()?
-        .iter()
-        .map(Value::as_u64)
-        .collect::<Option<_>>()?;
+    let counts = counts.as_array().filter(|counts| counts.len() <= PLACES);
+    let counts = counts?.iter().map(Value::as_u64).collect::<Option<_>>()?;
     Some((told, counts))
 }
 
 /// Median, 99th percentile and longest of all workers' round trips.
 pub(super) fn quantiles(workers: &[Vec<u64>]) -> Value {
     let longest = workers.iter().map(Vec::len).max().unwrap_or(0);
-    let sum = |place: usize| -> u64 { workers.iter().filter_map(|one| one.get(place)).sum() };
-    let counts: Vec<u64> = (0..longest).map(sum).collect();
-    let total: u64 = counts.iter().sum();
-    let quantile = |percent: u64| {
+    // Wide enough for whatever they say.
+    let sum = |place: usize| -> u128 {
+        let all = workers.iter().filter_map(|one| one.get(place));
+        all.map(|&count| u128::from(count)).sum()
+    };
+    let counts: Vec<u128> = (0..longest).map(sum).collect();
+    let total: u128 = counts.iter().sum();
+    let quantile = |percent: u128| {
         let mut left = (total * percent).div_ceil(100);
         let place = counts.iter().position(|&count| {
             let is_here = left <= count;
@@ -130,7 +129,7 @@ pub(super) fn quantiles(workers: &[Vec<u64>]) -> Value {
         place.map_or(0.0, micros)
     };
     json!({
-        "count": total,
+        "count": u64::try_from(total).unwrap_or(u64::MAX),
         "p50_us": quantile(50),
         "p99_us": quantile(99),
         "max_us": quantile(100),
@@ -163,5 +162,14 @@ mod tests {
             json!({"count": 100, "p50_us": 65.536, "p99_us": 131.072, "max_us": 1048.576})
         );
         assert_eq!(quantiles(&[])["count"], 0);
+    }
+
+    #[test]
+    fn what_workers_say_is_bounded() {
+        let said = |counts: &[u64]| json!({"round_trips": counts}).to_string().into_bytes();
+        assert!(read(&said(&vec![1; PLACES + 1])).is_none());
+        assert!(read(b"{}").is_none() && read(b"7").is_none() && read(b"{").is_none());
+        let (_, counts) = read(&said(&vec![u64::MAX; PLACES])).unwrap();
+        assert_eq!(quantiles(&[counts.clone(), counts])["count"], u64::MAX);
     }
 }

@@ -10,7 +10,7 @@ use tableau::parallel::{Effect, Hub, Kind, Malformed, Packet, Search};
 use tableau::{Decision, Extent, Formulas, Id, Path};
 
 use super::link::{Link, Received, malformed, misfit};
-use super::{TICK, counts};
+use super::{TICK, TURN, counts};
 use crate::Failure;
 use crate::args::Args;
 use crate::interrupt::Interrupts;
@@ -67,8 +67,8 @@ pub(crate) struct Coordinator {
     interrupts: Interrupts,
     orders: Sender<Order>,
     results: Receiver<Found>,
-    /// Asked for with [`Kind::Count`].
-    counted: Vec<(u32, Bytes)>,
+    /// Of each worker what it counted, when it is asked with [`Kind::Count`].
+    counted: Vec<Option<Bytes>>,
 }
 
 impl Coordinator {
@@ -119,7 +119,7 @@ impl Coordinator {
         loop {
             self.attend()?;
             let model = self.hub.model(formulas, &path);
-            let model = model.map_err(|why| misfit(0, "states", &why))?;
+            let model = model.map_err(|why| Failure::Run(format!("workers showed {why}")))?;
             if model.is_some() {
                 return Ok(self.decision(model, steps));
             }
@@ -169,7 +169,10 @@ impl Coordinator {
     pub(crate) fn attend(&mut self) -> Result<(), Failure> {
         self.interrupts.check()?;
         self.send()?;
-        while let Some(message) = self.link.receive()? {
+        for _ in 0..TURN {
+            let Some(message) = self.link.receive()? else {
+                break;
+            };
             self.on(message)?;
             self.send()?;
         }
@@ -185,7 +188,8 @@ impl Coordinator {
             body,
         } = message;
         if kind == Kind::Counted {
-            self.counted.push((from, body));
+            let unasked = || misfit(from, "counts", &"nobody asked for them");
+            *self.unheard(from).ok_or_else(unasked)? = Some(body);
             return Ok(());
         }
         let effect = self.hub.on(from, kind, question, &body);
@@ -193,6 +197,12 @@ impl Coordinator {
             Effect::None => Ok(()),
             Effect::Steps { found } => self.order(Order::Steps { from, body, found }),
         }
+    }
+
+    /// Where the counts of a worker belong, if they were asked for and have not come.
+    fn unheard(&mut self, from: u32) -> Option<&mut Option<Bytes>> {
+        let place = usize::try_from(from).ok()?.checked_sub(1)?;
+        self.counted.get_mut(place).filter(|body| body.is_none())
     }
 
     fn send(&mut self) -> Result<(), Failure> {
@@ -217,17 +227,16 @@ impl Coordinator {
     /// Asks all what they counted, and writes it.
     fn write_stats(&mut self, args: &Args, file: &File, begun: Instant) -> Result<(), Failure> {
         let seconds = begun.elapsed().as_secs_f64();
-        self.counted.clear();
+        self.counted = vec![None; self.workers as usize];
         self.broadcast(Kind::Count)?;
-        while self.counted.len() < self.workers as usize {
+        while self.counted.iter().any(Option::is_none) {
             self.attend()?;
             self.link.wait(TICK)?;
         }
-        self.counted.sort_by_key(|(from, _)| *from);
         let (mut workers, mut round_trips) = (Vec::new(), Vec::new());
-        for (from, body) in &self.counted {
-            let read = counts::read(body);
-            let (told, counts) = read.ok_or_else(|| misfit(*from, "counts", &"no counts"))?;
+        for (from, body) in (1..).zip(&self.counted) {
+            let read = body.as_ref().and_then(|body| counts::read(body));
+            let (told, counts) = read.ok_or_else(|| misfit(from, "counts", &"no counts"))?;
             workers.push(told);
             round_trips.push(counts);
         }

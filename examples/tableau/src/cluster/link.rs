@@ -1,7 +1,7 @@
 //! One process's node: packets out, packets in, and the news that end a run.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, Mode, Node, NodeId, Priority};
 use tableau::parallel::{HUB, Kind, Malformed, Packet};
@@ -26,8 +26,11 @@ pub(super) struct Link {
     me: u32,
     workers: u32,
     patience: Duration,
-    /// What could not be sent yet, the oldest first.
-    waiting: VecDeque<(NodeId, Draft)>,
+    /// Whether the library is told what is urgent and what is bulk.
+    modes: bool,
+    /// What could not be sent yet, the oldest first: to each peer on each channel, since nothing that waits for room in one
+    /// queue must keep others from theirs.
+    waiting: BTreeMap<(NodeId, ChannelId), VecDeque<Draft>>,
 }
 
 /// A message as it came.
@@ -57,19 +60,20 @@ impl Link {
             node,
             workers,
             patience,
-            waiting: VecDeque::new(),
+            modes: args.modes.are_on(),
+            waiting: BTreeMap::new(),
         };
-        link.prepare(args.modes.are_on()).map_err(failure)?;
+        link.prepare().map_err(failure)?;
         Ok(link)
     }
 
     /// Says how traffic flows, and connects to those whose end is this process's end.
-    fn prepare(&mut self, modes: bool) -> Result<(), Error> {
+    fn prepare(&mut self) -> Result<(), Error> {
         let urgent = Priority::new(6, Priority::DEFAULT.weight()).unwrap_or(Priority::DEFAULT);
         for peer in (HUB..=self.workers).filter(|&peer| peer != self.me) {
             let with_hub = peer == HUB || self.me == HUB;
             let peer = NodeId(peer);
-            if modes {
+            if self.modes {
                 // Numbers are waited for; states are not.
                 let mode = if with_hub {
                     Mode::Response
@@ -91,39 +95,27 @@ impl Link {
 
     /// Sends, or keeps for later what the peer's queue has no room for.
     pub(super) fn send(&mut self, packet: Packet) -> Result<(), Failure> {
-        let channel = if packet.kind.is_urgent() {
-            URGENT
-        } else {
-            BULK
+        let channel = match self.modes && packet.kind.is_urgent() {
+            true => URGENT,
+            false => BULK,
         };
         let draft = Draft::new(packet.body)
             .channel(channel)
             .kind(suci::Kind(packet.kind as u8))
             .tag(packet.question);
-        self.waiting.push_back((NodeId(packet.to), draft));
-        self.push()
-    }
-
-    /// Sends what waits, as far as there is room.
-    fn push(&mut self) -> Result<(), Failure> {
-        while let Some((to, draft)) = self.waiting.pop_front() {
-            match self.node.send(to, draft) {
-                Ok(_) => {}
-                Err(Error::WouldBlock { to, message }) => {
-                    self.waiting.push_front((to, *message));
-                    break;
-                }
-                Err(error) => return Err(failure(error)),
-            }
-        }
-        Ok(())
+        let to = NodeId(packet.to);
+        let queue = self.waiting.entry((to, channel)).or_default();
+        queue.push_back(draft);
+        push(&mut self.node, to, queue).map_err(failure)
     }
 
     /// Whether nothing waits to be sent. What makes more of it should rest meanwhile; receiving goes on, so that two
     /// processes never wait for each other.
     pub(super) fn is_clear(&mut self) -> Result<bool, Failure> {
-        self.push()?;
-        Ok(self.waiting.is_empty())
+        for (&(to, _), queue) in &mut self.waiting {
+            push(&mut self.node, to, queue).map_err(failure)?;
+        }
+        Ok(self.waiting.values().all(VecDeque::is_empty))
     }
 
     /// The next message, if one has come.
@@ -207,6 +199,15 @@ impl Link {
                 body: body.clone(),
             });
         }
+        // Whose queue was full hears it when it has room, after all others.
+        let mut left = FAREWELL;
+        for ((to, _), queue) in std::mem::take(&mut self.waiting) {
+            for draft in queue {
+                let begun = Instant::now();
+                let _ = self.node.send_timeout(to, draft, left);
+                left = left.saturating_sub(begun.elapsed());
+            }
+        }
         self.close();
     }
 
@@ -217,14 +218,28 @@ impl Link {
     }
 }
 
+/// Sends what waits in one queue, as far as there is room.
+fn push(node: &mut Node, to: NodeId, queue: &mut VecDeque<Draft>) -> Result<(), Error> {
+    while let Some(draft) = queue.pop_front() {
+        match node.send(to, draft) {
+            Ok(_) => {}
+            Err(Error::WouldBlock { message, .. }) => {
+                queue.push_front(*message);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// What another process said when it ended the run.
 fn stopped(body: &[u8]) -> Failure {
     match body.split_first() {
         Some((&signal @ 1.., _)) => Failure::Signal(signal.min(127)),
         Some((_, reason)) => {
-            let reason = String::from_utf8_lossy(reason.get(..LONGEST_REASON).unwrap_or(reason));
-            // It goes to a terminal.
-            Failure::Run(reason.chars().filter(|c| !c.is_control()).collect())
+            let reason = reason.get(..LONGEST_REASON).unwrap_or(reason);
+            Failure::Run(String::from_utf8_lossy(reason).into_owned())
         }
         None => Failure::Run("another process ended the run".to_owned()),
     }

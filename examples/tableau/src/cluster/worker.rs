@@ -1,12 +1,12 @@
 //! A worker at work.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tableau::parallel::{HUB, Kind, Packet, Worker};
 
-use super::TICK;
-use super::counts::{Counts, RoundTrips};
+use super::counts::{self, RoundTrips};
 use super::link::{Link, Received, malformed};
+use super::{TICK, TURN};
 use crate::Failure;
 use crate::args::Args;
 use crate::interrupt::Interrupts;
@@ -28,7 +28,8 @@ struct Process {
     link: Link,
     worker: Worker,
     round_trips: RoundTrips,
-    counts: Counts,
+    /// Time in which it had nothing to do.
+    rested: Duration,
 }
 
 impl Process {
@@ -38,7 +39,7 @@ impl Process {
             link,
             worker,
             round_trips: RoundTrips::default(),
-            counts: Counts::default(),
+            rested: Duration::ZERO,
         }
     }
 
@@ -46,14 +47,16 @@ impl Process {
         loop {
             interrupts.check()?;
             self.link.check()?;
-            while let Some(message) = self.link.receive()? {
+            for _ in 0..TURN {
+                let Some(message) = self.link.receive()? else {
+                    break;
+                };
                 if message.kind == Kind::Bye && message.from == HUB {
                     return Ok(());
                 }
                 self.on(&message)?;
             }
             if self.link.is_clear()? && self.worker.work() {
-                self.counts.expanded += 1;
                 self.send()?;
                 continue;
             }
@@ -61,7 +64,7 @@ impl Process {
             self.send()?;
             let begun = Instant::now();
             self.link.wait(TICK)?;
-            self.counts.rested += begun.elapsed();
+            self.rested += begun.elapsed();
         }
     }
 
@@ -74,7 +77,9 @@ impl Process {
         } = message;
         match kind {
             Kind::Count if *from == HUB => {
-                let body = self.counts.told(&self.link.node, &self.round_trips)?;
+                let expanded = self.worker.expanded();
+                let node = &self.link.node;
+                let body = counts::told(node, expanded, self.rested, &self.round_trips)?;
                 return self.link.send(Packet {
                     to: HUB,
                     kind: Kind::Counted,

@@ -19,8 +19,11 @@ pub struct Hub {
     numbers: HashMap<Name, u32>,
     /// Names for which a number was told, with repetitions, and the first state.
     answered: u64,
-    /// For each worker: states whose steps came, and contents that it compared.
-    counts: Vec<(u64, u64)>,
+    /// States whose steps came: never more than have numbers.
+    expanded: u64,
+    /// Contents that owners compared: never more than were answered for. And how many of them each worker did.
+    compared: u64,
+    compared_by: Vec<u64>,
     out: VecDeque<Packet>,
 }
 
@@ -60,7 +63,9 @@ impl Hub {
             root: None,
             numbers: HashMap::new(),
             answered: 0,
-            counts: Vec::new(),
+            expanded: 0,
+            compared: 0,
+            compared_by: Vec::new(),
             out: VecDeque::new(),
         }
     }
@@ -84,7 +89,8 @@ impl Hub {
         self.root = Some(State::new(table, [root]));
         self.numbers.clear();
         self.answered = 0;
-        self.counts = self.all((0, 0));
+        (self.expanded, self.compared) = (0, 0);
+        self.compared_by = self.all(0);
         let mut body = Vec::new();
         put_version(&mut body);
         put_table(&mut body, table);
@@ -98,10 +104,9 @@ impl Hub {
     /// How far the tableau is.
     #[must_use]
     pub fn extent(&self) -> Extent {
-        let expanded: u64 = self.counts.iter().map(|(expanded, _)| expanded).sum();
         Extent {
             found: self.numbers.len(),
-            expanded: usize::try_from(expanded).unwrap_or(usize::MAX),
+            expanded: usize::try_from(self.expanded).unwrap_or(usize::MAX),
         }
     }
 
@@ -109,8 +114,7 @@ impl Hub {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let Extent { found, expanded } = self.extent();
-        let compared: u64 = self.counts.iter().map(|(_, compared)| compared).sum();
-        matches!(self.phase, Phase::Building) && expanded == found && compared == self.answered
+        matches!(self.phase, Phase::Building) && expanded == found && self.compared == self.answered
     }
 
     /// Takes a message from a worker. Those of questions that are over mean nothing.
@@ -148,9 +152,7 @@ impl Hub {
             (Kind::Steps, Phase::Building) => {
                 // The counts alone: the search reads the rest, while numbers are given here.
                 let (compared, expanded) = (reader.number()?, reader.number()?);
-                if let Some(counts) = self.counts.get_mut(place) {
-                    *counts = (counts.0.saturating_add(expanded), compared);
-                }
+                self.count(place, compared, expanded)?;
                 let found = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
                 return Ok(Effect::Steps { found });
             }
@@ -198,6 +200,24 @@ impl Hub {
             put(&mut body, u64::from(number));
         }
         self.send(to, Kind::Numbers, body);
+        Ok(())
+    }
+
+    /// Of a worker: how many contents it has compared in all, and how many steps it tells of now. More than there can be
+    /// would end the question before its time.
+    fn count(&mut self, place: usize, compared: u64, expanded: u64) -> Result<(), Malformed> {
+        let found = self.numbers.len() as u64;
+        let sum = self.expanded.checked_add(expanded);
+        let sum = sum.filter(|&sum| sum <= found);
+        self.expanded = sum.ok_or_else(|| Malformed::new("steps of more states than there are"))?;
+        let before = self.compared_by.get_mut(place);
+        let new = before.and_then(|before| {
+            let new = compared.checked_sub(*before)?;
+            *before = compared;
+            self.compared.checked_add(new)
+        });
+        let new = new.filter(|&new| new <= self.answered);
+        self.compared = new.ok_or_else(|| Malformed::new("more states than it was given"))?;
         Ok(())
     }
 

@@ -17,8 +17,8 @@
 //!
 //! # When the tableau is complete
 //! The hub says so when each state that it numbered has its steps, and as many contents were compared by owners as it
-//! gave answers (each worker asks once for each name that it meets, and then tells the owner what the state contains; the
-//! first state is told by the hub).
+//! gave answers (each worker asks at most once for each name, and then tells the owner what the state contains; the first
+//! state is told by the hub).
 //!
 //! *It is complete then.* A worker sends the steps of a state only when all states that they lead to have numbers. So the
 //! graph at the hub is closed: whatever can be reached from state 0 is in it, with all its steps. This needs no assumption

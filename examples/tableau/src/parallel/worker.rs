@@ -4,12 +4,15 @@ use std::collections::{HashMap, VecDeque};
 
 use super::HUB;
 use super::wire::{Kind, Malformed, Packet, Reader, put, put_len, put_name, put_set, put_version};
-use crate::expand::{Name, State, expand};
+use crate::expand::{Expansion, Name, State};
 use crate::formula::{Formulas, Id};
 
 /// States whose successors are being numbered, at most. More would hide a longer round trip, and keep more steps waiting;
 /// this hides half a millisecond where an expansion takes 30 us.
 const IN_FLIGHT: usize = 16;
+
+/// Branches of an expansion between two looks at what has come: some milliseconds. Most states have fewer.
+const BRANCHES: u32 = 1_000;
 
 /// Names in one question to the hub, at most: it stays small, and does not keep those of others waiting.
 const NAMES: usize = 256;
@@ -26,6 +29,7 @@ pub struct Worker {
     me: u32,
     workers: u32,
     question: u64,
+    expanded: u64,
     job: Option<Job>,
     out: VecDeque<Packet>,
 }
@@ -38,7 +42,9 @@ struct Job {
     owned: Vec<(u32, State)>,
     next: usize,
     known: HashMap<Name, Known>,
-    expansions: VecDeque<Expansion>,
+    /// Of the state at `next`, if it is begun.
+    expansion: Option<Expansion>,
+    expanded: VecDeque<Expanded>,
     /// What each question to the hub was about, the oldest first, and how many were asked and answered.
     asked: VecDeque<Vec<(Name, State)>>,
     questions: u64,
@@ -63,7 +69,7 @@ struct Known {
 
 /// A state that was expanded and whose successors have no numbers yet.
 #[derive(Debug)]
-struct Expansion {
+struct Expanded {
     number: u32,
     /// The number of the set of untils that it owes, and where it leads.
     steps: Vec<(u64, Name)>,
@@ -93,9 +99,16 @@ impl Worker {
             me,
             workers,
             question: 0,
+            expanded: 0,
             job: None,
             out: VecDeque::new(),
         }
+    }
+
+    /// How many states it has expanded, for all questions.
+    #[must_use]
+    pub fn expanded(&self) -> u64 {
+        self.expanded
     }
 
     /// What is to be sent next.
@@ -156,14 +169,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Expands one state, if there is one and not too many wait for numbers. Returns whether it did.
+    /// Expands one state, or a part of one that goes on in very many ways, so that messages are looked at between two
+    /// calls. Returns whether there was one to expand, and not too many wait for numbers.
     pub fn work(&mut self) -> bool {
         let Some(job) = &mut self.job else {
             return false;
         };
+        let before = job.next;
         let Some(asks) = job.expand_next() else {
             return false;
         };
+        self.expanded += (job.next - before) as u64;
         for body in asks {
             self.send(HUB, Kind::Ask, body);
         }
@@ -176,7 +192,7 @@ impl Worker {
         let Some(job) = &mut self.job else {
             return;
         };
-        let idle = job.next == job.owned.len() && job.expansions.is_empty();
+        let idle = job.next == job.owned.len() && job.expanded.is_empty();
         let news = job.steps.count > 0 || job.compared > job.reported;
         self.flush(|batch| batch.count > 0, idle && news);
     }
@@ -227,7 +243,8 @@ impl Job {
             owned: Vec::new(),
             next: 0,
             known: HashMap::new(),
-            expansions: VecDeque::new(),
+            expansion: None,
+            expanded: VecDeque::new(),
             asked: VecDeque::new(),
             questions: 0,
             answers: 0,
@@ -240,15 +257,21 @@ impl Job {
         }
     }
 
-    /// Expands the next state, if it may; returns the questions about its successors.
+    /// Goes on expanding the next state, if it may; returns the questions about its successors when it has them.
     fn expand_next(&mut self) -> Option<Vec<Vec<u8>>> {
-        if self.expansions.len() >= IN_FLIGHT {
+        if self.expanded.len() >= IN_FLIGHT {
             return None;
         }
         let (number, state) = self.owned.get(self.next)?;
         let number = *number;
-        let found = expand(&self.table, state);
+        let begin = || Expansion::new(&self.table, state);
+        self.expansion.get_or_insert_with(begin);
+        let go_on = |expansion: &mut Expansion| expansion.go_on(&self.table, BRANCHES);
+        let Some(done) = self.expansion.take_if(go_on) else {
+            return Some(Vec::new());
+        };
         self.next += 1;
+        let found = done.steps();
         let mut new = Vec::new();
         let mut steps = Vec::with_capacity(found.len());
         for step in found {
@@ -261,7 +284,7 @@ impl Job {
         }
         let asks = self.ask(new);
         let after = self.questions;
-        self.expansions.push_back(Expansion {
+        self.expanded.push_back(Expanded {
             number,
             steps,
             after,
@@ -357,7 +380,7 @@ impl Job {
     /// Steps all of whose ends have numbers are ready to be sent.
     fn settle(&mut self) {
         let answers = self.answers;
-        while let Some(done) = self.expansions.pop_front_if(|first| first.after <= answers) {
+        while let Some(done) = self.expanded.pop_front_if(|first| first.after <= answers) {
             let batch = &mut self.steps;
             batch.count += 1;
             batch.expansions += 1;
