@@ -77,15 +77,22 @@ fn read(file: Option<&Path>, texts: Vec<String>) -> Box<dyn Iterator<Item = Next
 
 /// The lines that hold a formula.
 fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Next> {
-    from.lines().enumerate().filter_map(move |(before, line)| {
-        let number = before + 1;
-        match line {
-            Err(error) => Some(Err(format!("{name}:{number}: {error}"))),
-            Ok(text) if text.trim().is_empty() || text.trim_start().starts_with('#') => None,
-            Ok(text) => Some(Ok(Asked {
-                text,
-                place: Some((name.clone(), number)),
-            })),
-        }
-    })
+    from.split(b'\n')
+        .enumerate()
+        .filter_map(move |(before, line)| {
+            let number = before + 1;
+            // The parser refuses what stands for bytes that are no text: a mistake of this line alone.
+            let text = |line: Vec<u8>| {
+                let line = line.strip_suffix(b"\r").unwrap_or(&line);
+                String::from_utf8_lossy(line).into_owned()
+            };
+            match line.map(text) {
+                Err(error) => Some(Err(format!("{name}:{number}: {error}"))),
+                Ok(text) if text.trim().is_empty() || text.trim_start().starts_with('#') => None,
+                Ok(text) => Some(Ok(Asked {
+                    text,
+                    place: Some((name.clone(), number)),
+                })),
+            }
+        })
 }

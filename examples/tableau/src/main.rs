@@ -52,7 +52,9 @@ fn main() -> ExitCode {
     let args = match (Args::try_parse(), &role) {
         (Ok(args), _) => args,
         // Process 0 was started in the same way, and says it.
-        (Err(_), Role::Worker { .. }) => return ExitCode::from(ERROR),
+        (Err(error), Role::Worker { .. }) => {
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(ERROR));
+        }
         (Err(error), _) => error.exit(),
     };
     let interrupts = match Interrupts::catch(matches!(role, Role::Alone)) {
@@ -72,7 +74,13 @@ fn main() -> ExitCode {
 fn end(role: &Role, done: Result<u8, Failure>) -> ExitCode {
     ExitCode::from(match done {
         Ok(status) => status,
-        Err(Failure::Problem(problem) | Failure::Run(problem)) => {
+        Err(Failure::Problem(problem)) => {
+            tell(&format!("{}: {problem}\n", role.name()));
+            ERROR
+        }
+        Err(Failure::Run(problem)) => {
+            // Parts of it may be another process's, and it goes to a terminal.
+            let problem: String = problem.chars().filter(|c| !c.is_control()).collect();
             tell(&format!("{}: {problem}\n", role.name()));
             ERROR
         }

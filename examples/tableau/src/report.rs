@@ -147,7 +147,9 @@ fn text(formulas: &Formulas, lasso: &Lasso) -> String {
 
 fn literal(formulas: &Formulas, literal: &Literal) -> String {
     let name = &formulas.atoms()[literal.atom];
-    let plain = parse(name).is_ok_and(|tree| tree.atoms.len() == 1 && tree.nodes.len() == 1);
+    // What reads as something else needs quotes: `G`, `a b`, `(p)`.
+    let plain =
+        parse(name).is_ok_and(|tree| tree.nodes.len() == 1 && tree.atoms == [name.as_str()]);
     let sign = if literal.positive { "" } else { "!" };
     match plain {
         true => format!("{sign}{name}"),

@@ -81,6 +81,10 @@ const NAMES: &[(&str, Token)] = &[
 
 /// Cuts `text` into words; the last one is [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Spanned>, SyntaxError> {
+    // Not even between quotes: two names could become one.
+    if let Some(at) = text.find(char::REPLACEMENT_CHARACTER) {
+        return Err(SyntaxError::new(text, at, "this is not UTF-8"));
+    }
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Exit status, standard output, standard error.
 type Said = (i32, String, String);
 
-fn tableau(args: &[&str], input: &str) -> Said {
+fn tableau(args: &[&str], input: impl AsRef<[u8]>) -> Said {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tableau"))
         .args(args)
         .stdin(Stdio::piped())
@@ -17,7 +17,7 @@ fn tableau(args: &[&str], input: &str) -> Said {
         .spawn()
         .unwrap();
     // One that needs no input may have ended.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(input.as_ref());
     let done = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
@@ -51,6 +51,11 @@ fn verdicts_and_exit_statuses() {
             &["\"a b\" & X G !c"],
             0,
             "satisfiable: \"a b\"; cycle{!c}\n",
+        ),
+        (
+            &["G (\"(p)\" & !p & \"G\")"],
+            0,
+            "satisfiable: cycle{\"(p)\" & !p & \"G\"}\n",
         ),
     ] {
         let (got, printed, error) = tableau(args, "");
@@ -95,6 +100,20 @@ fn a_mistake_is_pointed_at_and_the_others_are_answered() {
         error.starts_with("tableau: --equivalent: 1:2: expected"),
         "{error}"
     );
+}
+
+#[test]
+fn bytes_that_are_no_text_are_a_mistake_of_their_line() {
+    let out = "standard input:2: satisfiable: \"a\u{e9}\"; cycle{1}\n";
+    let out = out.replace("\"", "");
+    for bad in [&b"p & \xe9"[..], b"\"a\xe9\" & p"] {
+        let input = [b"# \xe9\n", "a\u{e9}\r\n".as_bytes(), bad, b"\n0\n"].concat();
+        let (status, said, error) = tableau(&[], input);
+        assert_eq!(status, 2);
+        assert_eq!(said, format!("{out}standard input:4: unsatisfiable\n"));
+        let is_told = error.starts_with("standard input:3:") && error.contains("not UTF-8");
+        assert!(is_told, "{error}");
+    }
 }
 
 #[test]
