@@ -45,7 +45,12 @@ impl State {
     pub fn new(table: &Formulas, formulas: impl IntoIterator<Item = Id>) -> Self {
         let mut todo: Vec<Id> = formulas.into_iter().collect();
         let mut parts = Vec::with_capacity(todo.len());
+        // Formulas share their parts: without this the paths to one could be more than anybody counts.
+        let mut seen = Bits::new(table.len());
         while let Some(id) = todo.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
             match table.get(id) {
                 Formula::And(a, b) => todo.extend([a, b]),
                 Formula::True => {}
@@ -53,7 +58,6 @@ impl State {
             }
         }
         parts.sort_unstable();
-        parts.dedup();
         Self(parts.into())
     }
 
@@ -425,5 +429,24 @@ impl Bits {
 
     fn ids(&self) -> impl Iterator<Item = Id> {
         self.ids.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_parts_are_looked_at_once() {
+        let mut table = Formulas::default();
+        let mut last = ["p & X q", "X r"].map(|text| {
+            let tree = crate::parse(text).unwrap();
+            table.read(&tree, true)
+        });
+        // More paths than anybody counts lead from the last one down.
+        for _ in 0..200 {
+            last = [last[1], table.and(last[0], last[1])];
+        }
+        assert_eq!(State::new(&table, [last[1]]).ids().len(), 3);
     }
 }

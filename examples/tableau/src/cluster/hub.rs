@@ -1,10 +1,11 @@
 //! The hub at work: numbers are given by this thread, models are looked for by another.
 
-use std::path::Path as File;
+use std::fs::File;
+use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use suci::Bytes;
 use tableau::parallel::{Effect, Hub, Kind, Malformed, Packet, Search};
 use tableau::{Decision, Extent, Formulas, Id, Path};
@@ -24,9 +25,12 @@ pub(crate) fn coordinate(
 ) -> Result<u8, Failure> {
     let mut hub = Coordinator::new(Link::open(args, workers)?, workers, interrupts);
     let begun = Instant::now();
-    let done = work(&mut hub).and_then(|status| {
-        if let Some(file) = &args.stats {
-            hub.write_stats(args, file, begun)?;
+    // Who cannot write them should hear it before hours of work.
+    let done = stats_file(args).and_then(|stats| {
+        let status = work(&mut hub)?;
+        if let Some((file, name)) = stats {
+            let written = writeln!(&file, "{:#}", hub.stats(args, begun)?);
+            written.map_err(|error| format!("{name}: {error}"))?;
         }
         Ok(status)
     });
@@ -38,6 +42,18 @@ pub(crate) fn coordinate(
         Err(failure) => hub.link.stop(failure),
     }
     done
+}
+
+/// The file for `--stats`, and its name.
+fn stats_file(args: &Args) -> Result<Option<(File, String)>, Failure> {
+    let Some(path) = &args.stats else {
+        return Ok(None);
+    };
+    let name = path.display().to_string();
+    match File::create(path) {
+        Ok(file) => Ok(Some((file, name))),
+        Err(error) => Err(format!("{name}: {error}").into()),
+    }
 }
 
 /// What the searching thread is told.
@@ -224,8 +240,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Asks all what they counted, and writes it.
-    fn write_stats(&mut self, args: &Args, file: &File, begun: Instant) -> Result<(), Failure> {
+    /// Asks all what they counted.
+    fn stats(&mut self, args: &Args, begun: Instant) -> Result<Value, Failure> {
         let seconds = begun.elapsed().as_secs_f64();
         self.counted = vec![None; self.workers as usize];
         self.broadcast(Kind::Count)?;
@@ -240,7 +256,7 @@ impl Coordinator {
             workers.push(told);
             round_trips.push(counts);
         }
-        let stats = json!({
+        Ok(json!({
             "workers": self.workers,
             "modes": args.modes.are_on(),
             "questions": self.hub.question(),
@@ -248,9 +264,7 @@ impl Coordinator {
             "round_trips": counts::quantiles(&round_trips),
             "hub": counts::traffic(&self.link.node)?,
             "each_worker": workers,
-        });
-        let written = std::fs::write(file, format!("{stats:#}\n"));
-        written.map_err(|error| format!("{}: {error}", file.display()).into())
+        }))
     }
 }
 

@@ -93,6 +93,7 @@ impl Hub {
         self.compared_by = self.all(0);
         let mut body = Vec::new();
         put_version(&mut body);
+        put(&mut body, self.workers.into());
         put_table(&mut body, table);
         self.broadcast(Kind::Begin, &body);
     }
@@ -131,7 +132,7 @@ impl Hub {
         if question > self.question {
             return Err(Malformed::new("a question that nobody asked"));
         }
-        if question < self.question {
+        if question < self.question || (kind, question) == (Kind::Ready, 0) {
             return Ok(Effect::None);
         }
         let place = from.checked_sub(1).filter(|place| *place < self.workers);
@@ -160,6 +161,9 @@ impl Hub {
                 while reader.end().is_err() {
                     let number = reader.small()?;
                     let state = reader.state(self.formulas)?;
+                    if self.numbers.get(&state.name()) != Some(&number) {
+                        return Err(Malformed::new("a state of another name"));
+                    }
                     let wanted = states.get_mut(&number);
                     *wanted.ok_or_else(|| Malformed::new("a state that nobody wanted"))? =
                         Some(state);

@@ -12,9 +12,9 @@ use crate::formula::{Formula, Formulas, Id, Literal};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Hub to workers: a question begins. The hub's version, and the numbered formulas.
+    /// Hub to workers: a question begins. The hub's version, how many workers there are, and the numbered formulas.
     Begin = 128,
-    /// Worker to hub: ready for it. The worker's version.
+    /// Worker to hub: ready for it. The worker's version. Before the first question: it is there.
     Ready,
     /// Worker to hub: which numbers have the states of these names?
     Ask,
@@ -100,7 +100,7 @@ type Read<T> = Result<T, Malformed>;
 
 /// What both ends must agree on: the release, and within it the number of this protocol, which changes with every change
 /// of messages, names or expansion.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// No version is as long.
 const LONGEST_VERSION: usize = 64;

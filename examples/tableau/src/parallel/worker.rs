@@ -92,17 +92,20 @@ impl Batch {
 }
 
 impl Worker {
-    /// Process `me` (from 1) of a run with so many workers.
+    /// Process `me` (from 1) of a run with so many workers. It says that it is there: only of somebody who was told
+    /// something does a network know that he does not answer.
     #[must_use]
     pub fn new(me: u32, workers: u32) -> Self {
-        Self {
+        let mut worker = Self {
             me,
             workers,
             question: 0,
             expanded: 0,
             job: None,
             out: VecDeque::new(),
-        }
+        };
+        worker.send(HUB, Kind::Ready, Vec::new());
+        worker
     }
 
     /// How many states it has expanded, for all questions.
@@ -156,6 +159,9 @@ impl Worker {
 
     fn begin(&mut self, question: u64, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         reader.version()?;
+        if reader.number()? != u64::from(self.workers) {
+            return Err(Malformed::new("a run of another number of processes"));
+        }
         let table = reader.table()?;
         reader.end()?;
         if question <= self.question {

@@ -261,6 +261,19 @@ fn a_hub_that_is_killed_ends_the_run_and_all_say_so() {
 }
 
 #[test]
+fn a_hub_that_never_came_ends_its_workers() {
+    let mut command = Command::new(suci());
+    command.args(["run", "-n", "2", "--", "sh", "-c"]);
+    let tableau = env!("CARGO_BIN_EXE_tableau");
+    command.arg(format!(
+        "test $SUCI_ID = 0 && exec sleep 3; {tableau} --patience 1 p"
+    ));
+    let (_, said) = Run::start(command.stderr(Stdio::piped())).end();
+    let line = "tableau: process 1: process 0 has not answered for 1 s\n";
+    assert!(said.contains(line), "{said}");
+}
+
+#[test]
 fn an_interrupt_ends_all_and_one_says_so() {
     let run = Run::start(&mut run(4, &[&endless()]));
     run.process(3);
@@ -293,6 +306,11 @@ fn mistakes_are_told_once() {
             &["--file", "/nowhere"],
             2,
             "tableau: process 0: /nowhere: No such file",
+        ),
+        (
+            &["--stats", "/nowhere/to", "p"],
+            2,
+            "tableau: process 0: /nowhere/to: No such file",
         ),
         (&["p &"], 2, "tableau: 1:4: expected"),
         (&["--version"], 0, ""),

@@ -256,6 +256,43 @@ fn the_end_is_seen_where_much_is_under_way() {
     assert!(batches >= 10 && questions >= 10);
 }
 
+/// A hub and its only worker, when they have begun a question: one state has a number.
+fn begun() -> (Hub, Worker) {
+    let mut table = Formulas::default();
+    let root = table.read(&parse("G F p").unwrap(), true);
+    let (mut hub, mut worker) = (Hub::new(1), Worker::new(1, 1));
+    hub.begin(&table, root);
+    let begin = hub.poll().unwrap();
+    let told = |worker: &mut Worker| worker.on(HUB, begin.kind, begin.question, &begin.body);
+    told(&mut worker).unwrap();
+    assert!(told(&mut Worker::new(1, 2)).is_err(), "2 workers, said 1");
+    for packet in std::iter::from_fn(|| worker.poll()) {
+        let done = hub.on(1, packet.kind, packet.question, &packet.body);
+        done.unwrap();
+    }
+    (hub, worker)
+}
+
+#[test]
+fn counts_that_cannot_be_are_refused() {
+    let steps = |hub: &mut Hub, body: &[u8]| hub.on(1, Kind::Steps, 1, body);
+    let most = [&[0xff; 9][..], &[1]].concat();
+    // Compared contents, expanded states, and no sets of untils.
+    for body in [
+        vec![2, 0, 0],
+        vec![0, 2, 0],
+        [&most[..], &[0, 0]].concat(),
+        [&[0], &most[..], &[0]].concat(),
+    ] {
+        assert!(steps(&mut begun().0, &body).is_err(), "{body:?}");
+    }
+    let (mut hub, _) = begun();
+    assert!(steps(&mut hub, &[1, 0, 0]).is_ok() && !hub.is_complete());
+    assert!(steps(&mut hub, &[0, 0, 0]).is_err(), "counts backwards");
+    assert!(steps(&mut hub, &[1, 1, 0]).is_ok() && hub.is_complete());
+    assert!(steps(&mut hub, &[1, 1, 0]).is_err(), "one too many");
+}
+
 /// What is cut or damaged is refused, or taken for something else; it never ends a process.
 #[test]
 fn damaged_messages_do_no_harm() {
