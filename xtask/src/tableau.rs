@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Context, Failure, Result};
 use crate::exec;
+use crate::show::median;
 
 /// Workers that are compared.
 const WORKERS: [u32; 4] = [1, 2, 3, 4];
@@ -17,7 +18,7 @@ const BEGIN: &str = "<!-- written by cargo xtask tableau -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// Promises side by side, each kept so many moments after it was made: the tableau counts what is under way, in
-/// 2 to the power of all delays and one more state. No model: the last promise contradicts itself.
+/// 3 times 2 to the power of all delays states. No model: the last two parts contradict one another.
 pub(crate) fn promises(delays: &[usize]) -> String {
     let numbered = delays.iter().enumerate();
     let parts: Vec<String> = numbered
@@ -53,6 +54,14 @@ impl Programs {
             suci: release.join("suci"),
             tableau: release.join("tableau"),
         })
+    }
+
+    /// The time of the same program in one process.
+    fn alone(&self, formula: &str) -> Result<f64> {
+        let mut command = std::process::Command::new(&self.tableau);
+        let done = command.args(["--json", formula]).output();
+        let answer: Value = serde_json::from_slice(&done.context("tableau")?.stdout)?;
+        answer["seconds"].as_f64().context("no time")
     }
 
     /// Asks about one formula with so many workers.
@@ -116,16 +125,14 @@ struct Setting {
 
 impl Setting {
     fn median(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
-        let mut figures: Vec<f64> = self.rounds.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.rounds.iter().map(figure).collect())
     }
 
     fn seconds(&self) -> f64 {
         self.median(|one| one.seconds)
     }
 
-    fn row(&self, alone: f64) -> String {
+    fn row(&self, one_worker: f64) -> String {
         let reasons = self
             .rounds
             .first()
@@ -138,21 +145,22 @@ impl Setting {
                 waits.push(format!("{} {seconds:.2}", reason.replace('_', " ")));
             }
         }
-        let spread = |figure: fn(&Outcome) -> f64| {
+        let spread = |figure: fn(&Outcome) -> f64, digits: usize| {
             let all = self.rounds.iter().map(figure);
             let (least, most) = all.fold((f64::MAX, 0.0_f64), |(a, b), x| (a.min(x), b.max(x)));
-            format!("{:.0} ({least:.0} to {most:.0})", self.median(figure))
+            let median = self.median(figure);
+            format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
         };
         format!(
-            "| {} | {} | {:.2} | {:.2} | {:.0} | {:.1} | {:.0} | {} | {:.2} | {} |\n",
+            "| {} | {} | {} | {:.2} | {:.0} | {:.1} | {:.0} | {} | {:.2} | {} |\n",
             self.workers,
             if self.modes { "on" } else { "off" },
-            self.seconds(),
-            alone / self.seconds(),
+            spread(|one| one.seconds, 2),
+            one_worker / self.seconds(),
             self.median(|one| one.sum(&["messages"])),
             self.median(|one| one.sum(&["bytes"])) / 1e6,
             self.median(|one| one.round_trip("p50_us")),
-            spread(|one| one.round_trip("p99_us")),
+            spread(|one| one.round_trip("p99_us"), 0),
             self.median(|one| one.sum(&["rested_seconds"])),
             waits.join(", "),
         )
@@ -174,7 +182,9 @@ pub fn evaluate(rounds: usize) -> Result<()> {
         })
     });
     let mut settings: Vec<Setting> = settings.collect();
+    let mut alone = Vec::new();
     for _ in 0..rounds {
+        alone.push(programs.alone(&formula)?);
         for setting in &mut settings {
             let outcome = programs.run(setting.workers, setting.modes, &formula)?;
             if outcome.answer {
@@ -183,17 +193,19 @@ pub fn evaluate(rounds: usize) -> Result<()> {
             setting.rounds.push(outcome);
         }
     }
-    let table = table(&settings, rounds, &formula);
+    let alone = median(alone);
+    let table = table(&settings, rounds, &formula, alone);
     print!("{table}");
     let place = exec::root().join("examples/tableau");
     insert(&place.join("RESULTS.md"), &table)?;
     draw(&place.join("results.svg"), &settings)
 }
 
-fn table(settings: &[Setting], rounds: usize, formula: &str) -> String {
+fn table(settings: &[Setting], rounds: usize, formula: &str, alone: f64) -> String {
     let mut table = format!(
-        "`{formula}`, no model; {} cores; medians of {rounds} rounds in turns.\n\n\
-         | workers | modes | s | speed-up | messages | MB | numbering: p50 us | p99 us (least to most) | workers at rest, s | \
+        "`{formula}`, no model; {} cores; medians of {rounds} rounds in turns (and least to most). One process \
+         without workers: {alone:.2} s. Round trips are known to an eighth of a power of two.\n\n\
+         | workers | modes | s | speed-up over one | messages | MB | numbering: p50 us | p99 us | workers at rest, s | \
          messages waited, s |\n|---|---|---|---|---|---|---|---|---|---|\n",
         std::thread::available_parallelism().map_or(0, usize::from)
     );
@@ -201,8 +213,8 @@ fn table(settings: &[Setting], rounds: usize, formula: &str) -> String {
         let one = settings
             .iter()
             .find(|one| one.workers == 1 && one.modes == setting.modes);
-        let alone = one.map_or(f64::NAN, Setting::seconds);
-        let _ = write!(table, "{}", setting.row(alone));
+        let one_worker = one.map_or(f64::NAN, Setting::seconds);
+        let _ = write!(table, "{}", setting.row(one_worker));
     }
     table
 }

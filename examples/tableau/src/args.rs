@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Whether the processes of a parallel run tell the library what is urgent and what is bulk
+    /// Whether the processes of a parallel run tell the library what is urgent and what is bulk; off, all is sent alike
     #[arg(long, value_name = "on|off", default_value = "on", help_heading = PARALLEL)]
     pub(crate) modes: Switch,
 

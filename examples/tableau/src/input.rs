@@ -84,6 +84,9 @@ fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Next> {
             // The parser refuses what stands for bytes that are no text: a mistake of this line alone.
             let text = |line: Vec<u8>| {
                 let line = line.strip_suffix(b"\r").unwrap_or(&line);
+                // As some editors begin a file.
+                let mark = line.strip_prefix("\u{feff}".as_bytes());
+                let line = mark.filter(|_| before == 0).unwrap_or(line);
                 String::from_utf8_lossy(line).into_owned()
             };
             match line.map(text) {

@@ -62,6 +62,10 @@ fn main() -> ExitCode {
         Err(error) => return end(&role, Err(format!("catching signals: {error}").into())),
     };
     let done = match role {
+        Role::Alone if args.stats.is_some() => {
+            let why = "--stats is for several processes (suci run -n 5 -- tableau ...)";
+            Err(Failure::Problem(why.to_owned()))
+        }
         Role::Alone => run(&args, &mut Engine::Alone),
         Role::Hub { workers } => cluster::coordinate(&args, workers, interrupts, |hub| {
             run(&args, &mut Engine::Cluster(hub))
@@ -140,6 +144,9 @@ fn run(args: &Args, engine: &mut Engine<'_>) -> Result<u8, Failure> {
             }
             Err(error) => {
                 tell(&complaint(&asked, &error));
+                if args.json {
+                    print(&report::mistake(&asked, &error))?;
+                }
                 status = ERROR;
             }
         }

@@ -62,7 +62,7 @@ fn line(expanded: usize, found: usize, time: Duration, resident: Option<u64>) ->
     format!("{found} states, {expanded} expanded, {rate:.0}/s{memory}, {seconds} s")
 }
 
-/// The memory that this process takes, if the system tells.
+/// The memory that this process takes, if the system tells. Of several it is the one that keeps the graph, process 0.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tableau::{Decision, Formulas, Id, Lasso, Literal, Moment, Tree, parse};
+use tableau::{Decision, Formulas, Id, Lasso, Literal, Moment, SyntaxError, Tree, parse};
 
 use crate::args::Args;
 use crate::input::Asked;
@@ -122,11 +122,26 @@ impl Answer {
         if let Some((_, model)) = &self.model {
             object["model"] = model.clone();
         }
-        if let Some((file, line)) = &asked.place {
-            object["file"] = json!(file);
-            object["line"] = json!(line);
-        }
+        place(&mut object, asked);
         object
+    }
+}
+
+/// What is said in JSON of a text that is no formula: as many objects as there were questions.
+pub(crate) fn mistake(asked: &Asked, error: &SyntaxError) -> String {
+    let mut object = json!({
+        "formula": asked.text,
+        "error": error.message,
+        "column": error.column,
+    });
+    place(&mut object, asked);
+    object.to_string()
+}
+
+fn place(object: &mut Value, asked: &Asked) {
+    if let Some((file, line)) = &asked.place {
+        object["file"] = json!(file);
+        object["line"] = json!(line);
     }
 }
 

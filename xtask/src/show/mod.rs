@@ -7,6 +7,8 @@ mod speed;
 mod tableau;
 mod tools;
 
+pub(crate) use tools::median;
+
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 

@@ -210,7 +210,7 @@ pub(super) fn count(summary: &Value, name: &str) -> Result<u64> {
 }
 
 /// The middle one of some figures (the upper of two); NaN, which no bound holds for, if there are none.
-pub(super) fn median(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }

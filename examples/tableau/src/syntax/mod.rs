@@ -68,6 +68,9 @@ pub struct Tree {
     pub atoms: Vec<String>,
 }
 
+/// Characters of a long line that are shown before a mistake, and from it on.
+const AROUND: usize = 80;
+
 /// Where and why a text is no formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
@@ -94,16 +97,21 @@ impl SyntaxError {
         }
     }
 
-    /// The line of the text with a caret below the place. A tab stays a tab, so that the caret stays below.
+    /// The line of the text around the place, with a caret below that. A tab stays a tab, so that the caret stays below;
+    /// a terminal obeys no other control character.
     #[must_use]
     pub fn caret(&self) -> String {
-        let pad: String = self
-            .excerpt
-            .chars()
-            .take(self.column - 1)
-            .map(|c| if c == '\t' { '\t' } else { ' ' })
-            .collect();
-        format!("  {}\n  {pad}^", self.excerpt)
+        let before = self.column - 1;
+        let from = before.saturating_sub(AROUND);
+        let part = self.excerpt.chars().skip(from).take(before - from + AROUND);
+        let shown = |c: char| match c.is_control() && c != '\t' {
+            true => char::REPLACEMENT_CHARACTER,
+            false => c,
+        };
+        let line: String = part.map(shown).collect();
+        let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
+        let pad: String = line.chars().take(before - from).map(blank).collect();
+        format!("  {line}\n  {pad}^")
     }
 }
 

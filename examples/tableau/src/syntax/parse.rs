@@ -273,12 +273,19 @@ mod tests {
                 "1:6: `2x` is no name: one begins with a letter or `_`",
             ),
             ("a & \"b", "1:5: the quote is not closed"),
+            ("\"a\nb\"", "1:3: a name has no control characters"),
+            ("a \u{1b}", "1:3: a control character"),
             ("G", "1:2: expected a formula, found the end"),
             ("p & ", "1:4: expected a formula, found the end"),
         ] {
             assert_eq!(error(text).to_string(), said, "{text:?}");
         }
         assert_eq!(error("\tp )").caret(), "  \tp )\n  \t  ^");
+        assert_eq!(error("\0p").caret(), "  \u{fffd}p\n  ^");
+        let long = format!("{} ) & {}", "p".repeat(1_000), "q".repeat(1_000));
+        let (left, right) = ("p".repeat(79), "q".repeat(76));
+        let caret = format!("  {left} ) & {right}\n  {}^", " ".repeat(80));
+        assert_eq!(error(&long).caret(), caret);
     }
 
     #[test]

@@ -101,6 +101,11 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned>, SyntaxError> {
             if length == 0 {
                 return Err(SyntaxError::new(text, at, "a proposition needs a name"));
             }
+            // Models are shown on a terminal, one in a line.
+            if let Some(place) = rest[1..=length].find(char::is_control) {
+                let message = "a name has no control characters";
+                return Err(SyntaxError::new(text, at + 1 + place, message));
+            }
             push(
                 &mut found,
                 Token::Atom(rest[1..=length].to_owned()),
@@ -111,7 +116,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned>, SyntaxError> {
         } else {
             let length = rest.find(|c| !in_name(c)).unwrap_or(rest.len());
             if length == 0 {
-                let message = format!("`{first}` begins nothing that is known here");
+                let message = match first.is_control() {
+                    true => "a control character".to_owned(),
+                    false => format!("`{first}` begins nothing that is known here"),
+                };
                 return Err(SyntaxError::new(text, at, message));
             }
             name(text, at, &rest[..length], &mut found)?;

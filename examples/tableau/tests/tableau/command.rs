@@ -72,7 +72,7 @@ fn verdicts_and_exit_statuses() {
 
 #[test]
 fn lines_of_standard_input() {
-    let input = "# two\np U q\n\n  G p & !p\n";
+    let input = "\u{feff}# two\np U q\n\n  G p & !p\n";
     for args in [&[][..], &["--file", "-"]] {
         let (status, out, error) = tableau(args, input);
         assert_eq!((status, error.as_str()), (1, ""));
@@ -117,6 +117,16 @@ fn bytes_that_are_no_text_are_a_mistake_of_their_line() {
 }
 
 #[test]
+fn one_process_has_no_stats() {
+    let (status, out, error) = tableau(&["--stats", "/dev/null", "p"], "");
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(
+        error.starts_with("tableau: --stats is for several"),
+        "{error}"
+    );
+}
+
+#[test]
 fn files() {
     let file = std::env::temp_dir().join(format!("tableau-{}", std::process::id()));
     std::fs::write(&file, "F p\n").unwrap();
@@ -134,8 +144,8 @@ fn files() {
 
 #[test]
 fn json() {
-    let (status, out, _) = tableau(&["--json", "p & X G !p", "0"], "");
-    assert_eq!(status, 1);
+    let (status, out, _) = tableau(&["--json", "p & X G !p", "0", "p q"], "");
+    assert_eq!(status, 2);
     let mut lines = out.lines();
     let first: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
     assert_eq!(first["formula"], "p & X G !p");
@@ -151,4 +161,10 @@ fn json() {
         (&second["answer"], &second["model"]),
         (&json!(false), &Value::Null)
     );
+    let third: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(
+        (&third["formula"], &third["column"]),
+        (&json!("p q"), &json!(3))
+    );
+    assert!(third["error"].is_string() && third["answer"].is_null());
 }
