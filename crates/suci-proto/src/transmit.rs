@@ -6,9 +6,8 @@
 //! costs nothing but time.
 
 use crate::types::{Ecn, PacketNumber};
-use crate::wire::{Crc, PLAIN_OVERHEAD, renumber, varint};
+use crate::wire::{Crc, Mould, PLAIN_OVERHEAD};
 use bytes::Bytes;
-use core::ops::Range;
 use std::net::SocketAddr;
 
 /// One run of a packet's bytes.
@@ -26,6 +25,21 @@ struct Segment {
     /// Its first piece.
     piece: u32,
     len: u32,
+}
+
+/// Packets in a row that carry one piece after the other of a message, and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Following {
+    /// Of the first.
+    pub(crate) number: PacketNumber,
+    /// Where its piece begins.
+    pub(crate) offset: u64,
+    /// Bytes of each piece.
+    pub(crate) len: usize,
+    /// How many.
+    pub(crate) count: usize,
+    /// Bytes of each packet before the offset, which ends its head and is as long in all of them.
+    pub(crate) lead: usize,
 }
 
 /// Where the CRC of a packet under construction goes, and how much of the packet it covers.
@@ -171,12 +185,6 @@ impl Train {
         let Some(open) = self.open.take() else {
             return 0;
         };
-        self.seal(open, header_only);
-        open.len
-    }
-
-    /// Fills the checksum of a packet in, whose pieces are complete, and counts it as a segment.
-    fn seal(&mut self, open: Open, header_only: bool) {
         let value = self.checksum(open, header_only);
         let field = open.head_start + CHECKSUM;
         if let Some(place) = self.head.get_mut(field..field + 4) {
@@ -186,6 +194,7 @@ impl Train {
             piece: open.first_piece as u32,
             len: open.len as u32,
         });
+        open.len
     }
 
     /// The head of the newest packet and the piece of the newest body behind it, if that is all of it.
@@ -204,42 +213,50 @@ impl Train {
         self.newest().map(|(head, _)| head.len as usize)
     }
 
-    /// Adds packets that differ from the newest, which is a head and a piece of a body, in their number, in the bytes of
-    /// the body that they carry, and in the offset of these, which alone follows the first `kept` bytes of the head.
-    /// As long as `next` names a number and bytes.
-    pub(crate) fn follow(
-        &mut self,
-        kept: usize,
-        header_only: bool,
-        mut next: impl FnMut() -> Option<(PacketNumber, Range<u64>)>,
-    ) {
-        let Some((like, body)) = self.newest().filter(|(h, _)| kept <= h.len as usize) else {
-            return;
+    /// Adds the packets of `run`, which begin as the newest does, a head and a piece of a body, and carry what follows of
+    /// that body. False, and nothing changed, if it is not of that kind.
+    pub(crate) fn follow(&mut self, run: &Following) -> bool {
+        let Some((like, body)) = self.newest().filter(|(h, _)| run.lead <= h.len as usize) else {
+            return false;
         };
-        while let Some((number, bytes)) = next() {
-            let head_start = self.head.len();
-            self.head.extend_from_within(like.start..like.start + kept);
-            renumber(self.head.get_mut(head_start..).unwrap_or_default(), number);
-            varint::put(&mut self.head, bytes.start);
-            let head = self.head.len() - head_start;
-            let len = (bytes.end - bytes.start) as usize;
-            let open = Open {
-                head_start,
-                first_piece: self.pieces.len(),
-                len: head + len,
-            };
+        let Some(mut mould) = Mould::new(self.bytes_of(like), run.lead, run.offset) else {
+            return false;
+        };
+        let bytes = self.bodies.last().map(Bytes::as_ref).unwrap_or_default();
+        let (head, first) = (mould.len(), self.head.len());
+        let end = first + head * run.count;
+        self.head.resize(end + Mould::ROOM, 0);
+        self.pieces.reserve(2 * run.count);
+        self.segments.reserve(run.count);
+        let (mut at, mut offset, mut number) = (first, run.offset, run.number);
+        for _ in 0..run.count {
+            let start = offset as usize;
+            let carried = bytes.get(start..start + run.len).unwrap_or_default();
+            let cast = mould.cast(number, offset, carried);
+            // Of each only what the next leaves of it stays.
+            if let Some(place) = self.head.get_mut(at..at + Mould::ROOM) {
+                place.copy_from_slice(cast);
+            }
+            self.segments.push(Segment {
+                piece: self.pieces.len() as u32,
+                len: (head + run.len) as u32,
+            });
             self.pieces.push(Piece {
                 source: 0,
                 len: head as u32,
-                start: head_start,
+                start: at,
             });
             self.pieces.push(Piece {
                 source: body.source,
-                len: len as u32,
-                start: bytes.start as usize,
+                len: run.len as u32,
+                start,
             });
-            self.seal(open, header_only);
+            at += head;
+            offset += run.len as u64;
+            number = number.saturating_add(1);
         }
+        self.head.truncate(end);
+        true
     }
 
     /// The checksum of a packet: over all of it but the checksum itself, or over its header.

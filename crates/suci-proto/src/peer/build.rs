@@ -175,18 +175,14 @@ impl Peer {
         let mut most = max_segments;
         let mut last = false;
         while train.segments() < most {
-            // Most trains are shorter than any may be, and need not know how long they might become.
-            if train.segments() == SHORTEST_TRAIN {
-                most = most.min(self.train_packets(now, outranked));
-                if most == SHORTEST_TRAIN {
-                    break;
+            if let Some(size) = segment {
+                // Most trains have one packet, and need not know how long they might become.
+                if train.segments() == 1 {
+                    most = most.min(self.train_packets(now, outranked));
                 }
-            }
-            if train.segments() >= SHORTEST_TRAIN
-                && let Some(size) = segment
-                && self.build_run(now, most, size, train, shared)
-            {
-                continue;
+                if self.build_run(now, most, size, train, shared) {
+                    continue;
+                }
             }
             let Some(wanted) = self.wanted(now) else {
                 // What waits for memory is said in a packet of its own.

@@ -193,13 +193,6 @@ pub fn put_header(buf: &mut Vec<u8>, header: &Header) {
     buf.extend_from_slice(&[0; 4]);
 }
 
-/// Gives a packet that is like another but for its frames and checksum its own number.
-pub(crate) fn renumber(packet: &mut [u8], number: u64) {
-    if let Some(place) = packet.get_mut(NUMBER) {
-        place.copy_from_slice(&number.to_le_bytes());
-    }
-}
-
 const fn flags_of(header: &Header) -> u8 {
     let scope = match header.scope {
         CrcScope::Datagram => 0,

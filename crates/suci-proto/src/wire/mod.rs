@@ -11,6 +11,7 @@ mod frag;
 mod frame;
 mod handshake;
 mod header;
+mod mould;
 mod reader;
 mod run;
 mod sequel;
@@ -28,11 +29,11 @@ pub use frame::{
 pub use handshake::{
     Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,
 };
-pub(crate) use header::renumber;
 pub use header::{
     CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
     peek_index, peek_version, put_header,
 };
+pub(crate) use mould::Mould;
 pub use reader::{Malformed, Reader};
 pub use run::{Plain, Run};
 pub(crate) use sequel::Sequel;

@@ -20,6 +20,23 @@ pub const fn size(v: u64) -> usize {
     }
 }
 
+/// The largest number whose shortest form is as long as that of `v`.
+pub(crate) const fn last_like(v: u64) -> u64 {
+    let len = size(v);
+    if len == MAX {
+        u64::MAX
+    } else {
+        (1 << (7 * len)) - 1
+    }
+}
+
+/// A little-endian word that begins with the shortest form of `v` and goes on with zeros, if that form is shorter
+/// than [`MAX`].
+pub(super) const fn word(v: u64) -> u64 {
+    let len = size(v);
+    v << len | 1 << (len - 1)
+}
+
 /// Appends the shortest form of `v`.
 #[inline]
 pub fn put(buf: &mut Vec<u8>, v: u64) {
@@ -70,7 +87,7 @@ impl Fields {
             buf.push(0);
             buf.extend_from_slice(&v.to_le_bytes());
         } else {
-            self.word |= (v << len | 1 << (len - 1)) << (8 * self.len);
+            self.word |= word(v) << (8 * self.len);
             self.len += len;
         }
         self

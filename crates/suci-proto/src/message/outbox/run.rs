@@ -4,7 +4,7 @@ use super::{HEAD, Outbox};
 use crate::message::{index, len64};
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
-use crate::wire::FragHead;
+use crate::wire::{FragHead, varint};
 use core::ops::Range;
 
 /// What follows a piece of a long message, as long as nothing else comes between: the bytes never sent, of which
@@ -22,23 +22,41 @@ pub(crate) struct Rest {
     charged: usize,
 }
 
+/// Pieces of one size that follow one another, each for a packet of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    /// Where the first begins in its message.
+    pub(crate) start: u64,
+    /// Bytes of each.
+    pub(crate) len: usize,
+    /// How many: at least one.
+    pub(crate) count: usize,
+}
+
 impl Rest {
-    /// The next piece for a packet that has `room` behind its header: none if its channel's turn is over, or if all
-    /// the rest would fit, which is the general path's ([`Outbox::next`]).
-    pub(crate) fn cut(&mut self, room: usize) -> Option<Range<u64>> {
+    /// Pieces of one size for at most `most` packets that have `room` behind their headers: none if the channel's turn is
+    /// over, or if all the rest would fit into one, which is the general path's ([`Outbox::next`]). Where offsets become
+    /// longer others follow.
+    pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
-        let space = len64(self.head(start).capacity(room)?);
-        if self.turn <= 0 || space == 0 || space >= self.range.end.saturating_sub(start) {
+        let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
+        let (space, charge) = (len64(len), len.saturating_add(HEAD));
+        let left = self.range.end.checked_sub(start)?.checked_sub(1)?;
+        let until_end = left / space;
+        let until_longer = varint::last_like(start).checked_sub(start)? / space + 1;
+        let turns = u64::try_from(self.turn).ok()?.div_ceil(len64(charge));
+        let count = until_end.min(until_longer).min(turns).min(len64(most));
+        if count == 0 {
             return None;
         }
-        let end = start.saturating_add(space);
-        self.range.start = end;
-        let charge = index(space).saturating_add(HEAD);
-        self.charged = self.charged.saturating_add(charge);
-        self.turn = self
-            .turn
-            .saturating_sub(i64::try_from(charge).unwrap_or(i64::MAX));
-        Some(start..end)
+        self.range.start = start.saturating_add(count.saturating_mul(space));
+        let charged = charge.saturating_mul(index(count));
+        self.charged = self.charged.saturating_add(charged);
+        Some(Pieces {
+            start,
+            len,
+            count: index(count),
+        })
     }
 
     /// Bytes of the frame's head in front of the offset, which is all that differs from piece to piece.
@@ -58,14 +76,19 @@ impl Rest {
         }
     }
 
-    /// What a packet with this piece has to remember.
-    pub(crate) fn sent(&self, piece: &Range<u64>) -> SentFrame {
-        SentFrame::Part {
-            channel: self.channel,
-            message: self.message,
-            start: piece.start,
-            end: piece.end,
-        }
+    /// What packets with these pieces have to remember.
+    pub(crate) fn sent(&self, pieces: &Pieces) -> impl Iterator<Item = SentFrame> + use<> {
+        let (channel, message, len) = (self.channel, self.message, len64(pieces.len));
+        let first = pieces.start;
+        (0..pieces.count as u64).map(move |at| {
+            let start = first.saturating_add(at.saturating_mul(len));
+            SentFrame::Part {
+                channel,
+                message,
+                start,
+                end: start.saturating_add(len),
+            }
+        })
     }
 }
 

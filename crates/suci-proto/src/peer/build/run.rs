@@ -12,7 +12,7 @@ use crate::message::Rest;
 use crate::peer::{Connection, Peer};
 use crate::recovery::SentFrame;
 use crate::time::Instant;
-use crate::transmit::Train;
+use crate::transmit::{Following, Train};
 use crate::types::PacketNumber;
 use crate::wire::PLAIN_OVERHEAD;
 
@@ -48,19 +48,21 @@ impl Peer {
             .min(MAX_DATAGRAM / size)
             .saturating_sub(train.segments());
         let count = usize::try_from(allowed).unwrap_or(usize::MAX).min(room);
-        let frames = &mut shared.frames;
-        frames.clear();
-        let header_only = !shared.config.payload_checksum;
-        train.follow(PLAIN_OVERHEAD + rest.lead(), header_only, || {
-            let number = first.saturating_add(frames.len() as u64);
-            let left = frames.len() < count;
-            let piece = left.then(|| rest.cut(size - PLAIN_OVERHEAD))??;
-            frames.push(rest.sent(&piece));
-            Some((number, piece))
-        });
-        if frames.is_empty() {
+        let Some(pieces) = rest.cut(size - PLAIN_OVERHEAD, count) else {
+            return false;
+        };
+        let run = Following {
+            number: first,
+            offset: pieces.start,
+            len: pieces.len,
+            count: pieces.count,
+            lead: PLAIN_OVERHEAD + rest.lead(),
+        };
+        if !train.follow(&run) {
             return false;
         }
+        shared.frames.clear();
+        shared.frames.extend(rest.sent(&pieces));
         self.session.outbox.on_cut(&rest);
         self.record_run(now, first, size, &shared.frames);
         true
@@ -68,7 +70,7 @@ impl Peer {
 
     /// What is left of a long message of which the newest packet carried a piece, if it carried nothing else.
     fn rest_after_newest(&mut self, train: &Train, shared: &Shared) -> Option<Rest> {
-        let &[frame @ SentFrame::Part { start, .. }] = shared.frames.as_slice() else {
+        let &[.., frame @ SentFrame::Part { start, .. }] = shared.frames.as_slice() else {
             return None;
         };
         let rest = self.session.outbox.rest_after(&frame)?;

@@ -1,0 +1,156 @@
+//! What the packets of a run have in common, to send them: only number, offset and checksum differ.
+
+use super::crc::Crc;
+use super::header::{CHECKSUM, CrcScope, NUMBER, PLAIN_OVERHEAD, scope};
+use super::varint;
+use crate::types::PacketNumber;
+
+/// Bytes of the longest head: header, type, channel, message and offset of a frame. Any is copied as so many: a copy of
+/// fixed size is a few instructions, of another a call.
+const LONGEST: usize = 64;
+
+const _: () = assert!(PLAIN_OVERHEAD + 1 + 5 + varint::MAX + varint::MAX <= LONGEST);
+
+/// Header and frame head of packets that carry one piece after the other of a message, and nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct Mould {
+    head: [u8; LONGEST],
+    /// The same without the checksum, so that its bytes can be taken into it at once.
+    summed: [u8; LONGEST],
+    /// Where the offset begins, and where the head ends.
+    lead: usize,
+    len: usize,
+    scope: CrcScope,
+    crc: Crc,
+}
+
+impl Mould {
+    /// [`cast`](Self::cast) makes heads of at most so many bytes.
+    pub(crate) const ROOM: usize = LONGEST;
+
+    /// For packets that begin as `packet` does up to `lead`, where their offsets follow, which are as long as `offset` is.
+    pub(crate) fn new(packet: &[u8], lead: usize, offset: u64) -> Option<Self> {
+        let (mut head, mut summed) = ([0; LONGEST], [0; LONGEST]);
+        let len = lead.checked_add(varint::size(offset))?;
+        // The offset is written as a whole word.
+        (len < varint::MAX + lead && lead <= LONGEST - varint::MAX).then_some(())?;
+        let (kept, behind) = (packet.get(..lead)?, packet.get(CHECKSUM.end..lead)?);
+        head.get_mut(..lead)?.copy_from_slice(kept);
+        let (front, back) = summed.split_at_mut(CHECKSUM.start);
+        front.copy_from_slice(packet.get(..CHECKSUM.start)?);
+        back.get_mut(..behind.len())?.copy_from_slice(behind);
+        Some(Self {
+            head,
+            summed,
+            lead,
+            len,
+            scope: scope(packet),
+            crc: Crc::new(),
+        })
+    }
+
+    /// Bytes of each head.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The head of packet `number` that carries `body` from `offset` on, and bytes of no meaning behind it.
+    pub(crate) fn cast(
+        &mut self,
+        number: PacketNumber,
+        offset: u64,
+        body: &[u8],
+    ) -> &[u8; LONGEST] {
+        let offset = varint::word(offset).to_le_bytes();
+        let (at, end) = (self.lead, self.len);
+        for (bytes, at) in [
+            (&mut self.head, at),
+            (&mut self.summed, at.saturating_sub(CHECKSUM.len())),
+        ] {
+            bytes[NUMBER].copy_from_slice(&number.to_le_bytes());
+            if let Some(place) = bytes.get_mut(at..at.saturating_add(offset.len())) {
+                place.copy_from_slice(&offset);
+            }
+        }
+        self.crc.reset();
+        match self.scope {
+            CrcScope::Header => self.crc.update(&self.summed[..CHECKSUM.start]),
+            CrcScope::Datagram => {
+                let summed = end.saturating_sub(CHECKSUM.len());
+                self.crc
+                    .update(self.summed.get(..summed).unwrap_or_default());
+                self.crc.update(body);
+            }
+        }
+        self.head[CHECKSUM].copy_from_slice(&self.crc.finish().to_le_bytes());
+        &self.head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{ChannelId, MessageNumber};
+    use crate::wire::{FragHead, Header, PacketType, put_header, seal};
+    use proptest::prelude::*;
+
+    const HEADER: Header = Header {
+        kind: PacketType::Data,
+        key_phase: 0,
+        scope: CrcScope::Datagram,
+        index: 7,
+        number: 40,
+        tag: 9,
+    };
+
+    fn packet(
+        header: &Header,
+        channel: u32,
+        message: MessageNumber,
+        offset: u64,
+        body: &[u8],
+    ) -> Vec<u8> {
+        let head = FragHead {
+            channel: ChannelId(channel),
+            message,
+            offset,
+            end: false,
+            start: None,
+        };
+        let mut bytes = Vec::new();
+        put_header(&mut bytes, header);
+        head.put(&mut bytes, body.len(), true);
+        bytes.extend_from_slice(body);
+        seal(&mut bytes);
+        bytes
+    }
+
+    proptest! {
+        /// A head that was cast is what the packet made by itself begins with, whatever was cast before.
+        #[test]
+        fn heads_cast_are_heads_written(
+            whole in any::<bool>(),
+            channel in any::<u32>(),
+            message in any::<u64>(),
+            numbers in prop::collection::vec(any::<u64>(), 1..4),
+            bits in 1..48_u32,
+            body in prop::collection::vec(any::<u8>(), 1..2_000),
+        ) {
+            let scope = if whole { CrcScope::Datagram } else { CrcScope::Header };
+            let header = Header { scope, ..HEADER };
+            let first = packet(&header, channel, message, 1, &body);
+            let lead = first.len() - body.len() - 1;
+            // Of one length, as a run's are.
+            let offset = 1 << (bits - 1);
+            let mut mould = Mould::new(&first, lead, offset).unwrap();
+            for (at, number) in numbers.into_iter().enumerate() {
+                let offset = offset + if bits % 7 == 1 { at as u64 } else { 0 };
+                let header = Header { number, ..header };
+                let alone = packet(&header, channel, message, offset, &body);
+                let len = mould.len();
+                prop_assert_eq!(len, alone.len() - body.len());
+                prop_assert_eq!(&mould.cast(number, offset, &body)[..len], &alone[..len]);
+            }
+        }
+    }
+}
