@@ -52,6 +52,11 @@ impl Line {
         }
     }
 
+    /// Whether nobody waits, as far as it was looked after.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
     /// How many wait.
     pub(crate) fn len(&mut self, now: Instant) -> usize {
         self.forget(now);

@@ -449,7 +449,10 @@ impl Engine {
     /// then [`Engine::handle_timeout`] has something to do at once.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.wheel.next().into_iter().chain(self.sweep_at).min()
+        // Packets alone make credit short, too: then the first look at all peers is due at once.
+        let unswept = || self.is_sweep_needed().then_some(self.last_run);
+        let sweep = self.sweep_at.or_else(unswept);
+        self.wheel.next().into_iter().chain(sweep).min()
     }
 
     /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn.

@@ -11,6 +11,11 @@ const SWEEP: Duration = Duration::from_millis(100);
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Engine {
+    /// Whether credit or places are short.
+    pub(super) fn is_sweep_needed(&self) -> bool {
+        self.shared.is_credit_short() || !self.shared.line.is_empty()
+    }
+
     /// While credit is short: asks idle peers to return theirs, serves those that wait.
     pub(super) fn sweep(&mut self, now: Instant) {
         let crowd = self.shared.line.len(now);

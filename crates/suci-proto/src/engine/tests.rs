@@ -163,7 +163,10 @@ impl World {
             self.now = (self.now + Duration::from_millis(10)).min(end);
             for engine in &mut self.engines {
                 engine.begin_turn(self.now);
-                engine.handle_timeout(self.now);
+                // As drivers do.
+                if engine.next_timeout().is_some_and(|at| at <= self.now) {
+                    engine.handle_timeout(self.now);
+                }
             }
             self.settle();
         }
