@@ -131,7 +131,9 @@ impl NodeBuilder {
     }
 
     /// Payload bytes queued per peer before sending answers [`Error::WouldBlock`]. Default 64 MiB. A
-    /// single longer message is taken when nothing else is queued.
+    /// single longer message is taken when nothing else is queued. A program that makes no more while
+    /// [`Node::queue_len`](crate::Node::queue_len) says that a peer is behind may lift the limit with `u64::MAX`; then
+    /// only the number of messages is limited (a million).
     #[must_use]
     pub fn send_queue(mut self, bytes: u64) -> Self {
         self.config.send_queue = bytes;

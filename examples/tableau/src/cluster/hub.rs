@@ -192,7 +192,6 @@ impl Coordinator {
             self.on(message)?;
             self.send()?;
         }
-        self.link.is_clear()?;
         self.link.check()
     }
 

@@ -1,7 +1,6 @@
 //! One process's node: packets out, packets in, and the news that end a run.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, Mode, Node, NodeId, Priority};
 use tableau::parallel::{HUB, Kind, Malformed, Packet};
@@ -20,6 +19,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest reason that is passed on, in bytes.
 const LONGEST_REASON: usize = 1_000;
 
+/// Payload bytes on their way to one process from which on this one makes no more. What is made already is always taken, so
+/// that nothing is held up in the middle of a step.
+const ENOUGH: u64 = 16 << 20;
+
 /// A node among the others.
 pub(super) struct Link {
     pub(super) node: Node,
@@ -28,9 +31,6 @@ pub(super) struct Link {
     patience: Duration,
     /// Whether the library is told what is urgent and what is bulk.
     modes: bool,
-    /// What could not be sent yet, the oldest first: to each peer on each channel, since nothing that waits for room in one
-    /// queue must keep others from theirs.
-    waiting: BTreeMap<(NodeId, ChannelId), VecDeque<Draft>>,
 }
 
 /// A message as it came.
@@ -47,7 +47,8 @@ impl Link {
         let patience = Duration::from_secs(args.patience.into());
         let mut builder = Node::builder()
             .silence_timeout(patience)
-            .give_up_after(patience);
+            .give_up_after(patience)
+            .send_queue(u64::MAX);
         if args.plain {
             builder = builder.plain_on_network();
         }
@@ -61,7 +62,6 @@ impl Link {
             workers,
             patience,
             modes: args.modes.are_on(),
-            waiting: BTreeMap::new(),
         };
         link.prepare().map_err(failure)?;
         Ok(link)
@@ -93,7 +93,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends, or keeps for later what the peer's queue has no room for.
+    /// Sends: puts it into the peer's queue, which takes it whatever is there already.
     pub(super) fn send(&mut self, packet: Packet) -> Result<(), Failure> {
         let channel = match self.modes && packet.kind.is_urgent() {
             true => URGENT,
@@ -103,19 +103,20 @@ impl Link {
             .channel(channel)
             .kind(suci::Kind(packet.kind as u8))
             .tag(packet.question);
-        let to = NodeId(packet.to);
-        let queue = self.waiting.entry((to, channel)).or_default();
-        queue.push_back(draft);
-        push(&mut self.node, to, queue).map_err(failure)
+        let sent = self.node.send(NodeId(packet.to), draft);
+        sent.map(|_| ()).map_err(failure)
     }
 
-    /// Whether nothing waits to be sent. What makes more of it should rest meanwhile; receiving goes on, so that two
+    /// Whether no other process is behind. What makes more for them should rest meanwhile; receiving goes on, so that two
     /// processes never wait for each other.
-    pub(super) fn is_clear(&mut self) -> Result<bool, Failure> {
-        for (&(to, _), queue) in &mut self.waiting {
-            push(&mut self.node, to, queue).map_err(failure)?;
+    pub(super) fn is_clear(&self) -> Result<bool, Failure> {
+        for peer in (HUB..=self.workers).filter(|&peer| peer != self.me) {
+            let (_, bytes) = self.node.queue_len(NodeId(peer)).map_err(failure)?;
+            if bytes > ENOUGH {
+                return Ok(false);
+            }
         }
-        Ok(self.waiting.values().all(VecDeque::is_empty))
+        Ok(true)
     }
 
     /// The next message, if one has come.
@@ -189,8 +190,7 @@ impl Link {
         } else {
             HUB..=HUB
         };
-        // What waits will not be done; and who has gone cannot be told.
-        self.waiting.clear();
+        // Who has gone cannot be told.
         for to in all {
             let _ = self.send(Packet {
                 to,
@@ -198,15 +198,6 @@ impl Link {
                 question: 0,
                 body: body.clone(),
             });
-        }
-        // Whose queue was full hears it when it has room, after all others.
-        let mut left = FAREWELL;
-        for ((to, _), queue) in std::mem::take(&mut self.waiting) {
-            for draft in queue {
-                let begun = Instant::now();
-                let _ = self.node.send_timeout(to, draft, left);
-                left = left.saturating_sub(begun.elapsed());
-            }
         }
         self.close();
     }
@@ -216,21 +207,6 @@ impl Link {
         // Those who do not answer now have ended, too.
         let _ = self.node.close(FAREWELL);
     }
-}
-
-/// Sends what waits in one queue, as far as there is room.
-fn push(node: &mut Node, to: NodeId, queue: &mut VecDeque<Draft>) -> Result<(), Error> {
-    while let Some(draft) = queue.pop_front() {
-        match node.send(to, draft) {
-            Ok(_) => {}
-            Err(Error::WouldBlock { message, .. }) => {
-                queue.push_front(*message);
-                break;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// What another process said when it ended the run.
