@@ -20,15 +20,16 @@ impl Engine {
                 self.shared.memory
             ));
         }
-        let held: u64 = self.peers.iter().map(|(_, peer)| peer.memory_used()).sum();
+        let mut held = 0;
+        for (key, peer) in self.peers.iter() {
+            held += peer.memory_used();
+            peer.audit(now, self.dirty.is_listed(key))?;
+        }
         if held > self.shared.config.memory {
             return Err(format!(
                 "{held} B held, cap {} B",
                 self.shared.config.memory
             ));
-        }
-        for (key, peer) in self.peers.iter() {
-            peer.audit(now, self.dirty.is_listed(key))?;
         }
         Ok(())
     }
