@@ -1,7 +1,8 @@
 //! Whose turn it is: strict classes, and turns by weight within a class.
 //!
-//! One ring for each class and a bitmap of those that are not empty. The highest class that has
-//! anything goes first, always. Within it, deficit round robin on bytes (Shreedhar and Varghese 1996):
+//! One ring for each class and a bitmap of those that are not empty: circular lists through the places
+//! themselves, since nearly always there is one place, and a queue of its own costs more than its turn does.
+//! The highest class that has anything goes first, always. Within it, deficit round robin on bytes (Shreedhar and Varghese 1996):
 //! whoever is first stays first until it sent its quantum, then stands at the end. What was sent
 //! beyond a quantum, since a train or a packet is not divided, is owed the next time.
 //!
@@ -9,7 +10,6 @@
 //! than a quantum; each such step was paid for by at least [`QUANTUM`] bytes that went before.
 
 use crate::fold::{Fold, Words, folds};
-use std::collections::VecDeque;
 
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
@@ -91,7 +91,8 @@ impl Default for Priority {
 /// Places that have something to do, in the order of their turns.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    rings: [VecDeque<usize>; CLASSES],
+    /// The last of each ring, whose next is the first; zero where the ring is empty.
+    last: [u32; CLASSES],
     /// A bit for each ring that is not empty.
     occupied: u8,
     entries: Vec<Entry>,
@@ -103,6 +104,16 @@ struct Entry {
     /// Bytes left of its turn; below zero what it owes.
     left: i32,
     listed: bool,
+    /// Who follows it, while it is listed.
+    next: u32,
+}
+
+impl Entry {
+    /// It sent `bytes`.
+    fn charge(&mut self, bytes: usize) {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        self.left = self.left.saturating_sub(bytes);
+    }
 }
 
 /// Most have what nobody named: that is zero.
@@ -124,9 +135,10 @@ folds!(Entry {
     priority,
     left,
     listed,
+    next,
 });
 
-/// Only once [`Turns::rest`] found nobody listed.
+/// Only while nobody is listed.
 impl Fold for Turns {
     fn fold(&self, to: &mut Words) {
         self.entries.fold(to);
@@ -160,19 +172,35 @@ impl Turns {
     /// The place has something to do: it stands at the end of its class, unless it stands there already.
     #[inline]
     pub(crate) fn add(&mut self, place: usize) {
-        if !self.is_listed(place) {
-            self.list(place);
+        let Some(entry) = self.entries.get_mut(place) else {
+            return self.list(place);
+        };
+        if entry.listed {
+            return;
         }
+        let class = entry.priority.class;
+        if self.occupied & bit(class) != 0 {
+            return self.list(place);
+        }
+        entry.listed = true;
+        // More places than that are more than there are in memory.
+        entry.next = place as u32;
+        self.last[usize::from(class)] = place as u32;
+        self.occupied |= bit(class);
     }
 
+    /// The same for a place that is new, or not alone in its class.
+    #[inline(never)]
     fn list(&mut self, place: usize) {
+        let class = self.entry(place).priority.class;
+        if self.occupied & bit(class) == 0 {
+            return self.add(place);
+        }
+        let last = core::mem::replace(&mut self.last[usize::from(class)], place as u32);
+        let next = core::mem::replace(&mut self.entry(last as usize).next, place as u32);
         let entry = self.entry(place);
         entry.listed = true;
-        let class = entry.priority.class;
-        if let Some(ring) = self.rings.get_mut(usize::from(class)) {
-            ring.push_back(place);
-            self.occupied |= 1 << class;
-        }
+        entry.next = next;
     }
 
     #[inline]
@@ -186,34 +214,38 @@ impl Turns {
 
     /// The only place that has something to do.
     pub(crate) fn only(&self) -> Option<usize> {
-        let ring = self.rings.get(self.occupied.checked_ilog2()? as usize)?;
-        let alone = self.occupied.is_power_of_two() && ring.len() == 1;
-        ring.front().copied().filter(|_| alone)
+        let (last, entry) = self.last()?;
+        let alone = self.occupied.is_power_of_two() && entry.next as usize == last;
+        alone.then_some(last)
     }
 
     /// Whose turn it is.
+    #[inline]
     pub(crate) fn front(&mut self) -> Option<usize> {
-        let ring = self
-            .rings
-            .get_mut(self.occupied.checked_ilog2()? as usize)?;
+        let class = usize::from(self.front_class()?);
         loop {
-            let place = *ring.front()?;
-            let entry = self.entries.get_mut(place)?;
+            let first = self.entries.get(self.last[class] as usize)?.next;
+            let entry = self.entries.get_mut(first as usize)?;
             if entry.left <= 0 {
                 entry.left += entry.priority.quantum();
             }
             if entry.left > 0 {
-                return Some(place);
+                return Some(first as usize);
             }
-            ring.rotate_left(1);
+            self.last[class] = first;
         }
     }
 
     /// Whether nobody else of its class has something to do.
     pub(crate) fn is_front_alone(&self) -> bool {
-        let ring = self.front_class().map(usize::from);
-        ring.and_then(|class| self.rings.get(class))
-            .is_some_and(|ring| ring.len() == 1)
+        self.last()
+            .is_some_and(|(last, entry)| entry.next as usize == last)
+    }
+
+    /// The last place of the class whose turn it is.
+    fn last(&self) -> Option<(usize, &Entry)> {
+        let last = self.last[usize::from(self.front_class()?)] as usize;
+        Some((last, self.entries.get(last)?))
     }
 
     /// Bytes that `place` may still send in its turn.
@@ -230,42 +262,27 @@ impl Turns {
 
     /// The first place sent `bytes`. When that was its turn, it stands at the end of its class.
     pub(crate) fn charge(&mut self, bytes: usize) {
-        let Some(ring) = self
-            .front_class()
-            .and_then(|c| self.rings.get_mut(usize::from(c)))
-        else {
+        let Some((first, entry)) = self.first() else {
             return;
         };
-        let entry = ring.front().and_then(|place| self.entries.get_mut(*place));
-        let Some(entry) = entry else { return };
-        entry.left = entry
-            .left
-            .saturating_sub(i32::try_from(bytes).unwrap_or(i32::MAX));
+        entry.charge(bytes);
         if entry.left <= 0 {
-            ring.rotate_left(1);
+            self.rotate(first);
         }
     }
 
     /// The first place sent `bytes`, and has nothing more to do.
     pub(crate) fn finish_front(&mut self, bytes: usize) {
-        let ring = self.front_class().map(usize::from);
-        let first = ring.and_then(|class| self.rings.get(class)?.front());
-        if let Some(entry) = first.and_then(|place| self.entries.get_mut(*place)) {
-            let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-            entry.left = entry.left.saturating_sub(bytes);
+        if let Some((_, entry)) = self.first() {
+            entry.charge(bytes);
         }
         self.drop_front();
     }
 
     /// The first place had its turn, whatever is left of it, and stands at the end of its class.
     pub(crate) fn pass(&mut self) {
-        let ring = self
-            .front_class()
-            .and_then(|c| self.rings.get_mut(usize::from(c)));
-        if let Some(ring) = ring
-            && ring.len() > 1
-        {
-            ring.rotate_left(1);
+        if let Some((first, _)) = self.first() {
+            self.rotate(first);
         }
     }
 
@@ -274,16 +291,31 @@ impl Turns {
         let Some(class) = self.front_class() else {
             return;
         };
-        let Some(ring) = self.rings.get_mut(usize::from(class)) else {
+        let last = self.last[usize::from(class)];
+        let Some((first, entry)) = self.first() else {
             return;
         };
-        let place = ring.pop_front();
-        if ring.is_empty() {
-            self.occupied &= !emptied(class);
+        entry.listed = false;
+        entry.left = entry.left.min(0);
+        let next = core::mem::take(&mut entry.next);
+        if first == last {
+            self.empty(class, emptied(class));
+        } else {
+            self.entry(last as usize).next = next;
         }
-        if let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) {
-            entry.listed = false;
-            entry.left = entry.left.min(0);
+    }
+
+    /// The first place.
+    fn first(&mut self) -> Option<(u32, &mut Entry)> {
+        let (_, last) = self.last()?;
+        let first = last.next;
+        Some((first, self.entries.get_mut(first as usize)?))
+    }
+
+    /// The first place, which is `first`, stands at the end of its class.
+    fn rotate(&mut self, first: u32) {
+        if let Some(class) = self.front_class() {
+            self.last[usize::from(class)] = first;
         }
     }
 
@@ -302,42 +334,71 @@ impl Turns {
         }
     }
 
-    /// Gives back what the rings needed when more stood in them. False if anybody does now.
-    pub(crate) fn rest(&mut self) -> bool {
-        if self.is_empty() {
-            self.rings = Default::default();
-        }
-        self.is_empty()
-    }
-
     /// Takes a place out wherever it stands; whether it stood anywhere. Not for the hot path.
     fn remove(&mut self, place: usize) -> bool {
         let entry = self.entry(place);
         let (class, listed) = (entry.priority.class, entry.listed);
+        let next = core::mem::take(&mut entry.next);
         entry.listed = false;
-        if listed && let Some(ring) = self.rings.get_mut(usize::from(class)) {
-            ring.retain(|other| *other != place);
-            if ring.is_empty() {
-                self.occupied &= !(1 << class);
-            }
+        if listed {
+            self.unlink(class, place as u32, next);
         }
         listed
     }
 
+    /// Closes a ring behind `place`, which `next` followed.
+    fn unlink(&mut self, class: u8, place: u32, next: u32) {
+        if place == next {
+            return self.empty(class, bit(class));
+        }
+        // What stands before it is found from behind.
+        let mut before = next;
+        while let Some(entry) = self.entries.get_mut(before as usize)
+            && entry.listed
+        {
+            if entry.next == place {
+                entry.next = next;
+                break;
+            }
+            before = entry.next;
+        }
+        let last = &mut self.last[usize::from(class)];
+        if *last == place {
+            *last = before;
+        }
+    }
+
+    /// Nobody of `class` is listed any more; `bits` are no longer set.
+    fn empty(&mut self, class: u8, bits: u8) {
+        self.last[usize::from(class)] = 0;
+        self.occupied &= !bits;
+    }
+
     fn entry(&mut self, place: usize) -> &mut Entry {
         if place >= self.entries.len() {
-            self.entries.resize(place + 1, Entry::default());
+            let len = place + 1;
+            if len > self.entries.capacity() {
+                // By an eighth: ten thousand peers pay for it.
+                self.entries
+                    .reserve_exact(len + len / 8 - self.entries.len());
+            }
+            self.entries.resize(len, Entry::default());
         }
         &mut self.entries[place]
     }
 }
 
+/// A class's bit among those of the rings.
+const fn bit(class: u8) -> u8 {
+    1 << class
+}
+
 /// The bits of the rings that are empty once `class` is.
 fn emptied(class: u8) -> u8 {
-    let bit = 1 << class;
+    let bit = bit(class);
     #[cfg(suci_plant)]
     if crate::plant::active("class-starves-class") {
-        // The class below is taken for empty too, and waits until somebody else comes to it.
+        // The class below is taken for empty too: who waits there is forgotten.
         return bit | bit >> 1;
     }
     bit

@@ -80,7 +80,66 @@ fn a_change_of_class_counts_at_once() {
     assert_eq!(turns.priority(0), Priority::DEFAULT);
 }
 
+/// Places in the order of their turns, a queue for each class: what the rings are to be like.
+#[derive(Default)]
+struct Queues([std::collections::VecDeque<usize>; CLASSES]);
+
+impl Queues {
+    fn remove(&mut self, place: usize) -> bool {
+        let before: usize = self.0.iter().map(|q| q.len()).sum();
+        self.0.iter_mut().for_each(|q| q.retain(|p| *p != place));
+        before > self.0.iter().map(|q| q.len()).sum()
+    }
+
+    fn first(&mut self) -> Option<&mut std::collections::VecDeque<usize>> {
+        self.0.iter_mut().rev().find(|q| !q.is_empty())
+    }
+}
+
 proptest! {
+    /// Whatever comes, goes, changes its class and has its turn stands where it would stand in a queue.
+    #[test]
+    fn rings_are_queues(steps in prop::collection::vec((0_u8..6, 0_usize..6, 0_u8..3), 0..300)) {
+        let (mut turns, mut queues, mut classes) = (Turns::default(), Queues::default(), [3; 6]);
+        for (what, place, class) in steps {
+            match what {
+                0 | 1 => {
+                    turns.add(place);
+                    if !queues.0.iter().any(|q| q.contains(&place)) {
+                        queues.0[classes[place]].push_back(place);
+                    }
+                }
+                2 => {
+                    turns.set_priority(place, priority(class, 16));
+                    classes[place] = class.into();
+                    if queues.remove(place) {
+                        queues.0[classes[place]].push_back(place);
+                    }
+                }
+                3 => {
+                    turns.drop_front();
+                    queues.first().and_then(|q| q.pop_front());
+                }
+                4 => {
+                    turns.pass();
+                    queues.first().into_iter().for_each(|q| q.rotate_left(1));
+                }
+                _ => {
+                    turns.forget(place);
+                    queues.remove(place);
+                    classes[place] = 3;
+                }
+            }
+            let listed = |place| queues.0.iter().any(|q| q.contains(&place));
+            prop_assert!((0..6).all(|place| turns.is_listed(place) == listed(place)));
+            let all: Vec<usize> = queues.0.iter().flatten().copied().collect();
+            prop_assert_eq!(turns.only(), all.first().copied().filter(|_| all.len() == 1));
+            let first = queues.first().map(|q| (q[0], q.len() == 1));
+            prop_assert_eq!(turns.front(), first.map(|(place, _)| place));
+            prop_assert_eq!(turns.is_front_alone(), first.is_some_and(|(_, alone)| alone));
+        }
+    }
+
     /// Whatever comes and goes: the one served is of the highest class that has anything, nobody is served
     /// that has nothing, and in its class nobody waits while others send more than a round.
     #[test]

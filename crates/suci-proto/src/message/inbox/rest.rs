@@ -7,7 +7,7 @@ impl Inbox {
     /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
     pub(crate) fn rest(&mut self) -> bool {
         let nothing = self.waiting.is_empty() && self.incoming.is_empty() && !self.has_answers();
-        if !(nothing && self.ready.rest() && self.accounts.rest()) {
+        if !(nothing && self.ready.is_empty() && self.accounts.rest()) {
             return false;
         }
         self.recent = None;

@@ -9,7 +9,7 @@ impl Outbox {
         // Finds out that those who have a turn have nothing to send.
         let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
         let told = self.session_parked.is_empty() && self.to_report.is_empty();
-        if !(nothing && told && self.turns.rest()) {
+        if !(nothing && told && self.turns.is_empty()) {
             return false;
         }
         self.recent = None;
