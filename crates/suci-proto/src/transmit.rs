@@ -6,7 +6,7 @@
 //! costs nothing but time.
 
 use crate::types::{Ecn, PacketNumber};
-use crate::wire::{Crc, Mould, PLAIN_OVERHEAD};
+use crate::wire::{Crc, Mould, PLAIN_OVERHEAD, checksum};
 use bytes::Bytes;
 use std::net::SocketAddr;
 
@@ -42,12 +42,15 @@ pub(crate) struct Following {
     pub(crate) lead: usize,
 }
 
-/// Where the CRC of a packet under construction goes, and how much of the packet it covers.
+/// A packet under construction: where it begins, and how much of it pieces cover already.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     head_start: usize,
     first_piece: usize,
+    /// Bytes that pieces cover.
     len: usize,
+    /// End of the part of the head block that they cover.
+    flushed: usize,
 }
 
 /// Packets under construction or waiting to be taken by the socket.
@@ -93,6 +96,7 @@ impl Train {
             head_start,
             first_piece: self.pieces.len(),
             len: 0,
+            flushed: head_start,
         });
     }
 
@@ -102,27 +106,17 @@ impl Train {
     }
 
     /// Bytes of the open packet so far.
+    #[inline]
     pub(crate) fn packet_len(&self) -> usize {
         self.open
-            .map_or(0, |open| open.len + self.head.len() - self.flushed(open))
-    }
-
-    /// End of the part of the head block that pieces already cover.
-    fn flushed(&self, open: Open) -> usize {
-        self.pieces
-            .get(open.first_piece..)
-            .unwrap_or_default()
-            .iter()
-            .rev()
-            .find(|piece| piece.source == 0)
-            .map_or(open.head_start, |piece| piece.start + piece.len as usize)
+            .map_or(0, |open| open.len + self.head.len() - open.flushed)
     }
 
     /// Turns what was appended to the head block since the last piece into a piece.
     fn flush_head(&mut self) {
-        let Some(mut open) = self.open else { return };
-        let from = self.flushed(open);
-        let len = self.head.len() - from;
+        let Some(open) = &mut self.open else { return };
+        let (from, end) = (open.flushed, self.head.len());
+        let len = end - from;
         if len > 0 {
             self.pieces.push(Piece {
                 source: 0,
@@ -130,7 +124,7 @@ impl Train {
                 len: len as u32,
             });
             open.len += len;
-            self.open = Some(open);
+            open.flushed = end;
         }
     }
 
@@ -261,10 +255,13 @@ impl Train {
 
     /// The checksum of a packet: over all of it but the checksum itself, or over its header.
     fn checksum(&self, open: Open, header_only: bool) -> u32 {
+        let mut pieces = self.pieces.get(open.first_piece..).unwrap_or_default();
+        if let [all] = pieces {
+            return checksum(self.bytes_of(*all));
+        }
         let mut crc = Crc::new();
         let header = open.head_start..open.head_start + CHECKSUM;
         let header = self.head.get(header).unwrap_or_default();
-        let mut pieces = self.pieces.get(open.first_piece..).unwrap_or_default();
         let first = pieces.split_off_first().filter(|_| !header_only);
         let behind = first.and_then(|first| self.bytes_of(*first).get(PLAIN_OVERHEAD..));
         let behind = behind.unwrap_or_default();

@@ -38,11 +38,51 @@ impl Default for Crc {
     }
 }
 
-/// The checksum that a plain packet must carry: over all of it but the checksum's own four
+/// Bytes of the header that it covers: all before it.
+const COVERED: usize = HEADER + TAG;
+
+/// Up to so many bytes that lie apart are put together for their checksum: a running one costs more than copying them.
+const SHORT: usize = 192;
+
+/// Aligned for the checksum, which takes words.
+#[repr(align(8))]
+struct Short([u8; SHORT]);
+
+/// The checksum of `header` and `body`, one behind the other.
+#[inline]
+fn of(header: &[u8; COVERED], body: &[u8]) -> u32 {
+    if body.len() > SHORT - COVERED {
+        let mut crc = Crc::new();
+        crc.update(header);
+        crc.update(body);
+        return crc.finish();
+    }
+    let mut short = Short([0; SHORT]);
+    let (front, back) = short.0.split_at_mut(COVERED);
+    front.copy_from_slice(header);
+    if let Some(back) = back.get_mut(..body.len()) {
+        back.copy_from_slice(body);
+    }
+    let len = COVERED + body.len();
+    crc_fast::crc32_iscsi(short.0.get(..len).unwrap_or_default())
+}
+
+/// The checksum that a plain packet lying in one slice must carry: over all of it but the checksum's own four
 /// bytes, or over the header alone if its flags say so.
-pub(super) fn expected<'b>(head: &[u8], rest: impl Iterator<Item = &'b [u8]>) -> u32 {
+pub(crate) fn expected(packet: &[u8]) -> u32 {
+    let Some(header) = packet.first_chunk() else {
+        return crc_fast::crc32_iscsi(packet);
+    };
+    match scope(packet) {
+        CrcScope::Datagram => of(header, packet.get(PLAIN_OVERHEAD..).unwrap_or_default()),
+        CrcScope::Header => crc_fast::crc32_iscsi(header),
+    }
+}
+
+/// The same for one that begins with `head`, which holds at least the header, and goes on with `rest`.
+fn expected_gathered<'b>(head: &[u8], rest: impl Iterator<Item = &'b [u8]>) -> u32 {
     let mut crc = Crc::new();
-    crc.update(head.get(..HEADER + TAG).unwrap_or(head));
+    crc.update(head.get(..COVERED).unwrap_or(head));
     if scope(head) == CrcScope::Datagram {
         crc.update(head.get(PLAIN_OVERHEAD..).unwrap_or_default());
         rest.for_each(|piece| crc.update(piece));
@@ -63,7 +103,7 @@ pub fn seal(packet: &mut [u8]) {
 ///
 /// A `head` shorter than a header is left alone: it is no packet.
 pub fn seal_gathered<'b>(head: &mut [u8], rest: impl Iterator<Item = &'b [u8]>) {
-    let crc = expected(head, rest);
+    let crc = expected_gathered(head, rest);
     if let Some(place) = head.get_mut(CHECKSUM) {
         place.copy_from_slice(&crc.to_le_bytes());
     }

@@ -141,7 +141,7 @@ pub fn peek_index(datagram: &[u8]) -> Option<u32> {
 pub fn open(datagram: &[u8]) -> Result<(Header, &[u8]), HeaderError> {
     let body = datagram.get(PLAIN_OVERHEAD..).ok_or(HeaderError::Short)?;
     let (header, checksum) = read(&mut Reader::new(datagram))?;
-    if crc::expected(datagram, core::iter::empty()) != checksum {
+    if crc::expected(datagram) != checksum {
         return Err(HeaderError::Checksum);
     }
     Ok((header, body))

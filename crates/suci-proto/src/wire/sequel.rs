@@ -64,7 +64,7 @@ impl<'a> Sequel<'a> {
             return None;
         }
         let checksum = Reader::new(packet.get(CHECKSUM)?).u32().ok()?;
-        if crc::expected(packet, core::iter::empty()) != checksum {
+        if crc::expected(packet) != checksum {
             return None;
         }
         self.number = number;
