@@ -63,13 +63,13 @@ impl Peer {
                 .path
                 .heard_from(arrival.from, || shared.random(), now);
         }
-        for mut previous in connection.previous.drain(..) {
-            shared.shares.release(&mut previous);
+        let elsewhere = connection.path.address() != arrival.from;
+        if !connection.previous.is_empty() {
+            connection.release_previous(shared);
         }
         self.hear(now, shared);
-        let from = Some(arrival.from);
         let mut effects = Effects {
-            elsewhere: from.filter(|from| self.path_address() != Some(*from)),
+            elsewhere: elsewhere.then_some(arrival.from),
             lay: now.since(arrival.at),
             ..Effects::default()
         };
@@ -102,36 +102,44 @@ impl Peer {
         shared: &mut Shared,
     ) -> Result<(), ProtocolError> {
         let mut frames = wire::frames(payload);
-        loop {
-            if let Some(run) = frames.next_run() {
-                effects.eliciting = true;
-                if self.lingering.is_none() {
-                    effects.message = true;
-                    self.session.inbox.on_run(&run)?;
+        while !frames.is_empty() {
+            if frames.comes_frag() {
+                self.take_messages(&mut frames, effects)?;
+            } else if let Some(ack) = frames.next_ack() {
+                self.on_ack(now, &ack?, effects, shared)?;
+            } else if let Some(frame) = frames.next() {
+                let frame = frame?;
+                effects.eliciting |= frame.is_eliciting();
+                if self.lingering.is_none() || serves_the_dead(&frame) {
+                    self.take_control(now, &frame, effects, shared)?;
                 }
-                continue;
             }
-            if let Some(frag) = frames.next_frag() {
-                let frag = frag?;
-                effects.eliciting = true;
-                if self.lingering.is_none() {
-                    effects.message = true;
-                    self.session.inbox.on_frag(&frag)?;
-                }
-                continue;
-            }
-            let Some(frame) = frames.next() else {
-                return Ok(());
-            };
-            let frame = frame?;
-            effects.eliciting |= frame.is_eliciting();
-            if self.lingering.is_some() && !serves_the_dead(&frame) {
-                continue;
-            }
-            match frame {
-                Frame::Ack(ack) => self.on_ack(now, &ack, effects, shared)?,
-                other => self.take_control(now, &other, effects, shared)?,
-            }
+        }
+        Ok(())
+    }
+
+    /// A run of small messages, or else one FRAG.
+    #[inline]
+    fn take_messages(
+        &mut self,
+        frames: &mut wire::Frames<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), ProtocolError> {
+        let run = frames.next_run();
+        let frag = match run {
+            Some(_) => None,
+            None => frames.next_frag().transpose()?,
+        };
+        effects.eliciting = true;
+        if self.lingering.is_some() {
+            return Ok(());
+        }
+        effects.message = true;
+        let inbox = &mut self.session.inbox;
+        match (run, frag) {
+            (Some(run), _) => inbox.on_run(&run),
+            (None, Some(frag)) => inbox.on_frag(&frag),
+            (None, None) => Ok(()),
         }
     }
 
@@ -348,13 +356,18 @@ impl Peer {
 
 /// Whether a frame still means something on a connection whose session is over.
 fn serves_the_dead(frame: &Frame<'_>) -> bool {
-    matches!(
-        frame,
-        Frame::Ack(_) | Frame::Ping | Frame::Close(_) | Frame::Challenge(_)
-    )
+    matches!(frame, Frame::Ping | Frame::Close(_) | Frame::Challenge(_))
 }
 
 impl Connection {
+    /// It is heard: nothing comes on those before it any more.
+    #[cold]
+    fn release_previous(&mut self, shared: &mut Shared) {
+        for mut previous in self.previous.drain(..) {
+            shared.shares.release(&mut previous);
+        }
+    }
+
     /// Hands what an acknowledgement brought to credit, congestion control and path MTU.
     fn on_ack_summary(
         &mut self,

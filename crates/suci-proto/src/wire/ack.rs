@@ -2,7 +2,7 @@
 
 use super::frame::{Credit, kind};
 use super::reader::{Malformed, Reader};
-use super::varint;
+use super::varint::{self, Fields};
 use crate::fold::folds;
 use crate::limits::MAX_ACK_RANGES;
 use crate::time::{Duration, nanos};
@@ -30,17 +30,15 @@ folds!(EcnCounts { ect0, ect1, ce });
 
 impl EcnCounts {
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            ect0: r.varint()?,
-            ect1: r.varint()?,
-            ce: r.varint()?,
-        })
+        let [ect0, ect1, ce] = r.varints()?;
+        Ok(Self { ect0, ect1, ce })
     }
 
-    fn put(&self, buf: &mut Vec<u8>) {
-        [self.ect0, self.ect1, self.ce]
-            .into_iter()
-            .for_each(|count| varint::put(buf, count));
+    #[inline]
+    fn put(&self, fields: &mut Fields, buf: &mut Vec<u8>) {
+        fields.add(buf, self.ect0);
+        fields.add(buf, self.ect1);
+        fields.add(buf, self.ce);
     }
 
     fn size(&self) -> usize {
@@ -106,19 +104,22 @@ impl<'a> Ack<'a> {
     /// Reads what follows the frame type `bits`.
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let largest = r.varint()?;
-        let delay = Duration::from_nanos(r.varint()?);
-        let further = r.varint()?;
+        let [delay, further, length] = r.varints()?;
+        let delay = Duration::from_nanos(delay);
         if further >= MAX_ACK_RANGES as u64 {
             return Err(Malformed("too many ack ranges"));
         }
-        let first = (lower(largest, r.varint()?)?, largest);
-        let mut start = *r;
-        let mut low = first.0;
-        for _ in 0..further {
-            low = next_range(low, r)?.0;
+        let first = (lower(largest, length)?, largest);
+        let mut more = Reader::new(&[]);
+        if further > 0 {
+            let mut start = *r;
+            let mut low = first.0;
+            for _ in 0..further {
+                low = next_range(low, r)?.0;
+            }
+            let len = start.remaining() - r.remaining();
+            more = Reader::new(start.bytes(len as u64)?);
         }
-        let len = start.remaining() - r.remaining();
-        let more = Reader::new(start.bytes(len as u64)?);
         Ok(Self {
             largest,
             delay,
@@ -181,6 +182,9 @@ impl PartialEq for Ack<'_> {
 
 impl Eq for Ack<'_> {}
 
+/// No frame of one range is longer, whatever rides on it.
+const LONGEST_HEAD: usize = 2 + 10 * varint::MAX;
+
 /// Appends an ACK frame with as many of `ranges` as fit `room` bytes and the limit of
 /// [`MAX_ACK_RANGES`], and returns how many it wrote: 0 (and nothing appended) if not even the
 /// first fits. What rides on the frame is never cut.
@@ -199,19 +203,46 @@ pub fn put_ack(
     let (Some(length), delay) = (first.end().checked_sub(*first.start()), nanos(delay)) else {
         return 0;
     };
-    let head = fixed_size(*first.end(), delay, length) + riders_size(ecn, credit);
-    let Some(mut left) = room.checked_sub(head) else {
+    // Mostly there is one range and room enough: then nobody asks how long the head is.
+    let head = || fixed_size(*first.end(), delay, length) + riders_size(ecn, credit);
+    if room < LONGEST_HEAD && room < head() {
         return 0;
-    };
+    }
 
     let bits = if ecn.is_some() { ECN } else { 0 } | if credit.is_some() { CREDIT } else { 0 };
-    buf.push(kind::ACK | bits);
-    varint::put(buf, *first.end());
-    varint::put(buf, delay);
-    let count_at = buf.len();
-    varint::put(buf, 0); // as long as any count within the limit
-    varint::put(buf, length);
-    let (mut low, mut count) = (*first.start(), 1);
+    let mut fields = Fields::new(kind::ACK | bits);
+    fields.add(buf, *first.end());
+    fields.add(buf, delay);
+    let count_at = buf.len() + fields.len();
+    fields.add(buf, 0); // as long as any count within the limit
+    fields.add(buf, length);
+    let mut count = 1;
+    if let Some(second) = ranges.next() {
+        let left = room.saturating_sub(head());
+        let more = core::iter::once(second).chain(ranges);
+        count += put_more(buf, &mut fields, *first.start(), more, left);
+    }
+    ecn.iter().for_each(|e| e.put(&mut fields, buf));
+    credit.iter().for_each(|c| c.put_with(&mut fields, buf));
+    fields.put(buf);
+    if count > 1
+        && let Some(place) = buf.get_mut(count_at)
+    {
+        *place = (((count - 1) as u8) << 1) | 1; // the one-byte varint
+    }
+    count
+}
+
+/// Appends the ranges below one that begins at `low`, as many as fit `left` bytes; returns how many.
+#[inline(never)]
+fn put_more(
+    buf: &mut Vec<u8>,
+    fields: &mut Fields,
+    mut low: PacketNumber,
+    ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>,
+    mut left: usize,
+) -> usize {
+    let mut count = 0;
     for range in ranges.take(MAX_ACK_RANGES - 1) {
         let (start, end) = range.into_inner();
         let gap = low
@@ -225,16 +256,11 @@ pub fn put_ack(
             break;
         }
         left -= need;
-        varint::put(buf, gap);
-        varint::put(buf, length);
+        fields.add(buf, gap);
+        fields.add(buf, length);
         low = start;
         count += 1;
     }
-    if let Some(place) = buf.get_mut(count_at) {
-        *place = (((count - 1) as u8) << 1) | 1; // the one-byte varint
-    }
-    ecn.iter().for_each(|e| e.put(buf));
-    credit.iter().for_each(|c| c.put(buf));
     count
 }
 

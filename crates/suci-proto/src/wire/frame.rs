@@ -5,7 +5,7 @@ use super::frag::{self, Frag, Rts};
 use super::reader::{Malformed, Reader};
 use super::run::Run;
 use super::tlv::Mode;
-use super::varint;
+use super::varint::{self, Fields};
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
 
 /// Frame types on the wire.
@@ -62,9 +62,16 @@ impl Credit {
 
     /// Appends it.
     pub fn put(&self, buf: &mut Vec<u8>) {
+        let mut fields = Fields::NONE;
+        self.put_with(&mut fields, buf);
+        fields.put(buf);
+    }
+
+    /// Appends it behind `fields`.
+    pub(super) fn put_with(&self, fields: &mut Fields, buf: &mut Vec<u8>) {
         self.fields()
             .into_iter()
-            .for_each(|field| varint::put(buf, field));
+            .for_each(|field| fields.add(buf, field));
     }
 
     /// Bytes that [`put`](Self::put) appends.
@@ -218,7 +225,7 @@ impl<'a> Frame<'a> {
     /// Apart, so that reading a fragment needs no room for the largest frame.
     #[inline(never)]
     fn read_control(byte: u8, r: &mut Reader<'a>) -> Result<Self, ProtocolError> {
-        if byte & !(ack::ECN | ack::CREDIT) == kind::ACK {
+        if is_ack(byte) {
             return Ok(Self::Ack(Ack::read(byte, r)?));
         }
         Ok(match byte {
@@ -376,6 +383,10 @@ impl<'a> Frame<'a> {
     }
 }
 
+const fn is_ack(byte: u8) -> bool {
+    byte & !(ack::ECN | ack::CREDIT) == kind::ACK
+}
+
 const fn is_frag(byte: u8) -> bool {
     byte & (kind::FRAG | frag::RESERVED) == kind::FRAG
 }
@@ -410,6 +421,33 @@ impl<'a> Frames<'a> {
         let run = Run::read(self.left.clone().rest())?;
         self.left.bytes(run.frames.len() as u64).ok()?;
         Some(run)
+    }
+
+    /// Whether nothing comes any more.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Whether the next frame is a FRAG.
+    #[inline]
+    #[must_use]
+    pub fn comes_frag(&self) -> bool {
+        self.left.peek().is_some_and(is_frag)
+    }
+
+    /// The next frame, if it is an ACK: what comes first in most packets, without the room that the largest would need.
+    #[inline]
+    pub fn next_ack(&mut self) -> Option<Result<Ack<'a>, ProtocolError>> {
+        let byte = self.left.peek().filter(|byte| is_ack(*byte))?;
+        let mut left = self.left;
+        let ack = left.u8().and_then(|_| Ack::read(byte, &mut left));
+        if ack.is_err() {
+            left.rest();
+        }
+        self.left = left;
+        Some(ack.map_err(ProtocolError::from))
     }
 
     /// The next frame, if it is a FRAG: what most frames are, without the room that the largest would need.

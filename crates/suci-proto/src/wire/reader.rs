@@ -120,6 +120,30 @@ impl<'a> Reader<'a> {
         self.rare_varint(first)
     }
 
+    /// The next `N` varints, one behind the other: for those that usually are so short that they share a word.
+    ///
+    /// # Errors
+    /// They run past the end.
+    #[inline]
+    pub fn varints<const N: usize>(&mut self) -> Result<[u64; N], Malformed> {
+        if let Some((values, used)) = short_varints(self.bytes)
+            && let Some(tail) = self.bytes.get(used..)
+        {
+            self.bytes = tail;
+            return Ok(values);
+        }
+        self.long_varints()
+    }
+
+    #[inline(never)]
+    fn long_varints<const N: usize>(&mut self) -> Result<[u64; N], Malformed> {
+        let mut values = [0; N];
+        for value in &mut values {
+            *value = self.varint()?;
+        }
+        Ok(values)
+    }
+
     /// The longest form, and whatever lies within the last 8 bytes.
     #[inline(never)]
     fn rare_varint(&mut self, first: u8) -> Result<u64, Malformed> {

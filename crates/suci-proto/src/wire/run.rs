@@ -90,7 +90,8 @@ impl<'a> Run<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let one = Plain::read(bytes)?;
         let (mut left, mut count, mut payload) = (one.behind(bytes)?, 1_u64, one.len as u64);
-        while let Some(next) = Plain::read(left)
+        while !left.is_empty()
+            && let Some(next) = Plain::read(left)
             && next.channel == one.channel
             && Some(next.message) == one.message.checked_add(count)
             && let Some(behind) = next.behind(left)

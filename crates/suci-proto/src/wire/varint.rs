@@ -68,29 +68,29 @@ impl Fields {
     /// Adds the shortest form of `v`; what has no room with the others any more goes to `buf` before it.
     #[inline(always)]
     pub(super) fn add(&mut self, buf: &mut Vec<u8>, v: u64) {
-        if v < 0x80 && self.len < size_of::<u64>() {
-            self.word |= (v << 1 | 1) << (8 * self.len);
-            self.len += 1;
-        } else {
-            *self = self.with(buf, v);
-        }
-    }
-
-    #[inline(never)]
-    fn with(mut self, buf: &mut Vec<u8>, v: u64) -> Self {
         let len = size(v);
         if self.len + len > size_of::<u64>() {
-            self.put(buf);
-            self = Self::NONE;
+            *self = self.flushed(buf);
+            if len == MAX {
+                buf.push(0);
+                buf.extend_from_slice(&v.to_le_bytes());
+                return;
+            }
         }
-        if len == MAX {
-            buf.push(0);
-            buf.extend_from_slice(&v.to_le_bytes());
-        } else {
-            self.word |= word(v) << (8 * self.len);
-            self.len += len;
-        }
-        self
+        self.word |= word(v) << (8 * self.len);
+        self.len += len;
+    }
+
+    /// Appends them; none are left.
+    #[inline(never)]
+    fn flushed(self, buf: &mut Vec<u8>) -> Self {
+        self.put(buf);
+        Self::NONE
+    }
+
+    /// Bytes of those that were not appended yet.
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 
     /// Appends them.
