@@ -181,9 +181,12 @@ impl Received {
     /// Whether an acknowledgement should go, and how urgently.
     #[must_use]
     pub fn ack_state(&self, now: Instant) -> AckNeed {
+        if self.urgent {
+            return AckNeed::Now;
+        }
         match self.deadline() {
             None => AckNeed::None,
-            Some(deadline) if self.urgent || deadline <= now => AckNeed::Now,
+            Some(deadline) if deadline <= now => AckNeed::Now,
             Some(_) => AckNeed::Ride,
         }
     }

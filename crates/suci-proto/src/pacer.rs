@@ -62,6 +62,13 @@ impl Pacer {
         u64::try_from(allowed).unwrap_or(0)
     }
 
+    /// Whether the budget has `bytes` already, whatever was earned since it was last asked for, at whatever rate. At most
+    /// what may go back to back.
+    #[must_use]
+    pub fn has(&self, bytes: u64) -> bool {
+        self.tokens >= scaled(bytes) && bytes <= BURST_PACKETS.saturating_mul(self.mtu)
+    }
+
     /// Takes `bytes` that were sent, whether the budget allowed them or not (probes).
     pub fn consume(&mut self, bytes: u64) {
         self.tokens = self.tokens.saturating_sub(scaled(bytes));

@@ -76,6 +76,8 @@ pub struct TimerWheel {
     slots: Vec<Vec<Armed>>,
     places: Vec<Place>,
     armed: usize,
+    /// The earliest deadline: asked for more often than it changes.
+    next: Option<Instant>,
 }
 
 impl Default for TimerWheel {
@@ -94,22 +96,47 @@ impl TimerWheel {
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
             places: Vec::new(),
             armed: 0,
+            next: None,
         }
     }
 
     /// Arms `key` for `deadline`, instead of whatever it was armed for. A deadline in the past
     /// is due at the next [`expire`](Self::expire).
     pub fn set(&mut self, key: usize, deadline: Instant) {
-        self.cancel(key);
-        if key >= self.places.len() {
-            self.places.resize(key.saturating_add(1), NOWHERE);
+        if !self.moves_within(key, deadline) {
+            self.disarm(key);
+            if key >= self.places.len() {
+                self.places.resize(key.saturating_add(1), NOWHERE);
+            }
+            self.place((deadline, key));
+            self.armed += 1;
         }
-        self.place((deadline, key));
-        self.armed += 1;
+        self.next = self.earliest();
+    }
+
+    /// Arms `key` for another time in the slot where it is: mostly it moves by little. False if it is to go elsewhere.
+    fn moves_within(&mut self, key: usize, deadline: Instant) -> bool {
+        let place = self.places.get(key).copied().unwrap_or(NOWHERE);
+        let slot = usize::from(place.slot);
+        if self.slot_for(deadline) != slot {
+            return false;
+        }
+        let position = place.position as usize;
+        self.slots[slot][position].0 = deadline;
+        if self.slots[slot].len() > 1 {
+            let position = self.rise(slot, position);
+            self.sink(slot, position);
+        }
+        true
     }
 
     /// Disarms `key`; does nothing if it is not armed.
     pub fn cancel(&mut self, key: usize) {
+        self.disarm(key);
+        self.next = self.earliest();
+    }
+
+    fn disarm(&mut self, key: usize) {
         let place = self.places.get_mut(key);
         let place = place.map_or(NOWHERE, |place| core::mem::replace(place, NOWHERE));
         if place.is_armed() {
@@ -130,7 +157,11 @@ impl TimerWheel {
 
     /// The earliest deadline of all, exactly.
     #[must_use]
-    pub fn next(&self) -> Option<Instant> {
+    pub const fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn earliest(&self) -> Option<Instant> {
         self.slots
             .get(self.first_slot()?)?
             .first()
@@ -159,9 +190,10 @@ impl TimerWheel {
             if deadline > now {
                 break;
             }
-            self.cancel(key);
+            self.disarm(key);
             due.push(key);
         }
+        self.next = self.earliest();
         self.turn_to(tick(now));
     }
 
@@ -202,15 +234,18 @@ impl TimerWheel {
 
     /// Puts a timer into the slot of the highest digit in which its tick differs from the base.
     fn place(&mut self, armed: Armed) {
-        let tick = tick(armed.0).max(self.base);
-        let level = ((tick ^ self.base) | 1).ilog2() / SLOT_BITS;
-        let level = level as usize;
-        let slot = slot_of(level, tick);
-        self.occupied[level] |= bit(slot);
+        let slot = self.slot_for(armed.0);
+        self.occupied[slot / SLOTS] |= bit(slot);
         let heap = &mut self.slots[slot];
         heap.push(armed);
         let last = heap.len() - 1;
         self.rise(slot, last);
+    }
+
+    fn slot_for(&self, deadline: Instant) -> usize {
+        let tick = tick(deadline).max(self.base);
+        let level = ((tick ^ self.base) | 1).ilog2() / SLOT_BITS;
+        slot_of(level as usize, tick)
     }
 
     fn remove(&mut self, place: Place) {

@@ -134,6 +134,9 @@ impl Spans {
 
     /// Forgets what an ACK frame up to `largest` told, now that it is known to have arrived.
     pub(super) fn forget(&mut self, largest: PacketNumber) {
+        if self.0.len() < 2 {
+            return;
+        }
         let Some(last) = self.0.pop_back() else {
             return;
         };

@@ -198,11 +198,18 @@ impl MemoryShares {
             .is_none_or(|(first, _)| promise.turn == Some(first))
     }
 
+    /// Whether [`next_waiting`](Self::next_waiting) may have somebody.
+    pub(crate) const fn has_freed(&self) -> bool {
+        self.freed
+    }
+
     /// The peer that waited longest, if there may be memory for it now: to be looked at.
+    #[inline]
     pub(crate) fn next_waiting(&mut self) -> Option<usize> {
-        let freed = core::mem::take(&mut self.freed);
-        let (_, peer) = self.first()?;
-        freed.then_some(peer)
+        if !core::mem::take(&mut self.freed) {
+            return None;
+        }
+        self.first().map(|(_, peer)| peer)
     }
 
     /// Whether no more was promised than there is.

@@ -315,7 +315,8 @@ impl Engine {
     /// What to send now, at most `max_segments` packets of one size to one destination; answer with
     /// [`Engine::transmit_done`]. `None` when there is nothing more to send at `now`.
     pub fn poll_transmit(&mut self, now: Instant, max_segments: usize) -> Option<Transmit<'_>> {
-        if !self.train.is_pending() && !self.build_next(now, max_segments) {
+        let nothing = !self.has_output() && !self.shared.memory.has_freed();
+        if nothing || !self.train.is_pending() && !self.build_next(now, max_segments) {
             self.expected = self.next_timeout();
             self.flush = false;
             return None;

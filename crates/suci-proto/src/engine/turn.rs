@@ -35,11 +35,17 @@ impl Engine {
     }
 
     /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
+    #[inline]
     pub(super) fn notice_gap(&mut self, now: Instant, expected: Instant) {
-        let late = now.since(expected);
-        if late <= GAP {
+        if now <= expected + GAP {
             return;
         }
+        self.on_gap(now, now.since(expected));
+    }
+
+    /// The driver was held up for so long.
+    #[cold]
+    fn on_gap(&mut self, now: Instant, late: Duration) {
         self.shared.counters.gaps += 1;
         // Who rests waits for nothing.
         let mut keys = Vec::new();

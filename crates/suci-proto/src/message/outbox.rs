@@ -306,15 +306,33 @@ impl Outbox {
     ///
     /// What was put there counts as sent: if it is not, it is lost.
     pub fn pack(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Run> {
-        if !self.has_sendable() {
+        if self.turns.is_empty() {
             return None;
         }
-        let terms = self.terms();
         let place = self.turns.front()?;
+        if let Some(run) = self.pack_of(place, room, out) {
+            return Some(run);
+        }
+        // It may have nothing to send.
+        let next = self.find_sendable().then(|| self.turns.front())??;
+        if next == place {
+            return None;
+        }
+        self.pack_of(next, room, out)
+    }
+
+    /// As [`pack`](Self::pack), from the channel whose turn it is.
+    fn pack_of(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Run> {
+        let terms = self.terms();
         let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
-        let run = self.channels.get_mut(place)?.pack(room, turn, terms, out)?;
+        let channel = self.channels.get_mut(place)?;
+        let run = channel.pack(room, turn, terms, out)?;
         self.session_used = self.session_used.saturating_add(run.charged);
-        self.turns.charge(run.bytes);
+        if channel.has_sent_all() {
+            self.turns.finish_front(run.bytes);
+        } else {
+            self.turns.charge(run.bytes);
+        }
         Some(run)
     }
 

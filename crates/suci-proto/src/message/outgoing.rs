@@ -269,6 +269,11 @@ impl Channel {
         }
     }
 
+    /// Whether nothing waits to be sent, or owes anything.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.owed == 0 && self.cursor >= self.end()
+    }
+
     pub(super) fn status(&self, terms: Terms) -> Status {
         if self.owed > 0 {
             return Status::Ready;

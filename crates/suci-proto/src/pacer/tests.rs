@@ -1,6 +1,6 @@
 //! Rates over time, whole trains, and waits that are worth sleeping for.
 
-use super::{Pacer, SLACK};
+use super::{BURST_PACKETS, Pacer, SLACK};
 use crate::limits::MAX_DATAGRAM;
 use crate::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -123,6 +123,26 @@ fn a_rate_of_nothing_waits_but_does_not_fail() {
 }
 
 proptest! {
+    /// What it has it has later too, at whatever rate: nobody needs to know that.
+    #[test]
+    fn what_is_there_may_go_at_any_rate(
+        sent in 0_u64..200_000,
+        bytes in 0_u64..100_000,
+        rate in any::<u64>(),
+        nanos in 0_u64..1_000_000_000,
+    ) {
+        let mut pacer = Pacer::new(Instant::ZERO, MTU);
+        pacer.consume(sent);
+        if pacer.has(bytes) {
+            prop_assert!(pacer.budget(Instant::from_nanos(nanos), rate) >= bytes);
+        }
+        // As good as it can be known without time and rate.
+        let most = BURST_PACKETS * MTU as u64;
+        if sent == 0 {
+            prop_assert_eq!(Pacer::new(Instant::ZERO, MTU).has(bytes), bytes <= most);
+        }
+    }
+
     /// Whoever waits as told may send what it waited for; nobody is told to wait into the past.
     #[test]
     fn waiting_as_told_suffices(

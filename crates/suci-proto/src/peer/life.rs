@@ -109,7 +109,8 @@ impl Life {
     /// Something went that it answers if it lives.
     pub(crate) fn ask(&mut self, now: Instant, silence_timeout: Duration) {
         let first = *self.asked.get_or_insert(now);
-        if self.asked_again.is_none() && now >= first + silence_timeout / 8 {
+        // The first question is mostly the only one.
+        if self.asked_again.is_none() && now > first && now >= first + silence_timeout / 8 {
             self.asked_again = Some(now);
         }
     }

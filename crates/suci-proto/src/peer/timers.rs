@@ -13,25 +13,20 @@ use crate::wire::CLOSE_FINISHED;
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
 
-/// The earliest of the moments that were noted.
-#[derive(Default)]
-struct Earliest(Option<Instant>);
+/// The earliest of the moments that were noted; what never comes, if none was.
+struct Earliest(Instant);
 
 impl Earliest {
     #[inline]
     fn note(&mut self, at: Option<Instant>) {
-        if let Some(at) = at
-            && self.0.is_none_or(|earliest| at < earliest)
-        {
-            self.0 = Some(at);
-        }
+        self.0 = self.0.min(at.unwrap_or(Instant::MAX));
     }
 }
 
 impl Peer {
     /// The next moment at which [`Peer::on_timeout`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let mut earliest = Earliest::default();
+        let mut earliest = Earliest(Instant::MAX);
         earliest.note(self.attempt_at());
         earliest.note(self.life.deadline(self.patience()));
         earliest.note(self.lingering);
@@ -43,7 +38,7 @@ impl Peer {
         {
             connection.note_deadlines(&mut earliest);
         }
-        earliest.0
+        (earliest.0 < Instant::MAX).then_some(earliest.0)
     }
 
     /// The same for acknowledgements alone.

@@ -2,7 +2,7 @@
 
 use super::rtt::Rtt;
 use crate::fold::folds;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// Longest wait that back-off grows to. RFC 9002 sets none; a peer that returns from a pause
 /// or a partition must be found soon, and one small packet each 3 s burdens no path. A path
@@ -54,8 +54,10 @@ impl Pto {
         if crate::plant::active("pto-not-rearmed") && self.count > 0 {
             return None;
         }
-        let base = rtt.pto(max_ack_delay);
+        let since = self.since?;
+        let base = rtt.pto_nanos(max_ack_delay);
         let backed_off = base.saturating_mul(1 << self.count.min(MAX_EXPONENT));
-        Some(self.since? + backed_off.min(MAX_BACKOFF.max(base)))
+        let wait = backed_off.min(nanos(MAX_BACKOFF).max(base));
+        Some(Instant::from_nanos(since.as_nanos().saturating_add(wait)))
     }
 }

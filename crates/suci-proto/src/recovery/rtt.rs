@@ -1,19 +1,20 @@
 //! Round-trip time: RFC 9002 section 5, the estimator of RFC 6298 with the peer's delay taken out.
 
 use crate::fold::folds;
-use crate::time::Duration;
+use crate::time::{Duration, nanos};
 
 /// What timers of today's hosts can tell apart, and the least that any of them waits beyond
 /// the smoothed time. RFC 9002 suggests 1 ms; inside a machine room that is ten round trips.
 pub const GRANULARITY: Duration = Duration::from_micros(200);
 
-/// Estimate of one path's round-trip time.
+/// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a [`Duration`] is two
+/// numbers.
 #[derive(Clone, Debug)]
 pub struct Rtt {
-    smoothed: Duration,
-    variance: Duration,
-    min: Duration,
-    latest: Duration,
+    smoothed: u64,
+    variance: u64,
+    min: u64,
+    latest: u64,
     sampled: bool,
 }
 
@@ -29,6 +30,7 @@ impl Rtt {
     /// Before the first sample: `initial` smoothed, half of it as variance (RFC 9002 5.3).
     #[must_use]
     pub fn new(initial: Duration) -> Self {
+        let initial = nanos(initial);
         Self {
             smoothed: initial,
             variance: initial / 2,
@@ -42,6 +44,7 @@ impl Rtt {
     /// announced `max_ack_delay` is not believed, nor what would take the result below the
     /// least time ever seen.
     pub fn update(&mut self, sample: Duration, ack_delay: Duration, max_ack_delay: Duration) {
+        let sample = nanos(sample);
         self.latest = sample;
         if !self.sampled {
             self.sampled = true;
@@ -51,7 +54,7 @@ impl Rtt {
             return;
         }
         self.min = self.min.min(sample);
-        let ack_delay = ack_delay.min(max_ack_delay);
+        let ack_delay = nanos(ack_delay).min(nanos(max_ack_delay));
         let adjusted = match sample.checked_sub(ack_delay) {
             Some(adjusted) if adjusted >= self.min => adjusted,
             _ => sample,
@@ -64,25 +67,25 @@ impl Rtt {
     /// Exponentially weighted mean, less the peer's delays.
     #[must_use]
     pub const fn smoothed(&self) -> Duration {
-        self.smoothed
+        Duration::from_nanos(self.smoothed)
     }
 
     /// Weighted mean deviation from [`smoothed`](Self::smoothed).
     #[must_use]
     pub const fn variance(&self) -> Duration {
-        self.variance
+        Duration::from_nanos(self.variance)
     }
 
     /// Least measured so far, the peer's delay included; the initial value before any sample.
     #[must_use]
     pub const fn min(&self) -> Duration {
-        self.min
+        Duration::from_nanos(self.min)
     }
 
     /// The last measurement, the peer's delay included; the initial value before any sample.
     #[must_use]
     pub const fn latest(&self) -> Duration {
-        self.latest
+        Duration::from_nanos(self.latest)
     }
 
     /// Whether anything was measured.
@@ -94,13 +97,19 @@ impl Rtt {
     /// How long to wait for an acknowledgement before probing (RFC 9002 6.2.1), without back-off.
     #[must_use]
     pub fn pto(&self, max_ack_delay: Duration) -> Duration {
-        self.smoothed
-            .saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
-            .saturating_add(max_ack_delay)
+        Duration::from_nanos(self.pto_nanos(max_ack_delay))
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(super) fn pto_nanos(&self, max_ack_delay: Duration) -> u64 {
+        let deviations = self.variance.saturating_mul(4).max(nanos(GRANULARITY));
+        let wait = self.smoothed.saturating_add(deviations);
+        wait.saturating_add(nanos(max_ack_delay))
     }
 }
 
 /// `(old * weight + new) / total`, where `total` is `weight + 1`.
-fn weighted(old: Duration, weight: u32, new: Duration, total: u32) -> Duration {
+const fn weighted(old: u64, weight: u64, new: u64, total: u64) -> u64 {
     old.saturating_mul(weight).saturating_add(new) / total
 }

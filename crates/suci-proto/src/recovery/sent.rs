@@ -551,14 +551,16 @@ impl Ledger {
     /// Drops slots from the old end while nothing can come of them any more.
     fn trim(&mut self) {
         while let Some(slot) = self.slots.front() {
-            let open = self.flying.saturating_add(self.silent);
-            let crowded = self.slots.len() > open.saturating_mul(2).saturating_add(MAX_RESOLVED);
+            let crowded = || {
+                let open = self.flying.saturating_add(self.silent);
+                self.slots.len() > open.saturating_mul(2).saturating_add(MAX_RESOLVED)
+            };
             match slot.fate {
                 Fate::Flying => break,
                 // A neighbour's fate is known, so an acknowledgement has passed it by.
                 Fate::Silent if self.base >= self.settled => break,
                 Fate::Silent => self.silent = self.silent.saturating_sub(1),
-                Fate::Lost | Fate::Dropped if !crowded => break,
+                Fate::Lost | Fate::Dropped if !crowded() => break,
                 Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}
             }
             self.frames_swept = self.frames_swept.saturating_add(slot.frame_count as usize);

@@ -42,10 +42,14 @@ impl Connection {
         if self.is_full(size) {
             return false;
         }
+        let wanted = size.saturating_add(self.reserve);
+        // A lone message costs no reckoning of rates.
+        if self.recovery.in_flight() == 0 && self.pacer.has(wanted) {
+            return true;
+        }
         let Some(rate) = self.rate(now, size) else {
             return true;
         };
-        let wanted = size.saturating_add(self.reserve);
         if self.pacer.budget(now, rate) >= wanted {
             return true;
         }
