@@ -2,16 +2,28 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use plotters::prelude::*;
 use serde_json::Value;
 
 use crate::error::{Context, Failure, Result};
-use crate::exec;
+use crate::exec::{self, Process};
+use crate::netns::{Netns, Pair};
 use crate::show::median;
 
 /// Workers that are compared.
 const WORKERS: [u32; 4] = [1, 2, 3, 4];
+
+/// The slow link: Mbit/s each way, and what its queues hold.
+pub(crate) const SLOW: u32 = 20;
+const QUEUE_MS: u32 = 50;
+
+/// Workers at its other end.
+pub(crate) const APART: u32 = 2;
+
+/// Port of the first process of each host.
+const PORT: u16 = 7_400;
 
 /// What stands around the figures in RESULTS.md.
 const BEGIN: &str = "<!-- written by cargo xtask tableau -->\n";
@@ -58,22 +70,51 @@ impl Programs {
 
     /// The time of the same program in one process.
     fn alone(&self, formula: &str) -> Result<f64> {
-        let mut command = std::process::Command::new(&self.tableau);
+        let mut command = Command::new(&self.tableau);
         let done = command.args(["--json", formula]).output();
         let answer: Value = serde_json::from_slice(&done.context("tableau")?.stdout)?;
         answer["seconds"].as_f64().context("no time")
     }
 
-    /// Asks about one formula with so many workers.
+    /// Asks about one formula with so many workers, all on this machine.
     pub(crate) fn run(&self, workers: u32, modes: bool, formula: &str) -> Result<Outcome> {
-        let stats = tempfile::NamedTempFile::new()?;
-        let mut command = std::process::Command::new(&self.suci);
+        let mut command = Command::new(&self.suci);
         command.args(["run", "-n", &(workers + 1).to_string(), "--"]);
         command.arg(&self.tableau);
-        command.args(["--json", "--modes", if modes { "on" } else { "off" }]);
+        Self::ask(command, modes, formula)
+    }
+
+    /// The same over a link of [`SLOW`]: process 0 is alone at one end, the workers are at the other.
+    pub(crate) fn run_apart(&self, workers: u32, modes: bool, formula: &str) -> Result<Outcome> {
+        let pair = Pair::across_switch(SLOW, QUEUE_MS)?;
+        let book = tempfile::NamedTempFile::new()?;
+        let mut lines = format!("0 {}:{PORT}\n", pair.a_addr());
+        for (id, port) in (1..=workers).zip(PORT..) {
+            let _ = writeln!(lines, "{id} {}:{port}", pair.b_addr());
+        }
+        std::fs::write(book.path(), lines)?;
+        let place = |host: &Netns, id: u32| {
+            let mut command = host.command(&self.tableau);
+            command.env("SUCI_ID", id.to_string());
+            command.env("SUCI_SIZE", (workers + 1).to_string());
+            command.env("SUCI_BOOK", book.path()).arg("--plain");
+            command
+        };
+        let mut others = Vec::new();
+        for id in 1..=workers {
+            let mut worker = place(&pair.b, id);
+            worker.args(["--modes", switched(modes)]);
+            others.push(Process::spawn(worker.stdout(Stdio::null()))?);
+        }
+        Self::ask(place(&pair.a, 0), modes, formula)
+    }
+
+    fn ask(mut command: Command, modes: bool, formula: &str) -> Result<Outcome> {
+        let stats = tempfile::NamedTempFile::new()?;
+        command.args(["--json", "--modes", switched(modes)]);
         command.arg("--stats").arg(stats.path()).arg(formula);
         // Its status says what the answer is.
-        let done = command.output().context("suci run")?;
+        let done = command.output().context("tableau")?;
         let said = String::from_utf8_lossy(&done.stdout);
         let answer: Value =
             serde_json::from_str(&said).context(String::from_utf8_lossy(&done.stderr))?;
@@ -84,6 +125,10 @@ impl Programs {
             stats: serde_json::from_str(&stats).context("--stats")?,
         })
     }
+}
+
+fn switched(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 impl Outcome {
@@ -123,16 +168,37 @@ struct Setting {
     rounds: Vec<Outcome>,
 }
 
+/// Modes on and off, with so many workers each.
+fn settings(workers: &[u32]) -> Vec<Setting> {
+    let both = |workers: &u32| {
+        let workers = *workers;
+        [true, false].map(|modes| Setting {
+            workers,
+            modes,
+            rounds: Vec::new(),
+        })
+    };
+    workers.iter().flat_map(both).collect()
+}
+
 impl Setting {
     fn median(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
         median(self.rounds.iter().map(figure).collect())
+    }
+
+    fn add(&mut self, outcome: Outcome) -> Result<()> {
+        if outcome.answer {
+            return Err(Failure::new("a model where there is none"));
+        }
+        self.rounds.push(outcome);
+        Ok(())
     }
 
     fn seconds(&self) -> f64 {
         self.median(|one| one.seconds)
     }
 
-    fn row(&self, one_worker: f64) -> String {
+    fn row(&self, one_worker: Option<f64>) -> String {
         let reasons = self
             .rounds
             .first()
@@ -152,11 +218,11 @@ impl Setting {
             format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
         };
         format!(
-            "| {} | {} | {} | {:.2} | {:.0} | {:.1} | {:.0} | {} | {:.2} | {} |\n",
+            "| {} | {} | {} | {} | {:.0} | {:.1} | {:.0} | {} | {:.2} | {} |\n",
             self.workers,
-            if self.modes { "on" } else { "off" },
+            switched(self.modes),
             spread(|one| one.seconds, 2),
-            one_worker / self.seconds(),
+            one_worker.map_or_else(String::new, |one| format!("{:.2}", one / self.seconds())),
             self.median(|one| one.sum(&["messages"])),
             self.median(|one| one.sum(&["bytes"])) / 1e6,
             self.median(|one| one.round_trip("p50_us")),
@@ -174,46 +240,46 @@ impl Setting {
 pub fn evaluate(rounds: usize) -> Result<()> {
     let programs = Programs::build()?;
     let formula = promises(&[2, 3, 4, 5]);
-    let settings = WORKERS.into_iter().flat_map(|workers| {
-        [true, false].map(|modes| Setting {
-            workers,
-            modes,
-            rounds: Vec::new(),
-        })
-    });
-    let mut settings: Vec<Setting> = settings.collect();
+    let (mut near, mut apart) = (settings(&WORKERS), settings(&[APART]));
     let mut alone = Vec::new();
     for _ in 0..rounds {
         alone.push(programs.alone(&formula)?);
-        for setting in &mut settings {
-            let outcome = programs.run(setting.workers, setting.modes, &formula)?;
-            if outcome.answer {
-                return Err(Failure::new("a model where there is none"));
-            }
-            setting.rounds.push(outcome);
+        for setting in &mut near {
+            setting.add(programs.run(setting.workers, setting.modes, &formula)?)?;
+        }
+        for setting in &mut apart {
+            setting.add(programs.run_apart(setting.workers, setting.modes, &formula)?)?;
         }
     }
     let alone = median(alone);
-    let table = table(&settings, rounds, &formula, alone);
-    print!("{table}");
+    let mut page = format!(
+        "`{formula}`, no model; {} cores; medians of {rounds} rounds in turns (and least to most). One process \
+         without workers: {alone:.2} s. Round trips are known to an eighth of a power of two.\n\n",
+        std::thread::available_parallelism().map_or(0, usize::from)
+    );
+    page += &table(&near);
+    let _ = write!(
+        page,
+        "\nProcess 0 alone at one end of a link of {SLOW} Mbit/s with a queue of {QUEUE_MS} ms, the workers at the \
+         other:\n\n{}",
+        table(&apart)
+    );
+    print!("{page}");
     let place = exec::root().join("examples/tableau");
-    insert(&place.join("RESULTS.md"), &table)?;
-    draw(&place.join("results.svg"), &settings)
+    insert(&place.join("RESULTS.md"), &page)?;
+    draw(&place.join("results.svg"), &near)
 }
 
-fn table(settings: &[Setting], rounds: usize, formula: &str, alone: f64) -> String {
-    let mut table = format!(
-        "`{formula}`, no model; {} cores; medians of {rounds} rounds in turns (and least to most). One process \
-         without workers: {alone:.2} s. Round trips are known to an eighth of a power of two.\n\n\
-         | workers | modes | s | speed-up over one | messages | MB | numbering: p50 us | p99 us | workers at rest, s | \
+fn table(settings: &[Setting]) -> String {
+    let mut table = String::from(
+        "| workers | modes | s | speed-up over one | messages | MB | numbering: p50 us | p99 us | workers at rest, s | \
          messages waited, s |\n|---|---|---|---|---|---|---|---|---|---|\n",
-        std::thread::available_parallelism().map_or(0, usize::from)
     );
     for setting in settings {
         let one = settings
             .iter()
             .find(|one| one.workers == 1 && one.modes == setting.modes);
-        let one_worker = one.map_or(f64::NAN, Setting::seconds);
+        let one_worker = one.map(Setting::seconds);
         let _ = write!(table, "{}", setting.row(one_worker));
     }
     table
