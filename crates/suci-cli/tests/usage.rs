@@ -393,11 +393,13 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
         "rate-batch",
         "broadcast",
         "n-data",
+        "n-data-batch",
         "mix",
+        "mix-batch",
     ] {
         let rivals = match workload {
             // It would wait for ever for what was lost.
-            "mix" | "n-data" => &["suci", "tcp"][..],
+            "mix" | "mix-batch" | "n-data" | "n-data-batch" => &["suci", "tcp"][..],
             _ => &["suci", "tcp", "udp"],
         };
         for &contender in rivals {
@@ -531,14 +533,19 @@ fn perf_takes_faults_and_processors() {
 #[test]
 fn perf_under_a_launch_broadcasts_to_all() {
     let launch = ["run", "-n", "4", path(), "perf"];
-    let what = ["--workload", "broadcast,n-data", "--size", "50000"];
+    let what = [
+        "--workload",
+        "broadcast,n-data,n-data-batch",
+        "--size",
+        "50000",
+    ];
     let answers = ["--vs", "tcp", "--data", "7"];
     let rows = rows(&[&launch[..], &what, &answers, &QUICK].concat());
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 6);
     for row in &rows {
         assert_eq!(row["receivers"], 3, "{row}");
     }
-    for row in rows.iter().filter(|row| row["workload"] == "n-data") {
+    for row in rows.iter().filter(|row| row["workload"] != "broadcast") {
         // Seven to each of three, then the answers.
         assert_eq!(row["messages"].as_u64().unwrap() % 21, 0, "{row}");
         assert!(row["p99"].as_f64() >= row["p50"].as_f64(), "{row}");

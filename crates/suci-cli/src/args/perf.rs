@@ -19,8 +19,9 @@ rate-batch (the same two in messages per second, by default small ones), broadca
 receivers together), n-data (as many messages as --data says to all receivers, then an answer of each:
 us per message until all have it; --data 1 is an answer to each, p50 and p99 are of all N), mix (requests
 answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB,
-the rest to 8 KiB, whatever --size). acks/pkt: packets that the receivers sent for each that came,
-where messages go one way.
+the rest to 8 KiB, whatever --size), n-data-batch and mix-batch (the same two, what is ready together
+collected to 64 KiB). acks/pkt: packets that the receivers sent for each that came, where messages go
+one way.
 
 Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
 (`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
@@ -41,7 +42,7 @@ Examples:
 /// What `suci perf` takes.
 #[derive(Debug, Args)]
 pub(crate) struct PerfArgs {
-    /// Servers (UDP and TCP port the same); several for broadcast
+    /// Servers (UDP and TCP port the same); several for broadcast and n-data
     #[arg(value_name = "ADDR", value_parser = address, conflicts_with = "listen")]
     pub(crate) servers: Vec<SocketAddr>,
     /// Serve here, one client after the other, until interrupted
@@ -74,7 +75,7 @@ pub(crate) struct PerfArgs {
     /// Let CRC32C cover headers only: what the kernel's limit is compared with
     #[arg(long)]
     pub(crate) no_payload_checksum: bool,
-    /// Messages to each receiver before it answers, of n-data
+    /// Messages to each receiver before it answers, of n-data and n-data-batch
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true)]
     pub(crate) data: u32,
     /// Receivers of broadcast and n-data that are started here when no server is named
@@ -113,10 +114,14 @@ pub(crate) enum Workload {
     RateBatch,
     /// One message to many
     Broadcast,
-    /// Several messages to many, then an answer of each
+    /// Several messages to many, one by one, then an answer of each
     NData,
-    /// Requests and replies of mostly a few bytes, 16 under way
+    /// The same, collected to 64 KiB
+    NDataBatch,
+    /// Requests and replies of mostly a few bytes, 16 under way, one by one
     Mix,
+    /// The same, what is ready together collected
+    MixBatch,
 }
 
 /// Whom Suci is measured beside.
@@ -143,12 +148,25 @@ pub(crate) enum Prefer {
 impl Workload {
     /// Whether all servers take part.
     pub(crate) fn is_to_all(self) -> bool {
-        matches!(self, Self::Broadcast | Self::NData)
+        matches!(self, Self::Broadcast) || self.is_answered_by_all()
+    }
+
+    /// Whether it is several messages to all before each answers.
+    pub(crate) fn is_answered_by_all(self) -> bool {
+        matches!(self, Self::NData | Self::NDataBatch)
+    }
+
+    /// Whether it is requests and replies of many sizes.
+    pub(crate) fn is_mix(self) -> bool {
+        matches!(self, Self::Mix | Self::MixBatch)
     }
 
     /// Whether small messages are collected before they are sent.
     pub(crate) fn is_batched(self) -> bool {
-        matches!(self, Self::StreamBatch | Self::RateBatch)
+        matches!(
+            self,
+            Self::StreamBatch | Self::RateBatch | Self::NDataBatch | Self::MixBatch
+        )
     }
 }
 

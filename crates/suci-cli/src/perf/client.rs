@@ -89,9 +89,10 @@ fn workloads(args: &PerfArgs, servers: usize) -> Vec<Workload> {
         Workload::Rate,
         Workload::RateBatch,
         Workload::Mix,
+        Workload::MixBatch,
     ];
     if servers > 1 {
-        all.extend([Workload::Broadcast, Workload::NData]);
+        all.extend([Workload::Broadcast, Workload::NData, Workload::NDataBatch]);
     }
     all
 }
@@ -102,9 +103,9 @@ fn default_size(workload: Workload) -> usize {
         Workload::Stream | Workload::Broadcast => 1 << 20,
         // They never fit one packet, and are worth collecting.
         Workload::StreamBatch => 1_472,
-        Workload::NData => 1_024,
+        Workload::NData | Workload::NDataBatch => 1_024,
         Workload::Rate | Workload::RateBatch => 32,
-        Workload::Mix => mix::LONGEST,
+        Workload::Mix | Workload::MixBatch => mix::LONGEST,
     }
 }
 
@@ -119,7 +120,7 @@ struct Client {
     node: Node,
     servers: Vec<Server>,
     wait: Waiting,
-    /// Messages to each server before it answers, of [`Workload::NData`].
+    /// Messages to each server before it answers, where all do.
     data: usize,
 }
 
@@ -249,8 +250,7 @@ impl Client {
     fn udp_can(&self, workload: Workload, size: usize) -> Result<bool> {
         match workload {
             Workload::PingPong => {}
-            Workload::Mix | Workload::NData => return Ok(false),
-            _ => return Ok(true),
+            _ => return Ok(!workload.is_mix() && !workload.is_answered_by_all()),
         }
         let Some(server) = self.servers.first() else {
             return Ok(false);
@@ -285,9 +285,9 @@ impl Client {
                     .iter_mut()
                     .take(receivers)
                     .filter_map(|server| server.tcp.as_mut());
-                match workload {
-                    Workload::NData => fan::n_data_by(wires, payload, self.data, time)?,
-                    _ => fan::out(wires, workload, payload, time)?,
+                match workload.is_answered_by_all() {
+                    true => fan::n_data_by(wires, workload, payload, self.data, time)?,
+                    false => fan::out(wires, workload, payload, time)?,
                 }
             }
             Contender::Udp => fan::out(sockets.iter_mut(), workload, payload, time)?,
@@ -314,7 +314,9 @@ impl Client {
         let peers: Vec<NodeId> = self.servers.iter().map(|server| server.id).collect();
         match (workload, peers.first()) {
             (Workload::Broadcast, _) => fan::broadcast(&mut self.node, &peers, payload, time),
-            (Workload::NData, _) => fan::n_data(&mut self.node, &peers, payload, self.data, time),
+            (_, _) if workload.is_answered_by_all() => {
+                fan::n_data(&mut self.node, &peers, workload, payload, self.data, time)
+            }
             (_, Some(&peer)) => work::client(
                 &mut Suci::new(&mut self.node, peer),
                 workload,

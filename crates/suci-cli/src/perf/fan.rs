@@ -41,21 +41,33 @@ pub(super) fn broadcast(
     })
 }
 
-/// Suci's own way of `data` messages to all before all answer: what goes out together is one batch.
+/// `data` messages to all before all answer, by one node: each by itself, or what is collected for all in one batch.
 pub(super) fn n_data(
     node: &mut Node,
     peers: &[NodeId],
+    workload: Workload,
     payload: &Bytes,
     data: usize,
     time: Duration,
 ) -> Result<Account> {
     let waits = suci_wire::waits(node, peers)?;
     let (meter, packets, begun) = (Meter::begin(), suci_wire::packets(node)?, Instant::now());
+    let together = match workload.is_batched() {
+        true => work::batch(payload.len()),
+        false => 1,
+    };
+    let marks: Vec<Mark> = marks(data).collect();
     let groups = groups(begun + time, || {
-        let marks = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
-        let each = marks.chain([Mark::Ask]);
-        let all = each.flat_map(|mark| peers.iter().map(move |peer| (*peer, payload, mark)));
-        suci_wire::send_together(node, all)?;
+        for marks in marks.chunks(together) {
+            let to_all = |mark| peers.iter().map(move |peer| (*peer, payload, mark));
+            let mut all = marks.iter().copied().flat_map(to_all);
+            match workload.is_batched() {
+                true => suci_wire::send_together(node, all)?,
+                false => all.try_for_each(|(peer, payload, mark)| {
+                    suci_wire::send(node, peer, payload, mark)
+                })?,
+            }
+        }
         await_all(node, peers, Mark::Data)
     })?;
     let (trips, packets_now) = (begun.elapsed(), suci_wire::packets(node)?);
@@ -73,9 +85,10 @@ pub(super) fn n_data(
     })
 }
 
-/// The same over each of `wires`, one after the other by one thread: it is over when the slowest has it.
+/// The same over `wires` by one thread: it is over when the slowest has it.
 pub(super) fn n_data_by<'a, W: Wire + 'a>(
     wires: impl Iterator<Item = &'a mut W>,
+    workload: Workload,
     payload: &Bytes,
     data: usize,
     time: Duration,
@@ -83,11 +96,18 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
     let mut wires: Vec<&mut W> = wires.collect();
     let (meter, before, begun) = (Meter::begin(), sent(&mut wires)?, Instant::now());
     let groups = groups(begun + time, || {
-        for wire in &mut wires {
-            (1..data).try_for_each(|_| wire.send(payload, Mark::Data))?;
-            wire.send(payload, Mark::Ask)?;
+        if workload.is_batched() {
+            for wire in &mut wires {
+                wire.send_together(marks(data).map(|mark| (payload, mark)))?;
+            }
+        } else {
+            for mark in marks(data) {
+                let mut wires = wires.iter_mut();
+                wires.try_for_each(|wire| wire.send(payload, mark))?;
+            }
         }
-        wires.iter_mut().try_for_each(|wire| await_data(*wire))
+        let mut wires = wires.iter_mut();
+        wires.try_for_each(|wire| work::await_mark(*wire, Mark::Data, |_| Ok(())))
     })?;
     let (trips, packets) = (begun.elapsed(), sent(&mut wires)?);
     wires.iter_mut().try_for_each(|wire| work::part(*wire))?;
@@ -101,6 +121,12 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
         trips: Trips::of(groups),
         ..Account::default()
     })
+}
+
+/// The marks of `data` messages of which the last asks for an answer.
+fn marks(data: usize) -> impl Iterator<Item = Mark> {
+    let unanswered = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
+    unanswered.chain([Mark::Ask])
 }
 
 /// Nanoseconds that each call of `group` took, until `end`, at least one.
@@ -136,19 +162,6 @@ fn await_all(node: &mut Node, peers: &[NodeId], mark: Mark) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The same of one wire, and a message that is measured.
-fn await_data<W: Wire>(wire: &mut W) -> Result<()> {
-    let begun = Instant::now();
-    loop {
-        match wire.recv()? {
-            Some(received) if received.mark == Mark::Data => return Ok(()),
-            Some(_) => {}
-            None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
-            None => {}
-        }
-    }
 }
 
 /// The client's half over each of `wires`, a thread for each when there are several: what a program

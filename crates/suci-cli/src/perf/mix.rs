@@ -1,5 +1,6 @@
 //! Requests and replies of the sizes that a distributed shared memory was seen to send (DSE): most of them a
-//! few bytes, some a page. Several are under way; what has come together is answered together.
+//! few bytes, some a page. Several are under way. One by one each request and each reply is a message sent by
+//! itself; in batches what has come together is answered together.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -7,8 +8,9 @@ use std::time::Instant;
 use suci::Bytes;
 
 use super::control::PATIENCE;
-use super::wire::{Received, Wire};
+use super::wire::{Mark, Received, Wire};
 use super::work::Done;
+use crate::args::Workload;
 use crate::error::Result;
 
 /// Requests under way.
@@ -69,7 +71,12 @@ fn size(index: u32) -> usize {
 }
 
 /// The client's half, until `end`, when all is answered.
-pub(super) fn ask<W: Wire>(wire: &mut W, full: &Bytes, end: Instant) -> Result<Done> {
+pub(super) fn ask<W: Wire>(
+    wire: &mut W,
+    workload: Workload,
+    full: &Bytes,
+    end: Instant,
+) -> Result<Done> {
     let mut requests = Messages::requests(full);
     let mut asked = Done::default();
     let mut sent = VecDeque::with_capacity(IN_FLIGHT);
@@ -85,7 +92,7 @@ pub(super) fn ask<W: Wire>(wire: &mut W, full: &Bytes, end: Instant) -> Result<D
                 batch.push(request);
                 sent.push_back(now);
             }
-            wire.send_each(&batch)?;
+            send(wire, &batch, workload.is_batched())?;
         }
         let mut received = wire.recv()?;
         let now = Instant::now();
@@ -114,29 +121,43 @@ pub(super) fn ask<W: Wire>(wire: &mut W, full: &Bytes, end: Instant) -> Result<D
     }
 }
 
-/// Replies that wait to be sent together.
+fn send<W: Wire>(wire: &mut W, messages: &[Bytes], together: bool) -> Result<()> {
+    let mut all = messages.iter().map(|message| (message, Mark::Data));
+    match together {
+        true => wire.send_together(all),
+        false => all.try_for_each(|(message, mark)| wire.send(message, mark)),
+    }
+}
+
+/// What a server answers.
 pub(super) struct Replies {
     messages: Messages,
+    /// Whether replies wait to be sent together.
+    together: bool,
     batch: Vec<Bytes>,
 }
 
 impl Replies {
-    pub(super) fn new(full: &Bytes) -> Self {
+    pub(super) fn new(full: &Bytes, together: bool) -> Self {
         Self {
             messages: Messages::replies(full),
+            together,
             batch: Vec::with_capacity(IN_FLIGHT),
         }
     }
 
-    /// Adds one, and says how long it is.
-    pub(super) fn add(&mut self) -> u64 {
+    /// The next reply, which goes at once unless it may wait for others; says how long it is.
+    pub(super) fn answer<W: Wire>(&mut self, wire: &mut W) -> Result<u64> {
         let reply = self.messages.next();
         let length = length(&reply);
-        self.batch.push(reply);
-        length
+        match self.together {
+            true => self.batch.push(reply),
+            false => wire.send(&reply, Mark::Data)?,
+        }
+        Ok(length)
     }
 
-    /// The next message. As long as more are here already replies wait; then they go together.
+    /// The next message, where replies go together: as long as more are here already they wait.
     pub(super) fn serve<W: Wire>(&mut self, wire: &mut W) -> Result<Option<Received>> {
         if self.batch.len() < IN_FLIGHT
             && let Some(received) = wire.try_recv()?
@@ -144,7 +165,7 @@ impl Replies {
             return Ok(Some(received));
         }
         if !self.batch.is_empty() {
-            wire.send_each(&self.batch)?;
+            send(wire, &self.batch, true)?;
             self.batch.clear();
         }
         wire.recv()

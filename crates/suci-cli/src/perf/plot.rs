@@ -9,7 +9,6 @@ use plotters::prelude::*;
 use tempfile::NamedTempFile;
 
 use super::report::{self, Row};
-use crate::args::Workload;
 use crate::error::{Context, Failure, Result};
 
 /// Pixels of a panel.
@@ -100,7 +99,7 @@ fn panels(rows: &[Row]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     for row in rows
         .iter()
-        .filter(|row| row.workload != Workload::Mix && row.min > 0.0)
+        .filter(|row| !row.workload.is_mix() && row.min > 0.0)
     {
         let name = report::name(row.workload);
         let unit = row.unit;

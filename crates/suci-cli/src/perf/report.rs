@@ -167,7 +167,7 @@ impl Series {
             _ => (self.client.messages, self.client.bytes),
         };
         let packets = self.client.packets.saturating_add(self.server.packets);
-        let trip = matches!(self.workload, Workload::PingPong | Workload::Mix);
+        let trip = self.workload == Workload::PingPong || self.workload.is_mix();
         let each = ratio(packets, messages);
         Some(Row {
             workload: self.workload,
@@ -233,16 +233,18 @@ pub(super) fn name(workload: Workload) -> &'static str {
         Workload::RateBatch => "rate-batch",
         Workload::Broadcast => "broadcast",
         Workload::NData => "n-data",
+        Workload::NDataBatch => "n-data-batch",
         Workload::Mix => "mix",
+        Workload::MixBatch => "mix-batch",
     }
 }
 
 fn unit(workload: Workload) -> &'static str {
     match workload {
-        Workload::PingPong | Workload::NData => "us",
+        Workload::PingPong | Workload::NData | Workload::NDataBatch => "us",
         Workload::Stream | Workload::StreamBatch | Workload::Broadcast => "Gbit/s",
         Workload::Rate | Workload::RateBatch => "messages/s",
-        Workload::Mix => "requests/s",
+        Workload::Mix | Workload::MixBatch => "requests/s",
     }
 }
 
@@ -255,11 +257,13 @@ fn value(workload: Workload, receivers: usize, account: &Account, seconds: f64) 
     match workload {
         Workload::PingPong => seconds / messages * 1e6,
         // Counted at each receiver.
-        Workload::NData => seconds / messages * receivers as f64 * 1e6,
+        Workload::NData | Workload::NDataBatch => seconds / messages * receivers as f64 * 1e6,
         Workload::Stream | Workload::StreamBatch | Workload::Broadcast => {
             bytes * 8.0 / seconds / 1e9
         }
-        Workload::Rate | Workload::RateBatch | Workload::Mix => messages / seconds,
+        Workload::Rate | Workload::RateBatch | Workload::Mix | Workload::MixBatch => {
+            messages / seconds
+        }
     }
 }
 
@@ -359,7 +363,9 @@ fn waited(sides: &Waits) -> String {
 fn line(row: &Row) -> String {
     let name = match row.workload {
         Workload::Broadcast => format!("bcast 1:{}", row.receivers),
-        Workload::NData => format!("n-data 1:{}", row.receivers),
+        Workload::NData | Workload::NDataBatch => {
+            format!("{} 1:{}", name(row.workload), row.receivers)
+        }
         other => name(other).to_owned(),
     };
     let contender = row.contender();

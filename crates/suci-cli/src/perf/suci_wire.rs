@@ -154,15 +154,9 @@ impl Wire for Suci<'_> {
         send(self.node, self.peer, payload, mark)
     }
 
-    fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        let each = (self.peer, payload, Mark::Data);
-        send_together(self.node, std::iter::repeat_n(each, count))
-    }
-
-    fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
+    fn send_together<'p>(&mut self, all: impl Iterator<Item = (&'p Bytes, Mark)>) -> Result<()> {
         let peer = self.peer;
-        let all = payloads.iter().map(|payload| (peer, payload, Mark::Data));
-        send_together(self.node, all)
+        send_together(self.node, all.map(|(payload, mark)| (peer, payload, mark)))
     }
 
     fn recv(&mut self) -> Result<Option<Received>> {

@@ -8,7 +8,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 use suci::Bytes;
 
 use super::control::PATIENCE;
-use super::wire::{Mark, Received, Wire, touch};
+use super::wire::{COLLECTED, Mark, Received, Wire, touch};
 use crate::args::{MAX_SIZE, Waiting};
 use crate::error::{Context, Failure, Result};
 
@@ -98,14 +98,48 @@ impl Tcp {
     }
 
     fn transmit(&mut self, payload: &[u8], mark: Mark) -> io::Result<()> {
-        let prefix = prefix(payload.len(), mark)?;
         if payload.len() <= SMALL {
-            self.out.clear();
-            self.out.extend_from_slice(&prefix);
-            self.out.extend_from_slice(payload);
-            return write_all(self.input.get_mut(), &[&self.out]);
+            self.collect(payload, mark)?;
+            return self.flush();
         }
+        let prefix = prefix(payload.len(), mark)?;
         write_all(self.input.get_mut(), &[&prefix, payload])
+    }
+
+    /// One write for as many as are collected: what batching means to a program over TCP.
+    fn transmit_together<'p>(
+        &mut self,
+        all: impl Iterator<Item = (&'p Bytes, Mark)>,
+    ) -> io::Result<()> {
+        let mut bytes = 0;
+        for (payload, mark) in all {
+            if payload.len() > SMALL {
+                self.flush()?;
+                self.transmit(payload, mark)?;
+                continue;
+            }
+            self.collect(payload, mark)?;
+            bytes += payload.len();
+            if bytes >= COLLECTED {
+                self.flush()?;
+                bytes = 0;
+            }
+        }
+        self.flush()
+    }
+
+    fn collect(&mut self, payload: &[u8], mark: Mark) -> io::Result<()> {
+        self.out.extend_from_slice(&prefix(payload.len(), mark)?);
+        self.out.extend_from_slice(payload);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.out.is_empty() {
+            write_all(self.input.get_mut(), &[&self.out])?;
+            self.out.clear();
+        }
+        Ok(())
     }
 }
 
@@ -148,15 +182,8 @@ impl Wire for Tcp {
             .map_err(|error| failure(&error))
     }
 
-    /// One write for as many as fit a buffer: what batching means to a program over TCP.
-    fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        let prefix = prefix(payload.len(), Mark::Data).map_err(|error| failure(&error))?;
-        self.out.clear();
-        for _ in 0..count {
-            self.out.extend_from_slice(&prefix);
-            self.out.extend_from_slice(payload);
-        }
-        write_all(self.input.get_mut(), &[&self.out]).map_err(|error| failure(&error))
+    fn send_together<'p>(&mut self, all: impl Iterator<Item = (&'p Bytes, Mark)>) -> Result<()> {
+        self.transmit_together(all).map_err(|error| failure(&error))
     }
 
     fn recv(&mut self) -> Result<Option<Received>> {

@@ -43,20 +43,20 @@ pub(super) struct Received {
     pub(super) length: usize,
 }
 
+/// Payload bytes that are collected where batches are measured: about one train.
+pub(super) const COLLECTED: usize = 64 << 10;
+
 /// A way to carry messages between two processes.
 pub(super) trait Wire {
     /// Sends a message at once; blocks while there is no room.
     fn send(&mut self, payload: &Bytes, mark: Mark) -> Result<()>;
 
-    /// Sends `count` data messages as one batch.
-    fn send_batch(&mut self, payload: &Bytes, count: usize) -> Result<()> {
-        (0..count).try_for_each(|_| self.send(payload, Mark::Data))
-    }
-
-    /// Sends data messages that are ready together.
-    fn send_each(&mut self, payloads: &[Bytes]) -> Result<()> {
-        let mut payloads = payloads.iter();
-        payloads.try_for_each(|payload| self.send(payload, Mark::Data))
+    /// Sends messages that are ready together as a program does that collects them.
+    fn send_together<'p>(
+        &mut self,
+        mut all: impl Iterator<Item = (&'p Bytes, Mark)>,
+    ) -> Result<()> {
+        all.try_for_each(|(payload, mark)| self.send(payload, mark))
     }
 
     /// The next message; nothing if none came for a while.

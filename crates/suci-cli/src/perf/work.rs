@@ -7,12 +7,9 @@ use suci::Bytes;
 use super::control::{Account, Control, PATIENCE, Trips, Waited};
 use super::mix::{self, Replies};
 use super::usage::Meter;
-use super::wire::{Mark, Received, Wire};
+use super::wire::{COLLECTED, Mark, Received, Wire};
 use crate::args::Workload;
 use crate::error::{Failure, Result};
-
-/// Bytes that are collected where batches are measured: about one train.
-const BATCH_BYTES: usize = 64 << 10;
 
 /// Messages that are collected, at most.
 const BATCH: usize = 2048;
@@ -32,7 +29,7 @@ pub(super) fn payload(size: usize) -> Bytes {
 /// The longest message of a workload whose messages are of `size`, unless it has sizes of its own.
 pub(super) fn longest(workload: Workload, size: usize) -> usize {
     match workload {
-        Workload::Mix => mix::LONGEST,
+        Workload::Mix | Workload::MixBatch => mix::LONGEST,
         _ => size,
     }
 }
@@ -47,14 +44,14 @@ pub(super) fn client<W: Wire>(
     let waits = wire.waits()?;
     let (meter, packets, begun) = (Meter::begin(), wire.packets()?, Instant::now());
     let done = match workload {
-        Workload::Mix => mix::ask(wire, payload, begun + time)?,
+        Workload::Mix | Workload::MixBatch => mix::ask(wire, workload, payload, begun + time)?,
         _ => same(wire, workload, payload, begun + time)?,
     };
     // Round trips are over by now; a stream is when the other side has it all.
     let (trips, trip_packets) = (begun.elapsed(), wire.packets()?);
     part(wire)?;
     let (time, packets_now) = match workload {
-        Workload::PingPong | Workload::Mix => (trips, trip_packets),
+        Workload::PingPong | Workload::Mix | Workload::MixBatch => (trips, trip_packets),
         _ => (begun.elapsed(), wire.packets()?),
     };
     Ok(Account {
@@ -79,8 +76,8 @@ pub(super) struct Done {
 }
 
 /// Messages of `size` bytes that are collected.
-fn batch(size: usize) -> usize {
-    (BATCH_BYTES / size.max(1)).clamp(1, BATCH)
+pub(super) fn batch(size: usize) -> usize {
+    (COLLECTED / size.max(1)).clamp(1, BATCH)
 }
 
 /// Messages of one size, there or there and back.
@@ -95,7 +92,7 @@ fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant
                 1
             }
             _ if workload.is_batched() => {
-                wire.send_batch(payload, batch)?;
+                wire.send_together(std::iter::repeat_n((payload, Mark::Data), batch))?;
                 batch
             }
             _ => {
@@ -127,29 +124,30 @@ pub(super) fn since(mut now: Waited, before: Waited) -> Waited {
 
 fn round_trip<W: Wire>(wire: &mut W, payload: &Bytes) -> Result<()> {
     wire.send(payload, Mark::Data)?;
-    let begun = Instant::now();
-    loop {
-        match wire.recv()? {
-            Some(received) if received.mark == Mark::Data => return Ok(()),
-            Some(_) => {}
-            None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
-            None if wire.is_reliable() => {}
-            None => wire.send(payload, Mark::Data)?,
-        }
-    }
+    await_mark(wire, Mark::Data, |wire| wire.send(payload, Mark::Data))
 }
 
 /// Says that it was the last message, and hears that everything arrived.
 pub(super) fn part<W: Wire>(wire: &mut W) -> Result<()> {
-    wire.send(&Bytes::new(), Mark::Last)?;
+    let last = |wire: &mut W| wire.send(&Bytes::new(), Mark::Last);
+    last(wire)?;
+    await_mark(wire, Mark::Done, last)
+}
+
+/// Waits for a message with `mark`. Over a wire that loses messages `again` says what may have been lost.
+pub(super) fn await_mark<W: Wire>(
+    wire: &mut W,
+    mark: Mark,
+    mut again: impl FnMut(&mut W) -> Result<()>,
+) -> Result<()> {
     let begun = Instant::now();
     loop {
         match wire.recv()? {
-            Some(received) if received.mark == Mark::Done => return Ok(()),
+            Some(received) if received.mark == mark => return Ok(()),
             Some(_) => {}
             None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
             None if wire.is_reliable() => {}
-            None => wire.send(&Bytes::new(), Mark::Last)?,
+            None => again(wire)?,
         }
     }
 }
@@ -166,13 +164,13 @@ pub(super) fn server<W: Wire>(
     let mut first = None;
     let mut heard = Instant::now();
     let mut quiet = None;
-    let mut replies = Replies::new(payload);
+    let mut replies = Replies::new(payload, workload.is_batched());
     let mut received = Vec::new();
     while !received.iter().any(|r: &Received| r.mark == Mark::Last) {
         received.clear();
         match workload {
-            Workload::Mix => received.extend(replies.serve(wire)?),
-            Workload::PingPong => received.extend(wire.recv()?),
+            Workload::MixBatch => received.extend(replies.serve(wire)?),
+            Workload::PingPong | Workload::Mix => received.extend(wire.recv()?),
             _ => wire.recv_many(&mut received)?,
         }
         if received.is_empty() {
@@ -191,8 +189,8 @@ pub(super) fn server<W: Wire>(
                 wire.send(payload, Mark::Data)?;
             } else if received.mark == Mark::Ask {
                 wire.send(&Bytes::new(), Mark::Data)?;
-            } else if workload == Workload::Mix {
-                account.bytes = account.bytes.saturating_add(replies.add());
+            } else if workload.is_mix() {
+                account.bytes = account.bytes.saturating_add(replies.answer(wire)?);
             } else if !wire.is_reliable() {
                 // Others are measured by their client, until it hears that all has arrived.
                 heard = Instant::now();
