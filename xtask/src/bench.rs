@@ -86,9 +86,9 @@ impl Row {
             .context(format!("no {name} in {}", self.0))
     }
 
-    /// What each round came to, by its number.
-    pub(crate) fn values(&self) -> BTreeMap<&str, f64> {
-        let values = self.0["values"].as_object().into_iter().flatten();
+    /// What each round came to, by its number: `values`, or what `name` says.
+    pub(crate) fn rounds(&self, name: &str) -> BTreeMap<&str, f64> {
+        let values = self.0[name].as_object().into_iter().flatten();
         values
             .filter_map(|(round, value)| Some((round.as_str(), value.as_f64()?)))
             .collect()
@@ -97,7 +97,7 @@ impl Row {
     /// Whose figures these are: how many rounds, of which tree, and how many of them are older than this run.
     pub(crate) fn origin(&self) -> String {
         let commit = self.0["commit"].as_str().unwrap_or("?");
-        let (rounds, earlier) = (self.values().len(), &self.0["earlier"]);
+        let (rounds, earlier) = (self.rounds("values").len(), &self.0["earlier"]);
         match earlier.as_u64() {
             None | Some(0) => format!("{rounds} rounds of {commit}"),
             Some(_) => format!("{rounds} rounds of {commit}, {earlier} measured before"),

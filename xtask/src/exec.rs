@@ -114,8 +114,25 @@ impl Process {
     /// The program cannot be started.
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let name = shown(command);
-        let child = command.spawn().context(&name)?;
-        Ok(Self { child, name })
+        Self::spawn_as(&name, command)
+    }
+
+    /// Starts `command`, which errors call `name`: for those whose command line tells readers nothing.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn spawn_as(name: &str, command: &mut Command) -> Result<Self> {
+        let child = command.spawn().context(name)?;
+        Ok(Self {
+            child,
+            name: name.to_owned(),
+        })
+    }
+
+    /// What errors call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The process ID.

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod error;
 pub mod exec;
 pub mod faults;
+pub mod figures;
 pub mod fuzz;
 pub mod guards;
 pub mod layers;
