@@ -124,6 +124,6 @@ mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reas
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"
 	$(XTASK) mutants
 
-show: setup ## What capability NAME (default foundation) must show; ONLY=text picks lines
+show: setup $(if $(filter speed,$(NAME)),setup-bench) ## What capability NAME (default foundation) must show; ONLY=text picks lines
 	@echo "== show: what '$(NAME)' must show"
 	$(XTASK) show $(NAME) $(if $(ONLY),--only '$(ONLY)')

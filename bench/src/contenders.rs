@@ -48,9 +48,7 @@ enum Does {
     Bound,
     /// As that, and only between two.
     DatagramBound,
-    /// What its unbatched brother does as well is not repeated.
-    SmallOneWay,
-    /// The same, where requests and replies can be batched too.
+    /// Where small messages can be collected: what its brother who sends one by one does as well is not repeated.
     Small,
     /// A variant of Suci that matters where bytes count.
     LargeOneWay,
@@ -73,9 +71,9 @@ impl Contender {
                 let is_simple = one_way || task.workload == Workload::PingPong;
                 lossless && is_simple && task.size <= 65_536
             }
-            Does::SmallOneWay => one_way && task.size <= SMALL && lossless,
             Does::Small => {
-                (one_way && task.size <= SMALL && lossless) || task.workload == Workload::Mix
+                let collected = one_way || task.workload == Workload::Mix || task.data > 1;
+                collected && task.size <= SMALL && lossless
             }
             Does::LargeOneWay => task.workload == Workload::Stream && task.size > SMALL && lossless,
             Does::PacketsOneWay => {
@@ -129,7 +127,7 @@ const ENET: Library = Library {
 pub(crate) const CONTENDERS: &[Contender] = &[
     Contender {
         name: "suci",
-        what: "suci perf, default configuration, each message sent by itself (in the mix: what came together is answered together)",
+        what: "suci perf, default configuration, each message sent by itself",
         program: Program::Suci {
             batch: false,
             checksum: true,
@@ -145,7 +143,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             checksum: true,
         },
         waits: ALL,
-        does: Does::SmallOneWay,
+        does: Does::Small,
     },
     Contender {
         name: "suci-no-crc",

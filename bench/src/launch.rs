@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use xtask::error::{Context, Failure, Result};
 use xtask::netns::{INTERFACE, Pair};
 
-use crate::contenders::Program;
+use crate::contenders::{Contender, Program};
 use crate::output::Talker;
 use crate::plan::{Entrant, Net, Task, Workload};
 use crate::{compile, mpi};
@@ -150,6 +150,18 @@ impl Programs {
         Ok(programs)
     }
 
+    /// Whether `contender` can be started at all, or what must be installed for that.
+    pub(crate) fn prepare(&self, contender: &Contender) -> Result<()> {
+        match contender.program {
+            Program::Suci { .. } | Program::Rust => Ok(()),
+            Program::C(library) => compile::binary(library).map(drop),
+            Program::Mpi(library) => {
+                compile::binary(library)?;
+                mpi::prepare()
+            }
+        }
+    }
+
     /// One turn of `entrant`.
     pub(crate) fn turn(
         &self,
@@ -188,9 +200,11 @@ impl Programs {
             (Workload::PingPong, _) => "ping-pong",
             (Workload::Stream | Workload::Rate, false) => "stream",
             (Workload::Stream | Workload::Rate, true) => "stream-batch",
-            (Workload::Mix, _) => "mix",
+            (Workload::Mix, false) => "mix",
+            (Workload::Mix, true) => "mix-batch",
             (Workload::Broadcast, _) => "broadcast",
-            (Workload::Data, _) => "n-data",
+            (Workload::Data, false) => "n-data",
+            (Workload::Data, true) => "n-data-batch",
         };
         let mut client = site.client(&self.suci);
         client.args(["perf", "--plain", "--json", "--rounds", "1"]);

@@ -2,13 +2,27 @@
 
 use std::process::Command;
 
+use serde::{Deserialize, Serialize};
+
 use crate::contenders::{CONTENDERS, Program};
 
 /// Crates of contenders whose versions matter.
 const CRATES: [&str; 2] = ["quinn", "kcp"];
 
-/// Facts in the order in which they are told; what cannot be found out is left out.
-pub(crate) fn facts() -> Vec<(&'static str, String)> {
+/// Facts in the order in which they are told: figures of machines that differ in one are not mixed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine(pub(crate) Vec<(String, String)>);
+
+impl Machine {
+    /// The one that we are on, as it is now.
+    pub(crate) fn this() -> Self {
+        let named = |(name, text): (&str, String)| (name.to_owned(), text);
+        Self(facts().into_iter().map(named).collect())
+    }
+}
+
+/// What cannot be found out is left out.
+fn facts() -> Vec<(&'static str, String)> {
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let setting = |name: &str| {
@@ -29,7 +43,11 @@ pub(crate) fn facts() -> Vec<(&'static str, String)> {
         ("Kernel", format!("Linux {}", setting("kernel/osrelease"))),
         (
             "Socket buffers",
-            format!("rmem_max {} B", setting("net/core/rmem_max")),
+            format!(
+                "rmem_max {} B, wmem_max {} B",
+                setting("net/core/rmem_max"),
+                setting("net/core/wmem_max")
+            ),
         ),
         (
             "TCP buffers",
@@ -42,7 +60,7 @@ pub(crate) fn facts() -> Vec<(&'static str, String)> {
         (
             "Compilers",
             format!(
-                "{}; {}",
+                "{}; gcc {}",
                 said("rustc", &["--version"]),
                 said("gcc", &["-dumpfullversion"])
             ),

@@ -82,13 +82,13 @@ struct RunArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     net: Vec<Net>,
     /// Other sizes than the tasks' own, bytes
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = size)]
     size: Vec<usize>,
     /// How often each contender has its turn
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// How long each turn is measured; default: 0.3, with loss 5
-    #[arg(long)]
+    #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// Measure although others use the machine, and keep nothing: to try things out, not for figures
     #[arg(long)]
@@ -102,6 +102,20 @@ struct RunArgs {
     /// The release build of suci
     #[arg(long, default_value_os_t = exec::target_dir().join("release/suci"))]
     suci: PathBuf,
+}
+
+/// What `suci perf` takes, too.
+fn size(text: &str) -> Result<usize, String> {
+    let size = text.parse().ok();
+    size.filter(|size| (1..=64 << 20).contains(size))
+        .ok_or_else(|| "write bytes from 1 to 67108864".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok();
+    seconds
+        .filter(|seconds| (0.01..=3600.0).contains(seconds))
+        .ok_or_else(|| "write seconds from 0.01 to 3600".to_owned())
 }
 
 fn run(cli: Cli) -> Result<()> {

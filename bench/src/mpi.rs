@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use xtask::error::{Context, Result};
+use xtask::exec;
 use xtask::netns::INTERFACE;
 
 use crate::compile::sources;
@@ -14,6 +15,8 @@ use crate::plan::{Entrant, Task};
 
 /// Nobody is called there: ranks find one another through mpiexec.
 const NOWHERE: &str = "0:0";
+
+const MPIEXEC: &str = "mpiexec.mpich";
 
 /// One turn of a program that is started once for both ends.
 pub(crate) fn ranks(
@@ -43,14 +46,20 @@ pub(crate) fn ranks(
     launch::joined(name, client, server)
 }
 
+/// Whether there is what starts ranks.
+pub(crate) fn prepare() -> Result<()> {
+    let version = exec::capture(Command::new(MPIEXEC).arg("--version"));
+    version.map(drop).context("as root: apt-get install mpich")
+}
+
 /// mpiexec, up to the ranks. By loopback both must believe that they are on different machines, or they would
 /// share memory: UCX_TLS=tcp, which the program sets, sees to that.
 fn launcher(site: &Site) -> Command {
     let Site::Namespaces(pair) = site else {
-        return Command::new("mpiexec.mpich");
+        return Command::new(MPIEXEC);
     };
     let (a, b) = (pair.a_addr().to_string(), pair.b_addr().to_string());
-    let mut command = pair.a.command("mpiexec.mpich");
+    let mut command = pair.a.command(MPIEXEC);
     command
         .args(["-launcher", "ssh", "-launcher-exec"])
         .arg(sources().join("into-namespace.sh"));

@@ -10,7 +10,6 @@ use xtask::exec::Process;
 
 /// A process whose output we read.
 pub(crate) struct Talker {
-    name: String,
     process: Process,
     lines: Receiver<String>,
     complaints: Receiver<String>,
@@ -20,12 +19,11 @@ impl Talker {
     pub(crate) fn start(name: &str, mut command: Command) -> Result<Self> {
         command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Process::spawn(&mut command)?;
+        let mut process = Process::spawn_as(name, &mut command)?;
         let child = process.child();
         let lines = reader(child.stdout.take().context("no pipe")?);
         let complaints = reader(child.stderr.take().context("no pipe")?);
         Ok(Self {
-            name: name.to_owned(),
             process,
             lines,
             complaints,
@@ -40,7 +38,10 @@ impl Talker {
             match self.lines.recv_timeout(rest) {
                 Ok(line) if line == word => return Ok(()),
                 Ok(_) => {}
-                Err(_) => return Err(self.failed(&format!("did not say `{word}`"))),
+                Err(_) => {
+                    let why = format!("`{}` did not say `{word}`", self.process.name());
+                    return Err(self.failed(&why));
+                }
             }
         }
     }
@@ -59,8 +60,10 @@ impl Talker {
         self.process.kill();
         let said: Vec<String> = self.complaints.iter().collect();
         let last = said.len().saturating_sub(3);
-        let said = said.get(last..).unwrap_or_default().join(" | ");
-        Failure::new(format!("{}: {how}: {said}", self.name))
+        match said.get(last..) {
+            None | Some([]) => Failure::new(how),
+            Some(said) => Failure::new(format!("{how}: {}", said.join(" | "))),
+        }
     }
 }
 
@@ -75,4 +78,25 @@ fn reader(from: impl Read + Send + 'static) -> Receiver<String> {
             .all(|line| send.send(line).is_ok())
     });
     receive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_who_and_not_the_command_line() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Talker::start("x, server", command).unwrap()
+        };
+        let end = || Instant::now() + Duration::from_secs(10);
+        let why = shell("echo a word >&2; exit 3").finish_by(end());
+        let why = why.unwrap_err().to_string();
+        assert_eq!(why, "`x, server` ended with exit status: 3: a word");
+        let why = shell("true").wait_for("ready", Duration::from_secs(10));
+        let why = why.unwrap_err().to_string();
+        assert_eq!(why, "`x, server` did not say `ready`");
+    }
 }

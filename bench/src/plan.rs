@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use xtask::error::{Failure, Result};
 
 use crate::RunArgs;
 use crate::contenders::{CONTENDERS, Contender};
@@ -164,14 +165,6 @@ impl Task {
             Wait::Spin => is_lossless && (is_large || self.workload == Workload::PingPong),
         }
     }
-
-    /// Who Suci is when others are compared with it: where small messages are counted, one who batches.
-    pub(crate) fn baseline(&self) -> &'static str {
-        match self.workload {
-            Workload::Rate => "suci-batch",
-            _ => "suci",
-        }
-    }
 }
 
 /// A size as people say it.
@@ -213,6 +206,19 @@ const DATA: [usize; 2] = [1, 100];
 
 /// Messages of the tasks with loss and of the one that they are compared with.
 const LOSS_SIZE: usize = 65_536;
+
+/// Refuses names that nobody has.
+pub(crate) fn check(args: &RunArgs) -> Result<()> {
+    let all = || CONTENDERS.iter().map(|contender| contender.name);
+    let is_nobody = |begin: &&String| !all().any(|name| name.starts_with(begin.as_str()));
+    match args.vs.iter().find(is_nobody) {
+        None => Ok(()),
+        Some(begin) => Err(Failure::new(format!(
+            "--vs {begin}: nobody's name begins so; there is {}",
+            all().collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
 
 /// The tasks that were asked for.
 pub(crate) fn tasks(args: &RunArgs) -> Vec<Task> {
@@ -366,14 +372,54 @@ mod tests {
         for task in tasks(&asked("--net veth,veth-plain,veth-loss,loopback")) {
             let entrants = entrants(&task, &asked("--vs tcp-cubic"));
             let names: Vec<_> = entrants.iter().map(|e| e.contender.name).collect();
-            assert!(
-                names.contains(&task.baseline()),
-                "{}: {names:?}",
-                task.name()
-            );
+            assert!(names.contains(&"suci"), "{}: {names:?}", task.name());
             assert!(names.contains(&"tcp-cubic"), "{}: {names:?}", task.name());
             assert!(!names.contains(&"udp"));
         }
+    }
+
+    #[test]
+    fn where_one_collects_others_may_too() {
+        for task in tasks(&asked("--net veth,loopback")) {
+            let who = |name| {
+                let entrants = entrants(&task, &asked(""));
+                entrants.iter().any(|e| e.contender.name == name)
+            };
+            let batches = ["suci-batch", "tcp-cubic-batch", "quinn-batch"].map(who);
+            let may = match task.workload {
+                Workload::PingPong | Workload::Broadcast => false,
+                Workload::Stream | Workload::Rate => task.size <= SMALL,
+                // One message to each is no batch.
+                Workload::Data => task.data > 1,
+                Workload::Mix => true,
+            };
+            assert_eq!(batches, [may; 3], "{}", task.name());
+        }
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_refused() {
+        assert!(check(&asked("--vs tcp,zeromq")).is_ok());
+        let why = check(&asked("--vs tcp,zeromk")).unwrap_err().to_string();
+        assert!(
+            why.starts_with("--vs zeromk: ") && why.contains("zeromq"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn values_that_cannot_be_measured_are_refused() {
+        for bad in [
+            "--seconds=-1",
+            "--seconds nan",
+            "--seconds 1e20",
+            "--size 0",
+            "--size 99999999",
+        ] {
+            let line = std::iter::once("bench").chain(bad.split(' '));
+            assert!(Asked::try_parse_from(line).is_err(), "{bad}");
+        }
+        assert_eq!(asked("--seconds 0.05").seconds, Some(0.05));
     }
 
     #[test]

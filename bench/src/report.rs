@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use xtask::figures::median;
 
 use crate::launch::Turn;
 use crate::plan::{Net, Task, Wait, Workload};
@@ -26,9 +27,16 @@ pub(crate) struct Row {
     pub(crate) failures: usize,
     /// Of each round, by its number.
     pub(crate) values: BTreeMap<u32, f64>,
+    /// Processor seconds per GB of both sides, likewise.
+    pub(crate) cpu_values: BTreeMap<u32, f64>,
+    /// 99th percentiles in microseconds, likewise.
+    pub(crate) p99_values: BTreeMap<u32, f64>,
     /// Median over rounds of Suci's figure by this one's, of the same round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suci_ratio: Option<f64>,
+    /// The same of `suci-batch`, where that takes part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) batch_ratio: Option<f64>,
     /// Medians over rounds of the percentiles of each, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50: Option<f64>,
@@ -92,9 +100,14 @@ struct Series<'a> {
 
 impl Series<'_> {
     fn values(&self, task: &Task) -> BTreeMap<u32, f64> {
-        let figures = self.turns.iter();
-        figures
-            .map(|(round, turn)| (*round, value(task, turn)))
+        self.each(|turn| Some(value(task, turn)))
+    }
+
+    /// A figure of each round.
+    fn each(&self, figure: impl Fn(&Turn) -> Option<f64>) -> BTreeMap<u32, f64> {
+        let rounds = self.turns.iter();
+        rounds
+            .filter_map(|(round, turn)| Some((*round, figure(turn)?)))
             .collect()
     }
 }
@@ -125,22 +138,22 @@ pub(crate) fn rows(key: &Key, records: &[Record]) -> Vec<Row> {
         }
     }
     all.iter()
-        .filter_map(|series| row(key, series, baseline(&key.task, &all, series.wait)))
+        .filter_map(|series| row(key, series, &all))
         .collect()
 }
 
-/// Whom those who wait so are compared with: who spins with Suci spinning, if that took part, everybody else
-/// with Suci as it is by default.
-fn baseline<'a>(task: &Task, all: &'a [Series<'a>], wait: Wait) -> Option<&'a Series<'a>> {
+/// Whom those who wait so are compared with, of one form of Suci: who spins with Suci spinning, if that took part,
+/// everybody else with Suci as it is by default.
+fn baseline<'a>(form: &str, all: &'a [Series<'a>], wait: Wait) -> Option<&'a Series<'a>> {
     let suci = |wait: Wait| {
-        let is = |series: &&Series<'_>| series.contender == task.baseline() && series.wait == wait;
+        let is = |series: &&Series<'_>| series.contender == form && series.wait == wait;
         all.iter().find(is)
     };
     let alike = (wait == Wait::Spin).then(|| suci(Wait::Spin)).flatten();
     alike.or_else(|| suci(Wait::Adaptive))
 }
 
-fn row(key: &Key, series: &Series<'_>, baseline: Option<&Series<'_>>) -> Option<Row> {
+fn row(key: &Key, series: &Series<'_>, all: &[Series<'_>]) -> Option<Row> {
     let task = &key.task;
     let values = series.values(task);
     let turns = || series.turns.values();
@@ -149,6 +162,10 @@ fn row(key: &Key, series: &Series<'_>, baseline: Option<&Series<'_>>) -> Option<
     let messages = turns().map(|turn| turn.messages).sum::<u64>();
     let bytes = turns().map(|turn| turn.bytes).sum::<u64>();
     let percentile = |of: fn(&Turn) -> Option<f64>| median(turns().filter_map(of).collect());
+    let ratio = |form| {
+        let suci = baseline(form, all, series.wait)?;
+        median_ratio(&suci.values(task), &values)
+    };
     Some(Row {
         commit: key.commit.clone(),
         task: task.clone(),
@@ -160,7 +177,13 @@ fn row(key: &Key, series: &Series<'_>, baseline: Option<&Series<'_>>) -> Option<
         max: values.values().copied().reduce(f64::max)?,
         rounds: values.len(),
         failures: series.failures,
-        suci_ratio: baseline.and_then(|suci| median_ratio(&suci.values(task), &values)),
+        suci_ratio: ratio("suci"),
+        batch_ratio: ratio("suci-batch"),
+        cpu_values: series.each(|turn| {
+            let cpu = turn.cpu_seconds_client + turn.cpu_seconds_server;
+            Some(cpu / (turn.bytes as f64 / 1e9))
+        }),
+        p99_values: series.each(|turn| turn.p99),
         values,
         p50: percentile(|turn| turn.p50),
         p99: percentile(|turn| turn.p99),
@@ -175,7 +198,7 @@ fn row(key: &Key, series: &Series<'_>, baseline: Option<&Series<'_>>) -> Option<
     })
 }
 
-/// Who failed, how often, and why the last time.
+/// Who failed, in how many rounds, and why the last time.
 pub(crate) fn failures(records: &[Record]) -> Vec<(String, String)> {
     let mut all: BTreeMap<String, (usize, &str)> = BTreeMap::new();
     for record in records {
@@ -186,21 +209,10 @@ pub(crate) fn failures(records: &[Record]) -> Vec<(String, String)> {
         }
     }
     let said = |(who, (count, why))| match count {
-        1 => (who, format!("failed once: {why}")),
-        _ => (who, format!("failed {count} times: {why}")),
+        1 => (who, format!("has no figure of one round: {why}")),
+        _ => (who, format!("has no figures of {count} rounds: {why}")),
     };
     all.into_iter().map(said).collect()
-}
-
-/// The middle one (of two, their mean); nothing of nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    if values.len() % 2 == 1 {
-        return Some(upper);
-    }
-    Some(f64::midpoint(*values.get(middle.checked_sub(1)?)?, upper))
 }
 
 /// The median of one's figure by the other's, over the rounds that both finished.
@@ -270,7 +282,10 @@ pub(crate) mod tests {
         assert_eq!(failed.len(), 1);
         assert_eq!(
             (failed[0].0.as_str(), failed[0].1.as_str()),
-            ("tcp-cubic block", "failed once: it fell over")
+            (
+                "tcp-cubic block",
+                "has no figure of one round: it fell over"
+            )
         );
         assert_eq!((tcp.rounds, tcp.failures), (2, 1));
         assert_eq!(tcp.suci_ratio, Some(2.5));

@@ -7,10 +7,11 @@ use clap::ValueEnum as _;
 use xtask::error::{Context, Result};
 
 use crate::contenders::CONTENDERS;
+use crate::machine::Machine;
 use crate::plan::{self, Net, Wait};
 use crate::report::{self, Row};
 use crate::store::{self, Key, Record};
-use crate::{machine, plot, table};
+use crate::{plot, table};
 
 const INTRODUCTION: &str = "\
 # Suci beside its alternatives
@@ -21,14 +22,14 @@ the commit named below, unless a task names another.
 Two processes, one on each of two processors, started anew for every turn. Contenders take turns
 within a round in alternating order, and before each round the machine must be idle. Figures are
 medians over rounds, `best` is the best round, `spread` the distance from the worst to the best by
-the median. `Suci/this` is the median over rounds of Suci's figure by this one's in the same round.
-Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to
+the median; `rounds` are those with a figure, of all if some have none. `Suci/this` is the median over
+rounds of the figure of `suci` by this one's in the same round, `batch/this` that of `suci-batch`. Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to
 50 us before it sleeps), those who look again and again (`spin`) with Suci spinning where that takes
 part. For times less is better, else more (percentiles of `data` tasks are of all messages until the
-answers). `suci` sends each message by itself, as `tcp-cubic`
-does; `suci-batch` and `tcp-cubic-batch` collect small ones to 64 KiB, and `Suci/this` is that of
-`suci-batch` where messages per second are counted; ZeroMQ, ENet and KCP batch below their API. The
-receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
+answers). `suci` sends each message by itself, and each request and reply of the mix, as `tcp-cubic` and
+`quinn` do: compare those by `Suci/this`. `suci-batch`, `tcp-cubic-batch` and `quinn-batch` collect small
+ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`. ZeroMQ, ENet and KCP
+batch below their API. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
 both processes, what the kernel does on their behalf included; the shares of client and server are
 parts of the measured time.
 
@@ -44,7 +45,7 @@ pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
     let last = records
         .last()
         .context(format!("{}: no rounds", from.display()))?;
-    let all = sections(&records, &last.commit, mixed);
+    let all = sections(&records, last, mixed);
     let rows: Vec<Row> = all
         .iter()
         .flat_map(|section| section.rows.clone())
@@ -71,7 +72,7 @@ pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
         }
     }
     for section in &all {
-        page.push_str(&section.text(&last.commit));
+        page.push_str(&section.text(last));
     }
     page.push_str(&missing(&all));
     about_contenders(&mut page);
@@ -87,19 +88,24 @@ struct Section {
     failures: Vec<(String, String)>,
 }
 
-/// A section for each task that was measured of the tree `commit`, or, if they may be mixed, of the last one of which
+/// A section for each task that was measured of the tree and on the machine of `last`, or, if they may be mixed, of the last one of which
 /// it was; of turns of several lengths the longest. In the order in which `make bench` goes.
-fn sections(records: &[Record], commit: &str, mixed: bool) -> Vec<Section> {
+fn sections(records: &[Record], last: &Record, mixed: bool) -> Vec<Section> {
     let mut keys: Vec<Key> = Vec::new();
     for record in records.iter().rev() {
         let key = Key {
             commit: record.commit.clone(),
+            machine: record.machine.clone(),
             task: record.task.clone(),
             lasts: record.lasts,
         };
         match keys.iter_mut().find(|other| other.task == key.task) {
-            None if key.commit == commit || mixed => keys.push(key),
-            Some(other) if other.commit == key.commit && other.lasts < key.lasts => *other = key,
+            None if mixed || is_alike(&key, &last.commit, &last.machine) => keys.push(key),
+            Some(other)
+                if is_alike(other, &key.commit, &key.machine) && other.lasts < key.lasts =>
+            {
+                *other = key;
+            }
             _ => {}
         }
     }
@@ -107,6 +113,10 @@ fn sections(records: &[Record], commit: &str, mixed: bool) -> Vec<Section> {
     let place = |key: &Key| usual.iter().position(|task| *task == key.task);
     keys.sort_by_key(|key| (place(key).unwrap_or(usize::MAX), key.task.name()));
     keys.into_iter().map(|key| section(key, records)).collect()
+}
+
+fn is_alike(key: &Key, commit: &str, machine: &Machine) -> bool {
+    key.commit == commit && key.machine == *machine
 }
 
 fn section(key: Key, records: &[Record]) -> Section {
@@ -127,13 +137,17 @@ fn section(key: Key, records: &[Record]) -> Section {
 }
 
 impl Section {
-    fn text(&self, commit: &str) -> String {
+    fn text(&self, last: &Record) -> String {
         let Key { task, lasts, .. } = &self.key;
-        let rounds = self.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+        let rounds = self.rows.iter().map(|row| row.rounds + row.failures);
+        let rounds = rounds.max().unwrap_or(0);
         let mut text = format!("\n## {}: {}\n\n", task.name(), task.title());
         let _ = write!(text, "{rounds} rounds of {lasts} s each");
-        if self.key.commit != commit {
+        if self.key.commit != last.commit {
             let _ = write!(text, ", **of {}**, {}", self.key.commit, self.day);
+        }
+        if self.key.machine != last.machine {
+            text.push_str(", **on another machine**");
         }
         text.push_str(".\n\n");
         text.push_str(&table::markdown(&self.rows));
@@ -147,7 +161,12 @@ impl Section {
 fn about_machine(page: &mut String, last: &Record) {
     page.push_str("\n## The machine\n\n| | |\n|---|---|\n");
     let measured = [("Suci", last.commit.clone()), ("Day", last.day.clone())];
-    for (what, text) in machine::facts().into_iter().chain(measured) {
+    let facts = last
+        .machine
+        .0
+        .iter()
+        .map(|(what, text)| (what.as_str(), text.clone()));
+    for (what, text) in facts.chain(measured) {
         let _ = writeln!(page, "| {what} | {} |", text.replace('\t', " "));
     }
 }
@@ -201,18 +220,31 @@ mod tests {
     #[test]
     fn trees_are_not_mixed_unless_that_is_wanted() {
         let records = two_trees();
-        let [own] = &sections(&records, "0123456789", false)[..] else {
+        let [own] = &sections(&records, &records[records.len() - 1], false)[..] else {
             panic!("one task was measured of the newest tree");
         };
         assert_eq!((own.key.task.size, own.rows.len()), (1000, 2));
-        assert!(!own.text("0123456789").contains("**"));
-        let both = sections(&records, "0123456789", true);
+        let last = &records[records.len() - 1];
+        assert!(!own.text(last).contains("**"));
+        let both = sections(&records, last, true);
         let [own, other] = &both[..] else {
             panic!("two tasks were measured");
         };
         let commits = (own.key.commit.as_str(), other.key.commit.as_str());
         assert_eq!(commits, ("0123456789", "before"));
-        assert!(other.text("0123456789").contains("**of before**"));
+        assert!(other.text(last).contains("**of before**"));
+    }
+
+    #[test]
+    fn machines_are_not_mixed_unless_that_is_wanted() {
+        let mut records = example_records();
+        let mut other = records[0].clone();
+        (other.task.size, other.machine) = (77, Machine(Vec::new()));
+        records.insert(0, other);
+        let last = &records[records.len() - 1];
+        assert_eq!(sections(&records, last, false).len(), 1);
+        let both = sections(&records, last, true);
+        assert!(both[1].text(last).contains(", **on another machine**."));
     }
 
     #[test]
@@ -221,7 +253,7 @@ mod tests {
         let mut short = records[0].clone();
         short.lasts = 0.05;
         records.push(short);
-        let all = sections(&records, "0123456789", false);
+        let all = sections(&records, &records[0], false);
         assert_eq!((all.len(), all[0].key.lasts), (1, 0.3));
         assert_eq!(all[0].rows.len(), 2);
     }
@@ -242,6 +274,7 @@ mod tests {
             "## The machine",
             "| Suci | 0123456789 |",
             "## stream-1000@veth",
+            "| Kernel | Linux 6.1 |",
             "3 rounds of 0.3 s each.",
             "## Not measured here\n\nrtt-64@veth, ",
             "| tcp-cubic | block |",

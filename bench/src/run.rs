@@ -8,8 +8,10 @@ use xtask::error::{Context, Failure, Result};
 use xtask::exec;
 
 use crate::RunArgs;
+use crate::contenders::Contender;
 use crate::launch::{Programs, Site};
-use crate::plan::{self, Entrant, Task};
+use crate::machine::Machine;
+use crate::plan::{self, Entrant};
 use crate::progress::Progress;
 use crate::report::{self, Row};
 use crate::store::{self, Key, Outcome, Record, Store};
@@ -27,19 +29,35 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
     let tasks = plan::tasks(args);
     if tasks.is_empty() {
         return Err(Failure::new(
-            "no task has such a name; `suci-bench list` names them",
+            "no task has such a name; `cargo xtask bench list` names them",
         ));
     }
-    let commit = tree::name()?;
+    plan::check(args)?;
+    let (commit, machine) = (tree::name()?, Machine::this());
     let mut store = match args.busy {
         true => Store::nowhere(),
         false => Store::open(&args.out)?,
     };
+    let programs = Programs::find(&args.suci)?;
+    let mut absent = Absent::new(&programs);
     let jobs: Vec<Job> = tasks
         .into_iter()
-        .map(|task| job(task, &commit, args, &store))
+        .map(|task| {
+            let mut entrants = plan::entrants(&task, args);
+            entrants.retain(|entrant| !absent.has(entrant.contender));
+            let key = Key {
+                commit: commit.clone(),
+                machine: machine.clone(),
+                lasts: task.seconds(args.seconds),
+                task,
+            };
+            Job {
+                earlier: store.complete(&key, &entrants),
+                key,
+                entrants,
+            }
+        })
         .collect();
-    let programs = Programs::find(&args.suci)?;
     let mut progress = Progress::new(jobs.iter().map(|job| planned(job, args)).sum());
     progress.say(
         &format!(
@@ -49,6 +67,9 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
         ),
         true,
     );
+    for (name, why) in &absent.reasons {
+        progress.tell(&format!("{name} is left out: {why}"));
+    }
     for job in &jobs {
         rounds(&programs, job, args, &mut store, &mut progress)?;
         let mut records = store.of(&job.key);
@@ -62,17 +83,30 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-fn job(task: Task, commit: &str, args: &RunArgs, store: &Store) -> Job {
-    let entrants = plan::entrants(&task, args);
-    let key = Key {
-        commit: commit.to_owned(),
-        lasts: task.seconds(args.seconds),
-        task,
-    };
-    Job {
-        earlier: store.complete(&key, &entrants),
-        key,
-        entrants,
+/// Who cannot be built or started here. That is no failure to keep: it ends when something is installed.
+struct Absent<'a> {
+    programs: &'a Programs,
+    seen: Vec<&'static str>,
+    reasons: Vec<(&'static str, Failure)>,
+}
+
+impl<'a> Absent<'a> {
+    fn new(programs: &'a Programs) -> Self {
+        Self {
+            programs,
+            seen: Vec::new(),
+            reasons: Vec::new(),
+        }
+    }
+
+    fn has(&mut self, contender: &'static Contender) -> bool {
+        let name = contender.name;
+        if !self.seen.contains(&name) {
+            self.seen.push(name);
+            let why = self.programs.prepare(contender).err();
+            self.reasons.extend(why.map(|why| (name, why)));
+        }
+        self.reasons.iter().any(|(absent, _)| *absent == name)
     }
 }
 
@@ -113,6 +147,7 @@ fn rounds(
         return Ok(());
     }
     let site = Site::new(key.task.net)?;
+    let mut run = Vec::new();
     for done in *earlier..args.rounds {
         let title = format!("{name}: round {} of {}", done + 1, args.rounds);
         if !args.busy {
@@ -123,21 +158,25 @@ fn rounds(
             })?;
         }
         progress.say(&title, done == *earlier);
-        store.add(round(programs, &site, job, store, progress)?)?;
+        let number = store.next_round(key);
+        let turns = round(programs, &site, job, number, &run, progress)?;
+        run.extend(turns.iter().cloned());
+        store.add(turns)?;
     }
     Ok(())
 }
 
-/// One round: a turn of everybody who has not failed too often.
+/// One round: a turn of everybody, or why there is none for those who have failed too often in this run.
 fn round(
     programs: &Programs,
     site: &Site,
     job: &Job,
-    store: &Store,
+    number: u32,
+    run: &[Record],
     progress: &mut Progress,
 ) -> Result<Vec<Record>> {
     let Job { key, entrants, .. } = job;
-    let (before, number, day) = (store.of(key), store.next_round(key), today()?);
+    let day = today()?;
     let mut turns = Vec::new();
     // There and back: whoever went last goes first, so that none always follows another.
     let mut order: Vec<&Entrant> = entrants.iter().collect();
@@ -146,15 +185,16 @@ fn round(
     }
     for entrant in order {
         progress.passed(Progress::turn(key.lasts));
-        if store::is_given_up(&before, entrant) {
-            continue;
-        }
-        let outcome = match programs.turn(site, &key.task, *entrant, key.lasts) {
-            Ok(turn) => Outcome::Turn(turn),
-            Err(failure) => Outcome::Failed(failure.to_string()),
+        let outcome = match store::given_up(run, entrant) {
+            Some(why) => Outcome::Failed(why.to_owned()),
+            None => match programs.turn(site, &key.task, *entrant, key.lasts) {
+                Ok(turn) => Outcome::Turn(turn),
+                Err(failure) => Outcome::Failed(failure.to_string()),
+            },
         };
         turns.push(Record {
             commit: key.commit.clone(),
+            machine: key.machine.clone(),
             day: day.clone(),
             task: key.task.clone(),
             lasts: key.lasts,

@@ -6,12 +6,13 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use xtask::error::{Context, Result};
+use xtask::error::{Context, Failure, Result};
 
 use crate::launch::Turn;
+use crate::machine::Machine;
 use crate::plan::{Entrant, Task, Wait};
 
-/// Who fails so often in a task is not tried again: some failures take long.
+/// Who fails so often in a task is not tried again before the next run: some failures take long.
 const GIVE_UP: usize = 3;
 
 /// One turn of one entrant.
@@ -19,6 +20,7 @@ const GIVE_UP: usize = 3;
 pub(crate) struct Record {
     /// The tree that was measured, by [`crate::tree::name`].
     pub(crate) commit: String,
+    pub(crate) machine: Machine,
     pub(crate) day: String,
     #[serde(flatten)]
     pub(crate) task: Task,
@@ -47,10 +49,11 @@ impl Record {
     }
 }
 
-/// What is measured together: rounds of the same task, tree and length can be compared.
+/// What is measured together: rounds of the same task, tree, machine and length can be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
     pub(crate) commit: String,
+    pub(crate) machine: Machine,
     pub(crate) task: Task,
     pub(crate) lasts: f64,
 }
@@ -58,6 +61,7 @@ pub(crate) struct Key {
 impl Key {
     pub(crate) fn has(&self, record: &Record) -> bool {
         record.commit == self.commit
+            && record.machine == self.machine
             && record.task == self.task
             && record.lasts.total_cmp(&self.lasts).is_eq()
     }
@@ -84,7 +88,7 @@ impl Store {
         }
         Ok(Self {
             file: Some(file),
-            records: parse(text.get(..whole).unwrap_or_default())?,
+            records: parse(path, text.get(..whole).unwrap_or_default())?,
         })
     }
 
@@ -116,17 +120,13 @@ impl Store {
         own.cloned().collect()
     }
 
-    /// Rounds of `key` in which all of `entrants` had their turns, but those who are not tried again.
+    /// Rounds of `key` in which all of `entrants` had their turns.
     pub(crate) fn complete(&self, key: &Key, entrants: &[Entrant]) -> u32 {
         let own = self.of(key);
-        let tried: Vec<&Entrant> = entrants
-            .iter()
-            .filter(|entrant| !is_given_up(&own, entrant))
-            .collect();
         let is_whole = |round: u32| {
             let turns = || own.iter().filter(|record| record.round == round);
-            let had = |entrant: &&Entrant| turns().any(|record| record.is_of(entrant));
-            tried.iter().all(had)
+            let had = |entrant: &Entrant| turns().any(|record| record.is_of(entrant));
+            entrants.iter().all(had)
         };
         let whole = rounds(&own).into_iter().filter(|round| is_whole(*round));
         u32::try_from(whole.count()).unwrap_or(u32::MAX)
@@ -139,11 +139,15 @@ impl Store {
     }
 }
 
-/// Whether `entrant` has failed too often.
-pub(crate) fn is_given_up(records: &[Record], entrant: &Entrant) -> bool {
+/// Why `entrant` is not tried again, if it has failed too often in the run that `records` are of: what was wrong in
+/// another one may have been mended.
+pub(crate) fn given_up<'a>(records: &'a [Record], entrant: &Entrant) -> Option<&'a str> {
     let own = records.iter().filter(|record| record.is_of(entrant));
-    let failed = own.filter(|record| matches!(record.outcome, Outcome::Failed(_)));
-    failed.count() >= GIVE_UP
+    let failed = own.filter_map(|record| match &record.outcome {
+        Outcome::Failed(why) => Some(why.as_str()),
+        Outcome::Turn(_) => None,
+    });
+    failed.skip(GIVE_UP - 1).last()
 }
 
 /// All rounds, each once.
@@ -156,12 +160,22 @@ fn rounds(records: &[Record]) -> Vec<u32> {
 
 /// The records of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
-    parse(&std::fs::read_to_string(path).context(path.display())?)
+    parse(
+        path,
+        &std::fs::read_to_string(path).context(path.display())?,
+    )
 }
 
-fn parse(text: &str) -> Result<Vec<Record>> {
-    let record = |line: &str| serde_json::from_str(line).context(line);
-    text.lines().map(record).collect()
+fn parse(path: &Path, text: &str) -> Result<Vec<Record>> {
+    let record = |(at, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| {
+            let place = format!("{}:{}", path.display(), at + 1);
+            Failure::new(format!(
+                "{place}: not a round of this version ({error}); move the file away"
+            ))
+        })
+    };
+    text.lines().enumerate().map(record).collect()
 }
 
 #[cfg(test)]
@@ -180,9 +194,14 @@ pub(crate) mod tests {
         }
     }
 
+    pub(crate) fn machine(kernel: &str) -> Machine {
+        Machine(vec![("Kernel".to_owned(), kernel.to_owned())])
+    }
+
     pub(crate) fn key(workload: Workload) -> Key {
         Key {
             commit: "0123456789".to_owned(),
+            machine: machine("Linux 6.1"),
             task: task(workload),
             lasts: 0.3,
         }
@@ -202,6 +221,7 @@ pub(crate) mod tests {
     ) -> Record {
         Record {
             commit: key.commit.clone(),
+            machine: key.machine.clone(),
             day: "1 May 2026".to_owned(),
             task: key.task.clone(),
             lasts: key.lasts,
@@ -267,13 +287,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn other_trees_tasks_and_lengths_do_not_count() {
+    fn other_trees_machines_tasks_and_lengths_do_not_count() {
         let own = key(Workload::Stream);
         let mut store = Store::nowhere();
         let gso = [entrant("gso", Wait::Block)];
         let others = [
             Key {
                 commit: "fedcba9876".to_owned(),
+                ..own.clone()
+            },
+            Key {
+                machine: machine("Linux 6.2"),
                 ..own.clone()
             },
             Key {
@@ -292,18 +316,35 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_fails_three_times_is_not_waited_for() {
+    fn who_fails_three_times_is_not_tried_again() {
         let key = key(Workload::Stream);
-        let mut store = Store::nowhere();
-        let udp = [entrant("udp", Wait::Block)];
+        let udp = entrant("udp", Wait::Block);
+        let mut run = Vec::new();
         for round in 0..3 {
-            assert!(!is_given_up(&store.of(&key), &udp[0]));
-            let failed = Outcome::Failed("it fell over".to_owned());
-            store
-                .add(vec![record(&key, round, "udp", Wait::Block, failed)])
-                .unwrap();
+            assert_eq!(given_up(&run, &udp), None);
+            let failed = Outcome::Failed(format!("it fell over {round}"));
+            run.push(record(&key, round, "udp", Wait::Block, failed));
         }
-        assert!(is_given_up(&store.of(&key), &udp[0]));
-        assert_eq!(store.complete(&key, &udp), 3);
+        assert_eq!(given_up(&run, &udp), Some("it fell over 2"));
+        assert_eq!(given_up(&run, &entrant("gso", Wait::Block)), None);
+    }
+
+    #[test]
+    fn a_line_of_another_version_is_named_with_the_remedy() {
+        let path = scratch("older");
+        let key = key(Workload::Stream);
+        let figures = Outcome::Turn(turn(1, 1, 1.0));
+        let mut store = Store::open(&path).unwrap();
+        store
+            .add(vec![record(&key, 0, "gso", Wait::Block, figures)])
+            .unwrap();
+        drop(store);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"commit\":\"01\"}\n").unwrap();
+        let why = Store::open(&path).err().unwrap().to_string();
+        std::fs::remove_file(&path).unwrap();
+        let place = format!("{}:2: not a round of this version", path.display());
+        assert!(why.starts_with(&place), "{why}");
+        assert!(why.ends_with("move the file away"), "{why}");
     }
 }

@@ -4,7 +4,7 @@ use crate::plan::Workload;
 use crate::report::Row;
 
 /// The columns of a task's table, and how wide they are.
-fn columns(workload: Workload) -> [&'static str; 9] {
+fn columns(workload: Workload) -> [&'static str; 11] {
     let [left, right] = match workload {
         Workload::PingPong | Workload::Mix | Workload::Data => ["p50 us", "p99 us"],
         Workload::Stream | Workload::Rate | Workload::Broadcast => ["CPU s/GB", "CPU us/msg"],
@@ -15,15 +15,17 @@ fn columns(workload: Workload) -> [&'static str; 9] {
         "median",
         "best",
         "spread",
+        "rounds",
         left,
         right,
         "client/server CPU",
         "Suci/this",
+        "batch/this",
     ]
 }
 
 /// The cells of one row, under [`columns`].
-pub(crate) fn cells(row: &Row) -> [String; 9] {
+pub(crate) fn cells(row: &Row) -> [String; 11] {
     let digits = |value: f64| match row.workload() {
         Workload::Rate | Workload::Mix => format!("{value:.0}"),
         Workload::PingPong | Workload::Data => format!("{value:.1}"),
@@ -39,6 +41,7 @@ pub(crate) fn cells(row: &Row) -> [String; 9] {
             format!("{:.2}", row.cpu_us_per_message),
         ],
     };
+    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
     let per_second = |cpu: f64| 100.0 * cpu / row.seconds;
     let (client, server) = (row.cpu_seconds_client, row.cpu_seconds_server);
     [
@@ -47,11 +50,15 @@ pub(crate) fn cells(row: &Row) -> [String; 9] {
         digits(row.median),
         digits(row.best()),
         format!("{:.0} %", 100.0 * row.spread()),
+        match row.failures {
+            0 => row.rounds.to_string(),
+            failures => format!("{} of {}", row.rounds, row.rounds + failures),
+        },
         left,
         right,
         format!("{:.0} % / {:.0} %", per_second(client), per_second(server)),
-        row.suci_ratio
-            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        ratio(row.suci_ratio),
+        ratio(row.batch_ratio),
     ]
 }
 
@@ -98,7 +105,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     };
     let mut head = columns(first.workload()).map(str::to_owned);
     head[2] = format!("median {}", first.unit);
-    let mut text = format!("| {} |\n|---|---|{}\n", head.join(" | "), "---:|".repeat(7));
+    let mut text = format!("| {} |\n|---|---|{}\n", head.join(" | "), "---:|".repeat(9));
     for row in sorted(rows) {
         text.push_str(&format!("| {} |\n", cells(row).join(" | ")));
     }
@@ -121,16 +128,25 @@ mod tests {
             "{text}"
         );
         assert!(
-            lines[3].trim_start().starts_with("tcp-cubic") && lines[3].ends_with("2.00"),
+            lines[3].trim_start().starts_with("tcp-cubic")
+                && lines[3].ends_with("2.00           -"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn rounds_that_failed_are_told() {
+        let mut row = example().remove(0);
+        assert_eq!(cells(&row)[5], "3");
+        row.failures = 2;
+        assert_eq!(cells(&row)[5], "3 of 5");
     }
 
     #[test]
     fn markdown_has_as_many_cells_in_each_line() {
         let text = markdown(&example());
         assert!(
-            text.lines().all(|line| line.matches('|').count() == 10),
+            text.lines().all(|line| line.matches('|').count() == 12),
             "{text}"
         );
         assert_eq!(markdown(&[]), "");

@@ -1,25 +1,49 @@
 //! Which tree is measured: figures of different ones are never mixed.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use xtask::error::Result;
+use xtask::error::{Context, Result};
 use xtask::exec;
 
 /// What the measured programs are made of. A commit that touches nothing else changes no figure.
-const MEASURED: [&str; 6] = [
+const MEASURED: [&str; 9] = [
     "crates",
     "Cargo.toml",
     "Cargo.lock",
     "bench/contenders",
     "bench/src",
+    "bench/Cargo.toml",
     "bench/Cargo.lock",
+    "rust-toolchain.toml",
+    // What lies between the two ends.
+    "xtask/src/netns.rs",
 ];
 
 /// A name for the tree: the last commit that changed what is measured, and, if something of that is not
 /// committed, a hash of what, so that two states of an edited tree are not taken for one.
 pub(crate) fn name() -> Result<String> {
-    let commit = git(&["log", "-1", "--abbrev=10", "--format=%h", "--"])?;
-    let changes = git(&["diff", "HEAD", "--"])?;
+    name_of(&exec::root(), &MEASURED)
+}
+
+fn name_of(root: &Path, measured: &[&str]) -> Result<String> {
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .current_dir(root)
+            .args(args)
+            .arg("--")
+            .args(measured);
+        exec::capture(command.stdin(Stdio::null()))
+    };
+    let commit = git(&["log", "-1", "--abbrev=10", "--format=%h"])?;
+    let mut changes = git(&["diff", "HEAD"])?.into_bytes();
+    // Files that git does not know yet are built all the same.
+    let new = git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
+    for file in new.split_terminator('\0') {
+        changes.extend(file.bytes());
+        changes.extend(std::fs::read(root.join(file)).context(file)?);
+    }
     let commit = commit.trim();
     if changes.is_empty() {
         return Ok(commit.to_owned());
@@ -27,16 +51,10 @@ pub(crate) fn name() -> Result<String> {
     Ok(format!("{commit}-dirty-{:08x}", hash(&changes)))
 }
 
-fn git(args: &[&str]) -> Result<String> {
-    let mut command = Command::new("git");
-    command.current_dir(exec::root()).args(args).args(MEASURED);
-    exec::capture(command.stdin(Stdio::null()))
-}
-
 /// FNV-1a: it tells apart, nobody attacks it.
-fn hash(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+fn hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
 }
 
@@ -56,8 +74,42 @@ mod tests {
 
     #[test]
     fn different_changes_have_different_hashes() {
-        assert_eq!(hash(""), 0x811c_9dc5);
-        assert_eq!(hash("a"), 0xe40c_292c);
-        assert_ne!(hash("+ a"), hash("+ b"));
+        assert_eq!(hash(b""), 0x811c_9dc5);
+        assert_eq!(hash(b"a"), 0xe40c_292c);
+        assert_ne!(hash(b"+ a"), hash(b"+ b"));
+    }
+
+    #[test]
+    fn what_is_measured_is_there() {
+        for path in MEASURED {
+            assert!(exec::root().join(path).exists(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_git_does_not_know_changes_the_name() {
+        let dir = std::env::temp_dir().join(format!("suci-bench-tree-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("src")).unwrap();
+        let git = |line: &str| {
+            let own = ["-c", "user.name=x", "-c", "user.email=x@example.com"];
+            let words = own.into_iter().chain(line.split(' '));
+            exec::capture(Command::new("git").current_dir(&dir).args(words)).unwrap();
+        };
+        std::fs::write(dir.join("src/a"), "a").unwrap();
+        git("init -q");
+        git("add -A");
+        git("commit -q -m a");
+        let names = [None, Some("b"), Some("c")].map(|new| {
+            if let Some(text) = new {
+                std::fs::write(dir.join("src/new"), text).unwrap();
+            }
+            name_of(&dir, &["src"]).unwrap()
+        });
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(!names[0].contains("dirty"), "{names:?}");
+        assert!(
+            names[1].contains("dirty") && names[1] != names[2],
+            "{names:?}"
+        );
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Serve here
     #[arg(long, required_unless_present = "call", conflicts_with = "call")]
     serve: Option<SocketAddr>,
-    /// Measure against the servers there; several for broadcast
+    /// Measure against the servers there; several for broadcast and n-data
     #[arg(long, value_delimiter = ',')]
     call: Vec<SocketAddr>,
     #[arg(long, value_enum)]
