@@ -11,7 +11,7 @@ use suci_proto::types::{MessageNumber, NodeId};
 pub struct Batch<'a> {
     core: &'a Core,
     driver: &'a mut Driver,
-    /// When it began. Nothing is due before it ends.
+    /// When it began, or when the driver last did more than accept: time never goes back for the engine.
     now: Instant,
 }
 
@@ -27,8 +27,7 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
-        let now = self.now;
-        self.accept(|driver| driver.push(now, to, message.into()))
+        self.accept(|driver, now| driver.push(now, to, message.into()))
     }
 
     /// Accepts a copy of `bytes` on channel 0.
@@ -36,20 +35,21 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
     pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
-        let now = self.now;
-        self.accept(|driver| driver.push_copy(now, to, bytes))
+        self.accept(|driver, now| driver.push_copy(now, to, bytes))
     }
 
     fn accept(
         &mut self,
-        push: impl FnOnce(&mut Driver) -> Result<MessageNumber, Error>,
+        push: impl FnOnce(&mut Driver, &mut Instant) -> Result<MessageNumber, Error>,
     ) -> Result<MessageNumber, Error> {
         // The program may have forked since the batch began.
         if self.core.is_forked() {
             return Err(Error::Forked);
         }
-        let number = push(self.driver)?;
-        self.driver.flush_if_wanted()?;
+        let number = push(self.driver, &mut self.now)?;
+        if self.driver.flush_if_wanted()? {
+            self.now = self.driver.now();
+        }
         Ok(number)
     }
 }

@@ -356,22 +356,23 @@ impl Driver {
 
     /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
     /// wait in the socket, and so is a peer that suspended the session, since it may have resumed it.
+    /// After that it is later than `now` was.
     pub(crate) fn push(
         &mut self,
-        now: Instant,
+        now: &mut Instant,
         to: NodeId,
         message: Draft,
     ) -> Result<MessageNumber, Error> {
-        match self.offer(now, to, message.into_outgoing()) {
+        match self.offer(*now, to, message.into_outgoing()) {
             Ok(number) => Ok(number),
-            Err(error) => self.push_again(to, error),
+            Err(error) => self.push_again(now, to, error),
         }
     }
 
     /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where it is queued.
     pub(crate) fn push_copy(
         &mut self,
-        now: Instant,
+        now: &mut Instant,
         to: NodeId,
         bytes: &[u8],
     ) -> Result<MessageNumber, Error> {
@@ -380,14 +381,19 @@ impl Driver {
         }
         let message = message::small(bytes);
         self.habit.on_sent();
-        match self.engine.send_small(now, to, &message) {
+        match self.engine.send_small(*now, to, &message) {
             Ok(number) => Ok(number),
-            Err(error) => self.push_again(to, Error::from_send(to, error)),
+            Err(error) => self.push_again(now, to, Error::from_send(to, error)),
         }
     }
 
     /// Tries once more what was not accepted, if a turn may have changed that.
-    fn push_again(&mut self, to: NodeId, error: Error) -> Result<MessageNumber, Error> {
+    fn push_again(
+        &mut self,
+        now: &mut Instant,
+        to: NodeId,
+        error: Error,
+    ) -> Result<MessageNumber, Error> {
         match error {
             Error::WouldBlock { message, .. }
             | Error::Suspended {
@@ -396,7 +402,8 @@ impl Driver {
                 ..
             } => {
                 self.turn()?;
-                self.offer(self.clock.now(), to, message.into_outgoing())
+                *now = self.clock.now();
+                self.offer(*now, to, message.into_outgoing())
             }
             error => Err(error),
         }
@@ -405,10 +412,10 @@ impl Driver {
     /// Accepts a message with `push`, and sends it.
     pub(crate) fn send(
         &mut self,
-        push: impl FnOnce(&mut Self, Instant) -> Result<MessageNumber, Error>,
+        push: impl FnOnce(&mut Self, &mut Instant) -> Result<MessageNumber, Error>,
     ) -> Result<MessageNumber, Error> {
-        let now = self.clock.now();
-        let number = push(self, now)?;
+        let mut now = self.clock.now();
+        let number = push(self, &mut now)?;
         self.send_on()?;
         Ok(number)
     }
@@ -420,13 +427,13 @@ impl Driver {
         self.refresh(now)
     }
 
-    /// Sends what was accepted if some of it should not wait for others.
-    pub(crate) fn flush_if_wanted(&mut self) -> Result<(), Error> {
-        if self.engine.wants_flush() {
-            self.output()
-        } else {
-            Ok(())
+    /// Sends what was accepted if some of it should not wait for others, and says whether it did.
+    pub(crate) fn flush_if_wanted(&mut self) -> Result<bool, Error> {
+        let wants = self.engine.wants_flush();
+        if wants {
+            self.output()?;
         }
+        Ok(wants)
     }
 
     /// Whether a message or an event waits for the program.

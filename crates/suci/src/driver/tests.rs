@@ -158,7 +158,7 @@ fn connected() -> (Driver, Arc<Mutex<Script>>, Driver) {
     let (mut a, script) = driver(&hub, 0, address(1));
     let (mut b, _) = driver(&hub, 1, address(2));
     a.engine.add_peer(a.now(), NodeId(1), address(2)).unwrap();
-    a.push(a.now(), NodeId(1), "first".into()).unwrap();
+    a.push(&mut a.now(), NodeId(1), "first".into()).unwrap();
     a.output().unwrap();
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     until(&mut a, &mut b, |a, _| a.is_flushed());
@@ -184,7 +184,7 @@ fn f26_a_full_socket_is_not_loss() {
         .unwrap()
         .answers
         .extend([SendOutcome::Again; 3]);
-    a.push(a.now(), NodeId(1), "patience".into()).unwrap();
+    a.push(&mut a.now(), NodeId(1), "patience".into()).unwrap();
     a.output().unwrap();
     assert_eq!(
         script.lock().unwrap().attempts.len(),
@@ -204,7 +204,8 @@ fn f28_refused_segmentation_sends_single_packets() {
     let (mut a, script, mut b) = connected();
     script.lock().unwrap().answers.push_back(SendOutcome::NoGso);
     let payload = vec![7; 20_000];
-    a.push(a.now(), NodeId(1), payload.clone().into()).unwrap();
+    a.push(&mut a.now(), NodeId(1), payload.clone().into())
+        .unwrap();
     a.output().unwrap();
     until(&mut a, &mut b, |_, b| {
         b.take_message().is_some_and(|m| m.payload == payload)
@@ -230,7 +231,7 @@ fn f25_an_unreachable_hint_is_counted_and_repeated() {
         .unwrap()
         .answers
         .push_back(SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused));
-    a.push(a.now(), NodeId(1), "again".into()).unwrap();
+    a.push(&mut a.now(), NodeId(1), "again".into()).unwrap();
     a.output().unwrap();
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     assert_eq!(a.engine.counters().unreachable, 1);
@@ -245,7 +246,8 @@ fn f27_a_smaller_route_gets_smaller_packets() {
         .answers
         .push_back(SendOutcome::TooBig);
     let payload = vec![7; 20_000];
-    a.push(a.now(), NodeId(1), payload.clone().into()).unwrap();
+    a.push(&mut a.now(), NodeId(1), payload.clone().into())
+        .unwrap();
     a.output().unwrap();
     until(&mut a, &mut b, |_, b| {
         b.take_message().is_some_and(|m| m.payload == payload)
@@ -283,7 +285,8 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
         0,
         "the last one was in vain"
     );
-    b.push(b.now(), NodeId(0), "good morning".into()).unwrap();
+    b.push(&mut b.now(), NodeId(0), "good morning".into())
+        .unwrap();
     b.output().unwrap();
     a.turn().unwrap();
     assert!(a.take_message().is_some());
@@ -298,7 +301,7 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
 #[test]
 fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_next_sleep() {
     let (mut a, script, mut b) = settled();
-    b.push(b.now(), NodeId(0), "question".into()).unwrap();
+    b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
     b.output().unwrap();
     script.lock().unwrap().attempts.clear();
     let limit = Deadline::after(3 * LIMIT);
@@ -326,7 +329,7 @@ fn what_is_due_soon_is_not_slept_through() {
     );
     script.lock().unwrap().due_in = None;
     script.lock().unwrap().answers.push_back(SendOutcome::Again);
-    a.push(a.now(), NodeId(1), "full".into()).unwrap();
+    a.push(&mut a.now(), NodeId(1), "full".into()).unwrap();
     a.output().unwrap();
     assert_eq!(
         blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
@@ -360,7 +363,8 @@ fn exchange(
     look: impl FnOnce(&mut Driver, &mut Driver),
 ) {
     for _ in 0..count {
-        b.push(b.now(), NodeId(0), vec![7; 1_300].into()).unwrap();
+        b.push(&mut b.now(), NodeId(0), vec![7; 1_300].into())
+            .unwrap();
     }
     look(a, b);
     let mut received = 0;
