@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::{AddressBook, Node};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use suci_net::memory::{Hub, Memory};
 use suci_proto::types::Incarnation;
@@ -164,31 +164,72 @@ struct Rates {
     together: f64,
 }
 
-/// Waits until `all` have come, without sleeping: to wake up takes longer than a burst.
-fn meet(come: &AtomicUsize, all: usize) {
-    come.fetch_add(1, Ordering::AcqRel);
-    while come.load(Ordering::Acquire) < all {
-        std::hint::spin_loop();
+/// Where threads wait for one another.
+#[derive(Default)]
+struct Meeting {
+    come: AtomicUsize,
+    /// Somebody panicked and will not come.
+    is_off: AtomicBool,
+}
+
+impl Meeting {
+    /// Waits until `all` have come, without sleeping: to wake up takes longer than a burst.
+    fn meet(&self, all: usize) {
+        self.come.fetch_add(1, Ordering::AcqRel);
+        while self.come.load(Ordering::Acquire) < all {
+            assert!(
+                !self.is_off.load(Ordering::Relaxed),
+                "another thread panicked"
+            );
+            std::hint::spin_loop();
+        }
     }
+}
+
+/// Calls the meetings off when its thread panics: who waits there would wait for ever.
+struct Attendance<'a>([&'a Meeting; 2]);
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for meeting in self.0 {
+                meeting.is_off.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_panics_keeps_nobody_waiting() {
+    let meeting = Meeting::default();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let _attendance = Attendance([&meeting, &meeting]);
+            panic!("on purpose");
+        });
+        let waits = scope.spawn(|| meeting.meet(2));
+        assert!(other.join().is_err() && waits.join().is_err());
+    });
 }
 
 fn rates(processors: &[usize], bursts: usize) -> Rates {
     let (threads, warm_up) = (processors.len(), WARM_UP * usize::from(is_strict()));
-    let (start, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (start, end) = (Meeting::default(), Meeting::default());
     let spent: Vec<Vec<Duration>> = std::thread::scope(|scope| {
         let halves = Half::all(threads).into_iter().zip(processors);
         let workers: Vec<_> = halves
             .map(|(mut half, processor)| {
                 let (start, end) = (&start, &end);
                 scope.spawn(move || {
+                    let _attendance = Attendance([start, end]);
                     pin(*processor);
                     let burst = |number| {
                         half.record();
-                        meet(start, threads * (number + 1));
+                        start.meet(threads * (number + 1));
                         let begun = Instant::now();
                         half.take();
                         let spent = begun.elapsed();
-                        meet(end, threads * (number + 1));
+                        end.meet(threads * (number + 1));
                         half.settle();
                         spent
                     };
@@ -263,9 +304,10 @@ impl Ticks {
 
     fn since(self, before: Self) -> Self {
         Self {
-            busy: self.busy - before.busy,
-            idle: self.idle - before.idle,
-            stolen: self.stolen - before.stolen,
+            // What waits for input may be counted back (proc_stat(5)).
+            busy: self.busy.saturating_sub(before.busy),
+            idle: self.idle.saturating_sub(before.idle),
+            stolen: self.stolen.saturating_sub(before.stolen),
         }
     }
 }
