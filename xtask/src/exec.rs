@@ -1,6 +1,7 @@
 //! Running commands, and where the tree and its build results are.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -100,7 +101,8 @@ fn ended(command: &Command, status: ExitStatus) -> Failure {
     Failure::new(format!("`{}` ended with {status}", shown(command)))
 }
 
-/// A child process that is killed (by its own pid, nothing else) when this is dropped.
+/// A child process that is killed (by its own pid, nothing else) when this is dropped, or when the thread that started it
+/// ends, however it does.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -122,6 +124,7 @@ impl Process {
     /// # Errors
     /// The program cannot be started.
     pub fn spawn_as(name: &str, command: &mut Command) -> Result<Self> {
+        die_with_parent(command);
         let child = command.spawn().context(name)?;
         Ok(Self {
             child,
@@ -174,8 +177,41 @@ impl Process {
     }
 }
 
+/// Has the kernel kill what `command` starts when the thread that started it is no more: a program that is killed, or
+/// that a signal ends, drops nothing.
+fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: what runs between fork and exec calls two functions that are async-signal-safe, and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // It may have ended before that was said.
+            match u32::try_from(libc::getppid()) {
+                Ok(now) if now == parent => Ok(()),
+                _ => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+            }
+        });
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_does_not_outlive_whoever_started_it() {
+        let start = || Process::spawn(Command::new("sleep").arg("60")).unwrap();
+        let mut child = std::thread::spawn(start).join().unwrap();
+        let end = child.finish_by(Instant::now() + Duration::from_secs(30));
+        let why = end.unwrap_err().to_string();
+        assert!(why.contains("signal: 9"), "{why}");
     }
 }

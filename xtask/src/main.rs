@@ -74,8 +74,8 @@ enum Chore {
     /// The evaluation in examples/tableau/RESULTS.md, measured anew
     Tableau {
         /// Rounds of each setting
-        #[arg(long, default_value_t = 5)]
-        rounds: usize,
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        rounds: u32,
     },
     /// Two namespaces with a cable between them, to try things in, until Ctrl-C
     Pair {
