@@ -136,6 +136,16 @@ static size_t mix_size(uint32_t index)
 	return 1025 + spread % 7168;
 }
 
+/* src/work.rs and suci perf assert the same sum. */
+static void check_mix(void)
+{
+	uint32_t sum = 0;
+	for (uint32_t index = 0; index < 1000; index++)
+		sum = sum * 31 + (uint32_t)mix_size(index);
+	if (sum != 0x6d0bf796u)
+		die("not the mix of the others");
+}
+
 static void add_trip(struct half *half, double seconds)
 {
 	if (half->trip_count == half->trip_room) {
@@ -442,6 +452,7 @@ static int bench(void)
 	CPU_SET(args.pin, &set);
 	if (sched_setaffinity(0, sizeof set, &set))
 		die("processor %d: %s", args.pin, strerror(errno));
+	check_mix();
 	char *payload = payload_of(args.longest, MARK_DATA), *asking = payload_of(args.longest, MARK_ASK);
 	struct half half;
 	if (args.serve) {

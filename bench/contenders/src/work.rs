@@ -323,6 +323,13 @@ fn percentile(nanos: &[u64], share: usize) -> Option<f64> {
 mod tests {
     use super::*;
 
+    /// `suci perf` computes the same sizes, and asserts the same sum.
+    #[test]
+    fn the_mix_is_that_of_suci_perf() {
+        let fold = |sum: u32, index| sum.wrapping_mul(31).wrapping_add(mix_size(index) as u32);
+        assert_eq!((0..1000).fold(0, fold), 0x6d0b_f796);
+    }
+
     #[test]
     fn the_mix_is_that_of_the_paper() {
         let mut shares = [0_u32; 5];

@@ -180,6 +180,16 @@ fn length(message: &Bytes) -> u64 {
 mod tests {
     use super::*;
 
+    /// The bench's contenders compute the same sizes, and assert the same sum.
+    #[test]
+    fn the_sizes_are_those_of_the_bench() {
+        let fold = |sum: u32, index| {
+            let size = u32::try_from(size(index)).unwrap();
+            sum.wrapping_mul(31).wrapping_add(size)
+        };
+        assert_eq!((0..1000).fold(0, fold), 0x6d0b_f796);
+    }
+
     #[test]
     fn the_sizes_are_those_of_the_paper() {
         let mut shares = [0_u32; 5];
