@@ -155,14 +155,14 @@ fn only_process_0_reads_the_input() {
 
 #[test]
 fn signals_are_passed_on() {
-    let script = "trap 'echo hup; exit 7' HUP; echo ready; while :; do sleep 0.05; done";
+    let script = "trap 'echo term; exit 7' TERM; echo ready; while :; do sleep 0.05; done";
     let mut running = Running::start(&mut suci(&["run", "-n", "1", "sh", "-c", script]));
     assert_eq!(running.first_line(), "ready\n");
-    kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
+    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
     let output = running.finish();
     assert_eq!(
         (output.status.code(), printed(&output).as_str()),
-        (Some(7), "hup\n")
+        (Some(7), "term\n")
     );
 }
 
@@ -374,7 +374,7 @@ fn a_hangup_that_is_ignored_is_not_passed_on() {
     let launch = "trap '' HUP; exec \"$0\" run -n 1 sh -c 'echo ready; sleep 1; echo done'";
     let mut running = Running::start(Command::new("sh").args(["-c", launch, path()]));
     assert_eq!(running.first_line(), "ready\n");
-    kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
+    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
     let output = running.finish();
     assert!(output.status.success(), "{}", errors(&output));
     assert_eq!(printed(&output), "done\n");
