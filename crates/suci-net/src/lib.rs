@@ -84,7 +84,7 @@ pub struct Capabilities {
     pub gro: bool,
     /// Whether ECN marks are sent and reported.
     pub ecn: bool,
-    /// Whether [`Meta::age`] is measured by the kernel.
+    /// Whether [`Meta::arrived`] is told by the kernel.
     pub kernel_timestamps: bool,
     /// Receive buffer in bytes as the kernel charges them (`SO_RCVBUF` read back, on Linux the
     /// doubled value). This, not the size asked for, is what credit may be granted from.
@@ -179,9 +179,9 @@ pub struct Meta {
     pub to: Option<IpAddr>,
     /// Mark it arrived with.
     pub ecn: Ecn,
-    /// How long ago the kernel received it; zero where unknown. Not negative, even if the wall
-    /// clock was set back meanwhile.
-    pub age: Duration,
+    /// When the kernel received it by the wall clock, since 1970; none where unknown. Whoever wants to know how long ago
+    /// that was looks at the clock, once for many.
+    pub arrived: Option<Duration>,
     /// Bytes of each datagram but the last, which may have fewer.
     pub segment: usize,
 }

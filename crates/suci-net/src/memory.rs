@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::train::{cut, unmapped};
 use crate::{
@@ -66,7 +66,7 @@ struct Queue {
 struct Packet {
     from: SocketAddr,
     ecn: Ecn,
-    at: Instant,
+    at: SystemTime,
     bytes: Box<[u8]>,
 }
 
@@ -206,7 +206,7 @@ impl Memory {
 
 impl Place {
     fn put(&self, from: SocketAddr, train: &Train<'_>) {
-        let at = Instant::now();
+        let at = SystemTime::now();
         let mut pieces = Vec::new();
         for index in 0..train.segments() {
             let start = index.saturating_mul(train.segment);
@@ -304,14 +304,14 @@ impl Backend for Memory {
         self.place.inboxes[self.number].take(max, &mut self.taken);
         let count = self.taken.len();
         for packet in self.taken.drain(..) {
-            let age = packet.at.elapsed();
+            let arrived = packet.at.duration_since(UNIX_EPOCH).ok();
             let to = Some(self.local.ip());
             sink(
                 &Meta {
                     from: packet.from,
                     to,
                     ecn: packet.ecn,
-                    age,
+                    arrived,
                     segment: packet.bytes.len(),
                 },
                 &packet.bytes,

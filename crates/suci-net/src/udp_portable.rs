@@ -209,7 +209,7 @@ impl Backend for UdpPortable {
                         from: unmapped(from),
                         to,
                         ecn: Ecn::NotEct,
-                        age: Duration::ZERO,
+                        arrived: None,
                         segment: len,
                     };
                     sink(&meta, bytes);

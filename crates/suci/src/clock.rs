@@ -20,6 +20,55 @@ impl Clock {
     }
 }
 
+/// How old a comparison of the two clocks may be: whoever sets the wall clock makes arrivals look that long wrong at most.
+const COMPARE_EVERY: Duration = Duration::from_millis(100);
+
+/// Two readings of the wall clock that enclose one of ours are at most so far apart, else something came between...
+const NEAR: u64 = 10_000;
+
+/// ... and they are tried again, so often at most.
+const TRIES: u32 = 4;
+
+/// Tells when datagrams arrived, which the kernel says by the wall clock. The clocks are compared now and then only: one
+/// reading costs as much as much else that a datagram does.
+#[derive(Debug, Default)]
+pub(crate) struct Stamps {
+    /// Nanoseconds of the wall clock when ours was at zero.
+    ahead: u64,
+    compared_at: Option<Instant>,
+}
+
+impl Stamps {
+    /// When something arrived that has the stamp `wall`. About `now`, or before.
+    pub(crate) fn arrival(&mut self, wall: Duration, now: Instant) -> Instant {
+        if self
+            .compared_at
+            .is_none_or(|at| now.since(at) >= COMPARE_EVERY)
+        {
+            self.ahead = ahead(sys::wall_nanos, || Clock.now().as_nanos());
+            self.compared_at = Some(now);
+        }
+        let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        Instant::from_nanos(wall.saturating_sub(self.ahead))
+    }
+}
+
+/// By how much `wall` is ahead of `ours`. Whoever is held up between two readings reads again.
+fn ahead(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> u64 {
+    let mut best = (u64::MAX, 0);
+    for _ in 0..TRIES {
+        let (before, at, after) = (wall(), ours(), wall());
+        let apart = after.saturating_sub(before);
+        if apart <= best.0 {
+            best = (apart, before.saturating_sub(at));
+        }
+        if apart <= NEAR {
+            break;
+        }
+    }
+    best.1
+}
+
 /// When a blocking call gives up: a time, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline(Option<std::time::Instant>);
@@ -45,5 +94,40 @@ impl Deadline {
 
     pub(crate) fn is_over(self) -> bool {
         self.left() == Some(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A clock of which each reading takes what `takes` says, and one that is `ahead` of it.
+    fn compared(takes: &[u64]) -> u64 {
+        let (now, reading) = (Cell::new(1_000), Cell::new(0));
+        let ours = || {
+            now.set(now.get() + takes.get(reading.replace(reading.get() + 1)).unwrap_or(&20));
+            now.get()
+        };
+        ahead(|| ours() + 5_000_000, ours)
+    }
+
+    #[test]
+    fn whoever_is_held_up_between_two_clocks_reads_them_again() {
+        let near = 5_000_000 - 20;
+        assert_eq!(compared(&[]), near);
+        assert_eq!(compared(&[20, 3_000_000]), near);
+        assert_eq!(compared(&[20, 20, 3_000_000, 20, 900_000]), near);
+    }
+
+    #[test]
+    fn arrivals_are_told_by_our_clock() {
+        let mut stamps = Stamps::default();
+        let now = Clock.now();
+        let wall = Duration::from_nanos(sys::wall_nanos());
+        let at = stamps.arrival(wall, now);
+        assert!(at.since(now) < Duration::from_secs(1) && now.since(at) < Duration::from_secs(1));
+        let earlier = stamps.arrival(wall - Duration::from_millis(5), now);
+        assert_eq!(at.since(earlier), Duration::from_millis(5));
     }
 }

@@ -157,13 +157,14 @@ impl Turn<'_> {
     /// waits on the descriptor, which would have to say when.
     pub(crate) fn wait_for_message(
         &mut self,
+        now: Option<Instant>,
         deadline: Deadline,
         spinner: &mut Spinner,
     ) -> Result<(), Error> {
         if self.core.is_exposed() {
             self.work.driver.wait(deadline, spinner)
         } else {
-            self.work.driver.wait_for_message(deadline, spinner)
+            self.work.driver.wait_for_message(now, deadline, spinner)
         }
     }
 

@@ -1,6 +1,6 @@
 //! Keeps the engine's driving contract over a backend: input, then time, then output.
 
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, Stamps};
 use crate::error::Error;
 use crate::message::{self, Draft, Message};
 use crate::metrics::Responder;
@@ -43,6 +43,7 @@ pub(crate) struct Driver {
     backend: Box<dyn Backend>,
     socket: RawFd,
     clock: Clock,
+    stamps: Stamps,
     segments: usize,
     /// The longest that a receive of the backend blocks, if it can.
     block_limit: Option<Duration>,
@@ -95,6 +96,7 @@ impl Driver {
             backend,
             socket,
             clock,
+            stamps: Stamps::default(),
             spill: Vec::new(),
             want_write: false,
             bulk: false,
@@ -140,7 +142,8 @@ impl Driver {
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         let now = self.input(self.clock.now(), look)?;
-        self.output_at(now)
+        self.output_at(now)?;
+        Ok(())
     }
 
     /// What arrived and what is due.
@@ -183,29 +186,34 @@ impl Driver {
 
     /// Sends whatever may go.
     pub(crate) fn output(&mut self) -> Result<(), Error> {
-        self.output_at(self.clock.now())
+        self.output_at(self.clock.now())?;
+        Ok(())
     }
 
-    fn output_at(&mut self, now: Instant) -> Result<(), Error> {
+    /// Sends whatever may go. Returns whether anything did, which takes time.
+    fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
         if let Some(publisher) = &mut self.outlook.publisher
             && publisher.is_due(now)
         {
             publisher.serve(now, &mut self.engine);
             publisher.publish(now, &self.engine, &self.backend.counters());
         }
-        self.transmit(now)?;
+        let mut sent = self.transmit(now)?;
         while let Some((node, address)) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(address);
             self.engine.set_route_mtu(node, mtu);
             self.transmit(self.clock.now())?;
+            sent = true;
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Each train has a time of its own: sending many takes milliseconds, which are not the network's.
-    fn transmit(&mut self, mut now: Instant) -> Result<(), Error> {
+    fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
         self.want_write = false;
+        let mut sent = false;
         while let Some(result) = self.transmit_one(now)? {
+            sent = true;
             if self.engine.has_output() {
                 now = self.clock.now();
             }
@@ -218,7 +226,7 @@ impl Driver {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(sent)
     }
 
     fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
@@ -258,27 +266,35 @@ impl Driver {
 
     /// Waits until something may have happened, at most until `deadline`, then makes a turn.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
-        let now = self.await_input(deadline, spinner)?;
-        self.output_at(now)
+        let now = self.await_input(self.clock.now(), deadline, spinner)?;
+        self.output_at(now)?;
+        Ok(())
     }
 
     /// As [`Driver::wait`], for a program that takes its message at once: a single one it gets first, if nothing but its
-    /// answer would be sent. The next call does the rest.
+    /// answer would be sent. The next call does the rest. It is `now`, if anybody looked just before.
     pub(crate) fn wait_for_message(
         &mut self,
+        now: Option<Instant>,
         deadline: Deadline,
         spinner: &mut Spinner,
     ) -> Result<(), Error> {
-        let now = self.await_input(deadline, spinner)?;
+        let now = now.unwrap_or_else(|| self.clock.now());
+        let now = self.await_input(now, deadline, spinner)?;
         if !self.bulk && self.engine.defer_output(now) {
             return Ok(());
         }
-        self.output_at(now)
+        self.output_at(now)?;
+        Ok(())
     }
 
     /// What arrived and what is due, after waiting for it.
-    fn await_input(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<Instant, Error> {
-        let now = self.clock.now();
+    fn await_input(
+        &mut self,
+        now: Instant,
+        deadline: Deadline,
+        spinner: &mut Spinner,
+    ) -> Result<Instant, Error> {
         if spinner.pauses(now) {
             self.input(now, true)
         } else if self.may_block(now, deadline) {
@@ -334,9 +350,11 @@ impl Driver {
         Ok(ready)
     }
 
-    /// Before sleeping: acknowledgements that found nothing to ride on go out.
-    pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        self.step(false)
+    /// Before sleeping: acknowledgements that found nothing to ride on go out. Returns the time, if it is still that.
+    pub(crate) fn settle(&mut self) -> Result<Option<Instant>, Error> {
+        let now = self.input(self.clock.now(), false)?;
+        let sent = self.output_at(now)?;
+        Ok((!sent).then_some(now))
     }
 
     // ---- the program's side
@@ -416,13 +434,26 @@ impl Driver {
     ) -> Result<MessageNumber, Error> {
         let mut now = self.clock.now();
         let number = push(self, &mut now)?;
-        self.send_on()?;
+        self.send_on_at(now)?;
         Ok(number)
+    }
+
+    /// As [`Driver::send`], with a copy of `bytes` on channel 0. Much is copied before the time is read, since that takes
+    /// longer than everything else.
+    pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
+        if bytes.len() > SMALL {
+            let message = Draft::new(Bytes::copy_from_slice(bytes));
+            return self.send(|driver, now| driver.push(now, to, message));
+        }
+        self.send(|driver, now| driver.push_copy(now, to, bytes))
     }
 
     /// Sends what was accepted, and looks at the socket if that is too long ago.
     pub(crate) fn send_on(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
+        self.send_on_at(self.clock.now())
+    }
+
+    fn send_on_at(&mut self, now: Instant) -> Result<(), Error> {
         self.output_at(now)?;
         self.refresh(now)
     }

@@ -177,8 +177,9 @@ impl Node {
     /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
     /// others say what is wrong with it.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
+        let message = message.into();
         let mut turn = self.enter_open()?;
-        turn.send(|driver, now| driver.push(now, to, message.into()))
+        turn.send(|driver, now| driver.push(now, to, message))
     }
 
     /// Sends a copy of `bytes` on channel 0.
@@ -187,7 +188,7 @@ impl Node {
     /// As [`Node::send`].
     pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
         let mut turn = self.enter_open()?;
-        turn.send(|driver, now| driver.push_copy(now, to, bytes))
+        turn.send_copy(to, bytes)
     }
 
     /// As [`Node::send`], but while the queue is full it blocks, for at most `limit`.

@@ -184,12 +184,21 @@ pub(crate) fn watch(epoll: &OwnedFd, member: RawFd) -> io::Result<()> {
 /// Nanoseconds of `CLOCK_MONOTONIC`. A fraction of what `std::time::Instant` costs, whose checked arithmetic on seconds
 /// and nanoseconds is not needed.
 pub(crate) fn monotonic_nanos() -> u64 {
+    nanos_of(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of `CLOCK_REALTIME`, by which the kernel stamps datagrams.
+pub(crate) fn wall_nanos() -> u64 {
+    nanos_of(libc::CLOCK_REALTIME)
+}
+
+fn nanos_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` outlives the call, which cannot fail: every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: `time` outlives the call, which cannot fail: every Linux has these clocks.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     let nanos = time.tv_nsec.cast_unsigned();
     time.tv_sec
         .cast_unsigned()

@@ -15,7 +15,7 @@ mod sys;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use self::addr::{Family, RawAddr};
 use self::cmsg::{Control, RECV_CONTROL, SEND_CONTROL};
@@ -218,12 +218,11 @@ impl Udp {
         let to = said
             .to
             .or((!bound.is_unspecified()).then(|| bound.to_canonical()));
-        let age = said.arrived.map_or(Duration::ZERO, age_of);
         let meta = Meta {
             from,
             to,
             ecn: said.ecn,
-            age,
+            arrived: said.arrived,
             segment,
         };
         // Only the last of a train may be short, and only if nothing was cut off behind it.
@@ -362,14 +361,6 @@ impl Backend for Udp {
     fn raw_fd(&self) -> Option<RawFd> {
         Some(self.socket.as_raw_fd())
     }
-}
-
-/// How long ago a wall-clock time was. A clock set back gives zero.
-fn age_of(arrived: Duration) -> Duration {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    now.saturating_sub(arrived)
 }
 
 /// Errors that name the descriptor itself, so that trying again is pointless.

@@ -101,16 +101,16 @@ impl Driver {
         let Self {
             backend,
             engine,
-            clock,
+            stamps,
             drained_at,
             late,
             post,
             ..
         } = self;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
-            // An age of zero may mean that it is not known.
-            *late = !prompt && !meta.age.is_zero() && clock.now().since(now) > meta.age;
-            hand(engine, post, now, *drained_at, meta, bytes);
+            let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
+            *late = !prompt && at > now;
+            hand(engine, post, now, at.max(*drained_at), meta, bytes);
         };
         backend
             .recv(max, &mut sink)
@@ -124,6 +124,7 @@ impl Driver {
             backend,
             engine,
             clock,
+            stamps,
             drained_at,
             post,
             ..
@@ -135,7 +136,8 @@ impl Driver {
                 engine.begin_turn(now);
                 now
             });
-            hand(engine, post, now, *drained_at, meta, bytes);
+            let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
+            hand(engine, post, now, at.max(*drained_at), meta, bytes);
         };
         let got = backend
             .recv_blocking(&mut sink)
@@ -149,21 +151,19 @@ impl Driver {
     }
 }
 
-/// Hands datagrams that came together to the engine, or sends on to another shard what is not ours. They came after the
-/// socket was last seen empty, whatever their age says.
+/// Hands datagrams that came together, at `arrived` or later, to the engine, or sends on to another shard what is not ours.
 fn hand(
     engine: &mut Engine,
     post: &mut Option<Post>,
     now: Instant,
-    drained_at: Instant,
+    arrived: Instant,
     meta: &suci_net::Meta,
     bytes: &[u8],
 ) {
-    let at = (now - meta.age).max(drained_at).min(now);
     let arrival = Arrival {
         from: meta.from,
         ecn: ecn_in(meta.ecn),
-        at,
+        at: arrived.min(now),
     };
     let strays = |post: &Post| meta.datagrams(bytes).any(|d| post.other_owner(d).is_some());
     match post.as_mut().filter(|post| strays(post)) {

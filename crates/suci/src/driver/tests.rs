@@ -306,7 +306,7 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     script.lock().unwrap().attempts.clear();
     let limit = Deadline::after(3 * LIMIT);
     let mut spinner = Spinner::new(Wait::Block);
-    a.wait_for_message(limit, &mut spinner).unwrap();
+    a.wait_for_message(None, limit, &mut spinner).unwrap();
     assert!(a.take_message().is_some());
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
     a.settle().unwrap();

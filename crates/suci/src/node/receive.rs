@@ -55,10 +55,10 @@ impl Node {
             return Err(Error::Closed);
         }
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        turn.settle()?;
+        let mut now = turn.settle()?;
         let mut spinner = turn.habit.message(self.wait);
         loop {
-            turn.wait_for_message(deadline, &mut spinner)?;
+            turn.wait_for_message(now.take(), deadline, &mut spinner)?;
             turn.show_life();
             let taken = take(&mut turn);
             if taken.is_some() || deadline.is_over() {
