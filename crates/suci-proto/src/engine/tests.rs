@@ -1,6 +1,7 @@
 //! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
 
 mod hostile;
+mod last_look;
 mod news;
 mod places;
 mod rest;

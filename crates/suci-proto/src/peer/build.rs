@@ -152,7 +152,8 @@ impl Peer {
         connection.paced_until = None;
         connection.capped_until = None;
         train.begin(connection.path.address(), mark(shared));
-        let last = self.fill(now, max_segments, outranked, train, shared);
+        let filled = self.fill(now, max_segments, outranked, train, shared);
+        let last = filled && !self.has_more_by_itself(now);
         shared.counters.payload_copied += train.copied();
         self.note_blocked(now);
         match train.segments() {
@@ -215,6 +216,13 @@ impl Peer {
             segment = Some(len);
         }
         last
+    }
+
+    /// Whether what was just sent gave cause for more, which no timer names: an MTU probe goes only while something is in
+    /// flight, and the connection's numbers may be used up.
+    fn has_more_by_itself(&self, now: Instant) -> bool {
+        let used_up = |c: &Connection| c.numbers.peek().is_none();
+        self.mtu_probe_due(now).is_some() || self.connection.as_ref().is_some_and(used_up)
     }
 
     /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).

@@ -104,6 +104,13 @@ impl Numbers {
         self.skip_at = self.next.saturating_add(count.max(1));
     }
 
+    /// So many numbers are left.
+    #[cfg(test)]
+    pub(crate) fn leave(&mut self, count: u64) {
+        self.next = PacketNumber::MAX - count;
+        self.skip_at = PacketNumber::MAX;
+    }
+
     /// The number of the first packet.
     pub(crate) fn first(&self) -> PacketNumber {
         self.first

@@ -120,21 +120,25 @@ impl Peer {
         true
     }
 
-    /// A packet larger than the path is known to carry, while messages are under way (RFC 8899).
+    /// The size of a packet that would tell whether the path carries more than is known, while messages are under way.
+    pub(super) fn mtu_probe_due(&self, now: Instant) -> Option<usize> {
+        let connection = self.connection.as_ref()?;
+        let size = connection.mtu.probe_due(now)?;
+        let under_way = self.carries_data() && connection.recovery.has_eliciting_in_flight();
+        under_way.then_some(size)
+    }
+
+    /// A packet larger than the path is known to carry (RFC 8899).
     pub(super) fn build_mtu_probe(
         &mut self,
         now: Instant,
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        let carries = self.carries_data();
-        let Some(connection) = &mut self.connection else {
+        let Some(size) = self.mtu_probe_due(now) else {
             return false;
         };
-        if !(carries && connection.recovery.has_eliciting_in_flight()) {
-            return false;
-        }
-        let Some(size) = connection.mtu.probe_due(now) else {
+        let Some(connection) = &mut self.connection else {
             return false;
         };
         let Some(number) = connection.numbers.peek() else {

@@ -1,0 +1,52 @@
+//! A train with all that was to be said ends the turn's looks at its peer: what only sending it gave cause for is
+//! not forgotten.
+
+use super::*;
+use crate::limits::MIN_MTU;
+use crate::pmtu::PathMtu;
+use crate::recovery::Recovery;
+use crate::types::PacketNumber;
+
+/// A probe goes only while something is in flight, which a message of a few packets is not any more when the next begins.
+#[test]
+fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
+    let mut world = connected();
+    let connection = world.peer(0, 1).connection.as_mut().unwrap();
+    connection.mtu = PathMtu::new(None, 8_972);
+    assert_eq!(connection.mtu.current(), MIN_MTU);
+    let page = Outgoing {
+        payload: Bytes::from(vec![1; 2_000]),
+        ..message(b"")
+    };
+    world.engines[0].send(world.now, id(1), page).unwrap();
+    let packets = world.outgoing(0);
+    let sizes: Vec<_> = packets.iter().map(|packet| packet.bytes.len()).collect();
+    assert!(matches!(sizes[..], [MIN_MTU, _, 8_972]), "{sizes:?}");
+    packets.iter().for_each(|packet| world.deliver(packet));
+    world.run(SECOND);
+    let connection = world.peer(0, 1).connection.as_ref().unwrap();
+    assert_eq!(connection.mtu.current(), 8_972);
+}
+
+/// Nothing of the old connection can be sent again: the next one must be opened while no timer of the old one runs.
+#[test]
+fn f15_what_was_lost_with_the_last_number_goes_on_the_next_connection() {
+    let mut world = connected();
+    let now = world.now;
+    let connection = world.peer(0, 1).connection.as_mut().unwrap();
+    connection.numbers.leave(1);
+    let number = PacketNumber::MAX - 1;
+    assert_eq!(connection.numbers.peek(), Some(number));
+    let credit = SocketCredit {
+        generation: 0,
+        limit: 8,
+        control: 8,
+    };
+    connection.credit = SendCredit::new(number - 1, credit, now);
+    connection.recovery = Recovery::new(number, SECOND / 10);
+    world.send(0, 1).unwrap();
+    let lost = world.outgoing(0);
+    assert_eq!(lost[0].header().number, number);
+    world.run(5 * SECOND);
+    assert_eq!(world.received(1), 1);
+}
