@@ -227,7 +227,9 @@ impl Inbox {
     /// how many.
     #[inline]
     pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
-        while let Some(place) = self.ready.front() {
+        while most > 0
+            && let Some(place) = self.ready.front()
+        {
             let mut freed = Freed::default();
             let Some(channel) = self.channels.get_mut(place) else {
                 self.ready.drop_front();
@@ -236,7 +238,8 @@ impl Inbox {
             // A message in each turn.
             let most = if self.ready.is_front_alone() { most } else { 1 };
             let popped = channel.pop(most, &mut self.accounts, &mut freed, each);
-            if channel.is_ready() {
+            // Who gave nothing has no other turn: whatever the reason, this ends.
+            if popped > 0 && channel.is_ready() {
                 self.ready.pass();
             } else {
                 self.ready.drop_front();

@@ -317,10 +317,10 @@ impl Channel {
 
     /// Takes the next message once there are no runs, and says what it frees.
     fn pop_slot(&mut self, freed: &mut Freed) -> Option<Message> {
-        if !self.is_ready() {
+        if !self.runs.is_empty() {
             return None;
         }
-        let slot = self.slots.pop_front()?;
+        let slot = self.slots.pop_front_if(|slot| slot.is_complete())?;
         freed.charge = slot.charge();
         let (channel, number) = (self.id, self.base);
         self.leave(1);

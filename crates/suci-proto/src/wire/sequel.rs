@@ -67,9 +67,9 @@ impl<'a> Sequel<'a> {
         if crc::expected(packet) != checksum {
             return None;
         }
-        self.number = number;
-        self.end = offset.checked_add(len)?;
-        self.rest = rest;
+        // Nothing is changed unless all is well.
+        let end = offset.checked_add(len)?;
+        (self.number, self.end, self.rest) = (number, end, rest);
         Some(piece)
     }
 

@@ -362,3 +362,23 @@ fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
         "the last was beyond the credit: {within}"
     );
 }
+
+#[test]
+fn who_wants_no_message_gets_none() {
+    let mut both = Both::new();
+    let row = Part::Row {
+        from: 0,
+        count: 2,
+        len: 32,
+    };
+    let described = Part::Other {
+        number: 0,
+        what: Other::Described,
+    };
+    let parts = vec![(0, row), (0, described)];
+    both.step(Step::Packet { fresh: true, parts });
+    assert_eq!(both.at_once, 2);
+    let inbox = &mut both.runs;
+    assert_eq!(inbox.pop_some(0, &mut |message| panic!("{message:?}")), 0);
+    assert_eq!(pop_all(inbox).len(), 3, "in order");
+}
