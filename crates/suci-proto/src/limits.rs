@@ -63,7 +63,7 @@ pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 /// Memory credit that every receiver grants unsaid, so that messages may ride on an INIT.
 pub const RIDE_CREDIT: u64 = 1_024;
 
-/// Messages queued to one peer and not yet acknowledged.
+/// Messages queued to one peer and not yet acknowledged, or behind one that is not.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 
 /// Incarnations of one node that stay refused after their sessions ended.

@@ -70,6 +70,19 @@ impl Entry {
         }
     }
 
+    /// The small message that it is or was: its frame is kept until its number leaves the channel's front.
+    pub(super) fn small(&self) -> Option<&Small> {
+        match self {
+            Self::Small(small) => Some(small),
+            Self::Long(long) => long.was.as_ref(),
+        }
+    }
+
+    /// Bytes that were copied when it was accepted, and are kept as long.
+    pub(super) fn copied(&self) -> u64 {
+        self.small().map_or(0, Small::held)
+    }
+
     /// The program's handle, and whether it wants to hear of the delivery.
     pub(super) fn token(&self) -> (u64, bool) {
         match self {
@@ -112,6 +125,8 @@ pub(super) struct Long {
     pub(super) asked: bool,
     /// Its number stands in the channel's list of what is owed again.
     pub(super) listed: bool,
+    /// The small message that it was before it had to ask.
+    was: Option<Small>,
     pub(super) phase: Phase,
 }
 
@@ -165,7 +180,16 @@ impl Long {
             notify,
             asked,
             listed,
+            was: None,
             phase,
+        }
+    }
+
+    /// One of a small message, which had to ask.
+    pub(super) fn lengthened(message: Outgoing, was: Small) -> Self {
+        Self {
+            was: Some(was),
+            ..Self::new(message)
         }
     }
 
@@ -177,6 +201,11 @@ impl Long {
     /// Bytes of program data held.
     pub(super) fn held(&self) -> u64 {
         self.total().saturating_add(len64(self.user_header.len()))
+    }
+
+    /// As [`Entry::copied`].
+    pub(super) fn copied(&self) -> u64 {
+        self.was.as_ref().map_or(0, Small::held)
     }
 
     /// What sending it at once is charged.

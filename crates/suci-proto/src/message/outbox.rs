@@ -32,10 +32,10 @@ const HEAD: usize = 8;
 pub struct OutboxLimits {
     /// Messages longer than this many bytes ask first.
     pub rts_threshold: u64,
-    /// Bytes of payload and header queued and not acknowledged. One message beyond it is taken
-    /// when nothing else is queued.
+    /// Bytes of payload and header queued and not acknowledged, or kept for messages before them that are not. One
+    /// message beyond it is taken when nothing else is queued.
     pub max_queued_bytes: u64,
-    /// Messages queued and not acknowledged.
+    /// Messages queued and not acknowledged, or behind one that is not.
     pub max_queued_messages: usize,
     /// Memory credit that every receiver grants before it said so, per channel and in all: what may ride
     /// on the INIT.
@@ -114,6 +114,9 @@ pub struct Outbox {
     session_used: u64,
     queued_bytes: u64,
     queued_messages: usize,
+    /// Messages that are over, behind one that is not, and bytes that are kept of them as long.
+    over_messages: usize,
+    over_bytes: u64,
     accepted: u64,
     completions: VecDeque<Completion>,
 }
@@ -141,6 +144,8 @@ impl Outbox {
             session_used: 0,
             queued_bytes: 0,
             queued_messages: 0,
+            over_messages: 0,
+            over_bytes: 0,
             accepted: 0,
             completions: VecDeque::new(),
         }
@@ -200,6 +205,7 @@ impl Outbox {
         (self.channel_parked, self.answer_parked) = (0, 0);
         self.queued_bytes = 0;
         self.queued_messages = 0;
+        (self.over_bytes, self.over_messages) = (0, 0);
         outcomes
     }
 
@@ -565,5 +571,13 @@ impl Outbox {
             channel.turn.to_report = true;
             self.to_report.push_back(place);
         }
+    }
+}
+
+#[cfg(test)]
+impl Outbox {
+    /// Bytes of frames that are kept for messages not yet acknowledged.
+    pub(super) fn frames_held(&self) -> usize {
+        self.channels.iter().map(Channel::frames_held).sum()
     }
 }

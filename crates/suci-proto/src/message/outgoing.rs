@@ -402,7 +402,7 @@ impl Channel {
         if let Entry::Small(small) = entry
             && let Some(message) = self.frames.read(small)
         {
-            *entry = Entry::Long(Box::new(Long::new(message)));
+            *entry = Entry::Long(Box::new(Long::lengthened(message, small.clone())));
         }
     }
 
@@ -475,5 +475,12 @@ impl Channel {
             resent: plan.resent,
             sent,
         })
+    }
+}
+
+#[cfg(test)]
+impl Channel {
+    pub(super) fn frames_held(&self) -> usize {
+        self.frames.held()
     }
 }

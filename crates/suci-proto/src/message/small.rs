@@ -75,7 +75,7 @@ impl Outgoing {
 }
 
 /// A small message until its number leaves the channel's front. Whether it was sent tells the channel's cursor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Small {
     pub(super) token: u64,
     /// Where its frame stands in the channel's [`FrameQueue`].
@@ -216,6 +216,13 @@ impl FrameQueue {
             token: small.token,
         };
         Some(message.to_outgoing())
+    }
+}
+
+#[cfg(test)]
+impl FrameQueue {
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len()
     }
 }
 

@@ -101,7 +101,11 @@ impl Outbox {
         let Some(channel) = self.channels.get_mut(place) else {
             return;
         };
-        channel.pop_done(&mut self.completions);
+        let popped = channel.pop_done(&mut self.completions);
+        self.over_messages =
+            (self.over_messages.saturating_add(released.messages)).saturating_sub(popped.messages);
+        self.over_bytes =
+            (self.over_bytes.saturating_add(released.copied)).saturating_sub(popped.copied);
         if channel.turn.parked.is_some() {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);

@@ -45,9 +45,11 @@ impl Outbox {
 
     /// The place of the channel, if the queue takes `size` bytes more on it.
     fn make_room(&mut self, channel: ChannelId, size: u64) -> Result<usize, NoRoom> {
-        let bytes = self.queued_bytes.saturating_add(size);
-        let over = bytes > self.limits.max_queued_bytes && self.queued_messages > 0;
-        if over || self.queued_messages >= self.limits.max_queued_messages {
+        // A peer that leaves the first message unacknowledged makes us keep those behind it.
+        let messages = self.queued_messages.saturating_add(self.over_messages);
+        let kept = self.queued_bytes.saturating_add(self.over_bytes);
+        let over = kept.saturating_add(size) > self.limits.max_queued_bytes && messages > 0;
+        if over || messages >= self.limits.max_queued_messages {
             return Err(NoRoom::Full);
         }
         match self.find(channel) {

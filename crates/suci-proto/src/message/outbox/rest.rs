@@ -42,6 +42,8 @@ impl Outbox {
             session_used,
             queued_bytes: _,
             queued_messages: _,
+            over_messages: _,
+            over_bytes: _,
             accepted,
             completions: _,
         } = self;

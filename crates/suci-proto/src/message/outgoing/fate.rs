@@ -11,13 +11,16 @@ use std::collections::VecDeque;
 /// What acknowledgements released.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::message) struct Released {
-    pub(in crate::message) bytes: u64,
     pub(in crate::message) messages: usize,
+    pub(in crate::message) bytes: u64,
+    /// What of these was copied, and is kept until all messages before are over too.
+    pub(in crate::message) copied: u64,
 }
 
 impl Released {
-    fn add(&mut self, bytes: u64) {
+    fn add(&mut self, bytes: u64, copied: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
+        self.copied = self.copied.saturating_add(copied);
         self.messages = self.messages.saturating_add(1);
     }
 }
@@ -62,7 +65,7 @@ impl Channel {
             match entry {
                 Entry::Small(small) if small.fate == Fate::Open => {
                     small.fate = Fate::Acked;
-                    released.add(small.held());
+                    released.add(small.held(), small.held());
                 }
                 other => others |= !other.is_done(),
             }
@@ -75,7 +78,9 @@ impl Channel {
 
     fn one_acked(&mut self, number: MessageNumber, released: &mut Released) {
         if self.entry(number).is_some_and(|entry| !entry.is_done()) {
-            self.change(number, |entry| released.add(entry.acked()));
+            self.change(number, |entry| {
+                released.add(entry.acked(), entry.copied());
+            });
         }
     }
 
@@ -176,7 +181,7 @@ impl Channel {
         if self.answers(number)? {
             self.asked = None;
             self.change_long(number, |long| {
-                released.add(long.finish(Phase::Refused(reason)));
+                released.add(long.finish(Phase::Refused(reason)), long.copied());
             });
             self.move_cursor();
         }
@@ -184,14 +189,15 @@ impl Channel {
     }
 
     /// Takes the first messages off the queue for which nothing more is to be done, and says what became of those
-    /// that asked for it or were refused.
-    pub(in crate::message) fn pop_done(&mut self, out: &mut VecDeque<Completion>) {
-        let mut released = None;
+    /// that asked for it or were refused. Returns what was kept of them and is not any more.
+    pub(in crate::message) fn pop_done(&mut self, out: &mut VecDeque<Completion>) -> Released {
+        let mut popped = Released::default();
+        let mut frames = None;
         while let Some(entry) = self.entries.front().filter(|entry| entry.is_done()) {
-            match entry {
-                Entry::Small(small) => released = Some(small.span().1),
-                Entry::Long(_) => {}
+            if let Some(small) = entry.small() {
+                frames = Some(small.span().1);
             }
+            popped.add(0, entry.copied());
             let (_, notify) = entry.token();
             if notify || entry.is_refused() {
                 out.push_back(self.completion(self.base, entry));
@@ -199,9 +205,10 @@ impl Channel {
             self.entries.pop_front();
             self.base = self.base.saturating_add(1);
         }
-        if let Some(end) = released {
+        if let Some(end) = frames {
             self.frames.release(end);
         }
+        popped
     }
 
     fn completion(&self, number: MessageNumber, entry: &Entry) -> Completion {

@@ -469,3 +469,72 @@ fn a_small_message_asks_first_where_the_peers_program_decides_about_all() {
     assert!(outbox.is_empty());
     assert_eq!(completions(&mut outbox).len(), 3);
 }
+
+#[test]
+fn f04_messages_that_had_to_ask_leave_no_frame_behind() {
+    let (mut outbox, mut inbox) = (
+        outbox(),
+        Inbox::new(
+            InboxLimits {
+                max_message: 10,
+                ..inbox_limits()
+            },
+            Pool::new(1 << 20),
+        ),
+    );
+    outbox.set_peer_max_message(10);
+    for number in 0..10_000 {
+        push(&mut outbox, C0, number..number + 1, 11);
+        while !outbox.is_empty() {
+            for packet in packets(&mut outbox, ROOM) {
+                take(&mut inbox, &packet).unwrap();
+                acked(&mut outbox, &packet);
+            }
+            while let Some(asks) = inbox.poll_incoming() {
+                inbox.accept(asks.channel, asks.number, None).unwrap();
+            }
+            answers(&mut inbox, &mut outbox);
+        }
+        assert_eq!(pop_all(&mut inbox).len(), 1);
+        assert_eq!(outbox.frames_held(), 0, "message {number}");
+    }
+}
+
+/// The peer acknowledges all but the packet with the first message. What is kept behind that is as much as what it
+/// would keep by acknowledging nothing.
+#[test]
+fn f04_what_was_acknowledged_behind_a_message_that_was_not_counts_in_the_queue() {
+    let limits = OutboxLimits {
+        max_queued_bytes: 10_000,
+        max_queued_messages: 200,
+        ..limits()
+    };
+    for (len, most, ask) in [(100, 100, false), (0, 200, false), (100, 100, true)] {
+        let mut outbox = Outbox::new(limits);
+        outbox.set_initial_channel_limit(1 << 20);
+        outbox.set_session_limit(1 << 20);
+        push(&mut outbox, C0, 0..1, len);
+        let first = packets(&mut outbox, ROOM);
+        if ask {
+            outbox.set_peer_max_message(10);
+        }
+        let mut pushed = 1;
+        while let Ok(number) = outbox.push(message(C0, content(pushed, len))) {
+            assert!(number < 1_000, "without end");
+            for packet in packets(&mut outbox, ROOM) {
+                acked(&mut outbox, &packet);
+            }
+            if ask {
+                outbox.on_cts(C0, number).unwrap();
+                let data = packets(&mut outbox, ROOM);
+                data.iter().for_each(|packet| acked(&mut outbox, packet));
+            }
+            pushed = number + 1;
+        }
+        assert_eq!(pushed, most, "messages of {len} B");
+        assert_eq!(outbox.queued_messages(), 1, "as the program sees it");
+        first.iter().for_each(|packet| acked(&mut outbox, packet));
+        assert_eq!(outbox.frames_held(), 0);
+        push(&mut outbox, C0, pushed..pushed + most, len);
+    }
+}
