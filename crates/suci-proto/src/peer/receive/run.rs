@@ -4,8 +4,8 @@
 //! nothing else, and the next ones go on with that message under the next numbers, then what is asked of each packet
 //! has the same answer for all: whose it is, whether it is new, where its message is, what it moves. So only their bytes
 //! are looked at one by one, and the books are kept once for all. Afterwards these are what [`Peer::receive`] would have
-//! made of the packets one after the other; that is what the test compares. Whatever ends a message, fills a hole or carries
-//! anything else goes the general way.
+//! made of the packets one after the other; that is what the test compares. Whatever ends a message, reaches what came before
+//! or carries anything else goes the general way.
 
 use crate::arrival::Arrival;
 use crate::engine::Shared;
