@@ -116,14 +116,14 @@ impl Inbox {
     /// As `on_frag`. What came before in the run stays good.
     #[inline]
     pub fn on_run(&mut self, run: &Run<'_>) -> Result<(), ProtocolError> {
-        let place = self.find_or_open(run.channel)?;
+        let place = self.find_or_open(run.channel())?;
         if let Some(channel) = self.channels.get_mut(place)
             && channel.on_run(run, &mut self.accounts)
         {
             self.ready.add(place);
             return Ok(());
         }
-        let mut frames = wire::frames(run.frames);
+        let mut frames = wire::frames(run.frames());
         while let Some(frag) = frames.next_frag() {
             self.on_frag(&frag?)?;
         }
@@ -582,5 +582,10 @@ impl Inbox {
     pub(super) fn footprint(&self) -> usize {
         let held = self.channels.iter().map(Channel::footprint);
         held.sum::<usize>() + self.accounts.spare.heap() + self.accounts.spare_runs.heap()
+    }
+
+    /// Bytes of all chunks that messages ever shared, in runs or else.
+    pub(super) fn chunks(&self) -> usize {
+        self.accounts.chunk.allocated
     }
 }

@@ -5,6 +5,7 @@
 //! [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs us. Small
 //! messages in order share a [`Chunk`].
 
+use crate::wire;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Shorter buffers are not kept.
 const SHELVED: usize = 4_096;
 
-/// Longest message that shares a chunk, with its header.
+/// Longest message that shares a chunk, with its header; those of a run come with their frames' heads.
 pub(super) const CHUNKED: usize = 1_024;
+
+const _: () = assert!(
+    wire::LONGEST <= CHUNKED,
+    "no message shares memory with others as part of a run that does not by itself"
+);
 
 /// A chunk's first size; it doubles with use up to [`CHUNK`], so that a peer with little to say costs little.
 const FIRST_CHUNK: usize = 1_024;
@@ -191,10 +197,13 @@ impl Drop for Buffer {
 pub(super) struct Chunk {
     space: BytesMut,
     size: usize,
+    /// Bytes of all chunks there ever were.
+    #[cfg(test)]
+    pub(super) allocated: usize,
 }
 
 impl Chunk {
-    /// Copies `header` and `data` one behind the other; together at most [`CHUNKED`] bytes.
+    /// Copies `header` and `data` one behind the other: a message of at most [`CHUNKED`] bytes, or the frames of a run.
     pub(super) fn copy(&mut self, header: &[u8], data: &[u8]) -> Bytes {
         let len = header.len().saturating_add(data.len());
         if len == 0 {
@@ -203,6 +212,10 @@ impl Chunk {
         if self.space.capacity() < len && !self.space.try_reclaim(len.max(self.size)) {
             self.size = self.size.saturating_mul(2).clamp(FIRST_CHUNK, CHUNK);
             self.space = BytesMut::with_capacity(self.size.max(len));
+            #[cfg(test)]
+            {
+                self.allocated += self.space.capacity();
+            }
         }
         if !header.is_empty() {
             self.space.extend_from_slice(header);

@@ -10,8 +10,11 @@ use crate::wire::{Plain, Run};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 
-/// Bytes of a frame before its data that fit into what a message is charged beside its data.
-const HEAD: u64 = MESSAGE_CHARGE - size_of::<Bytes>() as u64;
+/// What an entry costs in a queue that grows by half.
+const ENTRY: u64 = size_of::<Bytes>() as u64 * 3 / 2;
+
+/// The least memory of a queue, in entries.
+const FEWEST: usize = 4;
 
 /// Messages of one channel, in order and without a gap, that can be taken at once.
 #[derive(Debug, Default)]
@@ -40,17 +43,21 @@ impl Runs {
         self.messages == 0
     }
 
-    /// Whether a run costs no more memory than its messages are charged.
+    /// Whether a run costs no more memory than its messages are charged, apart from what its chunk has left at the end.
     pub(super) fn is_worth(run: &Run<'_>) -> bool {
-        let heads = super::len64(run.frames.len()).saturating_sub(run.payload);
-        heads <= run.count.saturating_mul(HEAD)
+        let heads = super::len64(run.frames().len()).saturating_sub(run.payload());
+        heads.saturating_add(ENTRY) <= run.count().saturating_mul(MESSAGE_CHARGE)
     }
 
     /// Appends the messages of a run, once they were charged.
     pub(super) fn push(&mut self, run: &Run<'_>, chunk: &mut Chunk, spare: &mut Spare<Bytes>) {
         spare.lend(&mut self.frames);
-        self.frames.push_back(chunk.copy(&[], run.frames));
-        self.messages = self.messages.saturating_add(run.count);
+        if self.frames.len() == self.frames.capacity() {
+            self.frames
+                .reserve_exact((self.frames.len() / 2).max(FEWEST));
+        }
+        self.frames.push_back(chunk.copy(&[], run.frames()));
+        self.messages = self.messages.saturating_add(run.count());
     }
 
     /// Takes the first message.
@@ -59,14 +66,16 @@ impl Runs {
         let frames = self.frames.front_mut()?;
         let plain = Plain::read(frames);
         debug_assert!(plain.is_some(), "read before it was put here");
-        let Plain { tag, head, len, .. } = plain?;
-        frames.advance(head);
+        let plain = plain?;
+        let (tag, len) = (plain.tag(), plain.data());
+        frames.advance(plain.head());
         let payload = if len < frames.len() {
             frames.split_to(len)
         } else {
             let last = self.frames.pop_front()?;
             spare.collect(&mut self.frames);
-            last
+            // An empty one holds nothing of what it shared.
+            if len == 0 { Bytes::new() } else { last }
         };
         self.messages = self.messages.saturating_sub(1);
         Some(Taken { tag, payload })
@@ -75,9 +84,8 @@ impl Runs {
 
 #[cfg(test)]
 impl Runs {
-    /// Bytes allocated for it.
+    /// Bytes allocated for it, what it shares with others apart.
     pub(super) fn footprint(&self) -> usize {
         self.frames.capacity() * size_of::<Bytes>()
-            + self.frames.iter().map(Bytes::len).sum::<usize>()
     }
 }

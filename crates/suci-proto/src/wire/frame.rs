@@ -419,7 +419,7 @@ impl<'a> Frames<'a> {
     #[inline]
     pub fn next_run(&mut self) -> Option<Run<'a>> {
         let run = Run::read(self.left.clone().rest())?;
-        self.left.bytes(run.frames.len() as u64).ok()?;
+        self.left.bytes(run.frames().len() as u64).ok()?;
         Some(run)
     }
 

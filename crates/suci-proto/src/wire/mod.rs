@@ -36,6 +36,7 @@ pub use header::{
 };
 pub(crate) use mould::Mould;
 pub use reader::{Malformed, Reader};
+pub(crate) use run::LONGEST;
 pub use run::{Plain, Run};
 pub(crate) use sequel::Sequel;
 pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};

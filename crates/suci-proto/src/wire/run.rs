@@ -7,20 +7,23 @@ use super::frame::kind::FRAG;
 use super::reader::{Reader, short_varints};
 use crate::types::{ChannelId, MessageNumber};
 
+/// Longest message of a run: who holds one message in memory that it shares with others should not hold much for it.
+pub(crate) const LONGEST: usize = 1_024;
+
+/// A run ends with the message with which it has so many bytes, for the same reason.
+pub(super) const ENOUGH: usize = 2_048;
+
 /// The type of the simplest of them.
 const PLAIN: u8 = FRAG | FIRST | END | LEN;
 
-/// A FRAG that holds a whole message, of which nothing is said but its tag, and tells its length.
+/// A FRAG that holds a whole message, a short one, of which nothing is said but its tag, and tells its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
     channel: ChannelId,
     message: MessageNumber,
-    /// The program's tag.
-    pub tag: u64,
-    /// Bytes of the frame before its data.
-    pub head: usize,
-    /// Bytes of data, all of which are there.
-    pub len: usize,
+    tag: u64,
+    head: usize,
+    len: usize,
 }
 
 impl Plain {
@@ -53,13 +56,34 @@ impl Plain {
     fn of(bytes: &[u8], [channel, message, tag, len]: [u64; 4], head: usize) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let left = bytes.len().checked_sub(head)?;
-        (len <= left).then_some(Self {
+        (len <= left.min(LONGEST)).then_some(Self {
             channel: ChannelId(u32::try_from(channel).ok()?),
             message,
             tag,
             head,
             len,
         })
+    }
+
+    /// The program's tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        self.tag
+    }
+
+    /// Bytes of the frame before its data.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> usize {
+        self.head
+    }
+
+    /// Bytes of data, all of which are there.
+    #[inline]
+    #[must_use]
+    pub fn data(&self) -> usize {
+        self.len
     }
 
     /// What follows it in `bytes`, at whose front it stands.
@@ -69,28 +93,24 @@ impl Plain {
     }
 }
 
-/// [`Plain`] frames of one channel with consecutive numbers: at least one.
+/// [`Plain`] frames of one channel with consecutive numbers: at least one. Only reading bytes makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<'a> {
-    /// The messages' channel.
-    pub channel: ChannelId,
-    /// The number of the first.
-    pub first: MessageNumber,
-    /// How many there are.
-    pub count: u64,
-    /// Bytes of all messages together.
-    pub payload: u64,
-    /// The frames.
-    pub frames: &'a [u8],
+    channel: ChannelId,
+    first: MessageNumber,
+    count: u64,
+    payload: u64,
+    frames: &'a [u8],
 }
 
 impl<'a> Run<'a> {
-    /// The longest run at the front of `bytes`.
+    /// The run at the front of `bytes`.
     #[inline]
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let one = Plain::read(bytes)?;
         let (mut left, mut count, mut payload) = (one.behind(bytes)?, 1_u64, one.len as u64);
-        while !left.is_empty()
+        let stop = bytes.len().saturating_sub(ENOUGH);
+        while left.len() > stop
             && let Some(next) = Plain::read(left)
             && next.channel == one.channel
             && Some(next.message) == one.message.checked_add(count)
@@ -108,5 +128,40 @@ impl<'a> Run<'a> {
             payload,
             frames,
         })
+    }
+
+    /// The messages' channel.
+    #[inline]
+    #[must_use]
+    pub fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// The number of the first.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> MessageNumber {
+        self.first
+    }
+
+    /// How many there are.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of all messages together.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> u64 {
+        self.payload
+    }
+
+    /// The frames.
+    #[inline]
+    #[must_use]
+    pub fn frames(&self) -> &'a [u8] {
+        self.frames
     }
 }

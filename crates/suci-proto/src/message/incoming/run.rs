@@ -17,15 +17,15 @@ impl Channel {
     /// Takes a run at once, as if its messages came one by one, if it begins with the next message that never was seen.
     /// Else, and if not all of it is in order, nothing is done.
     pub(in crate::message) fn on_run(&mut self, run: &Run<'_>, accounts: &mut Accounts) -> bool {
-        let charge = (run.count.saturating_mul(MESSAGE_CHARGE)).saturating_add(run.payload);
-        let taken = run.first == self.base
+        let charge = (run.count().saturating_mul(MESSAGE_CHARGE)).saturating_add(run.payload());
+        let taken = run.first() == self.base
             && self.slots.is_empty()
             && Runs::is_worth(run)
             && self.charge(charge, accounts);
         if taken {
             (self.runs).push(run, &mut accounts.chunk, &mut accounts.spare_runs);
-            self.base = self.base.saturating_add(run.count);
-            accounts.complete = accounts.complete.saturating_add(run.count);
+            self.base = self.base.saturating_add(run.count());
+            accounts.complete = accounts.complete.saturating_add(run.count());
         }
         taken
     }

@@ -1,6 +1,7 @@
 //! What a peer makes us hold, beside what it is charged for it.
 
 use super::*;
+use crate::wire::{FragHead, LONGEST};
 
 /// Bytes allocated for each byte charged, times a hundred, when `send` was repeated until the credit was used up.
 fn cost(send: impl Fn(&mut Inbox, u64) -> Result<(), ProtocolError>) -> usize {
@@ -37,6 +38,91 @@ fn f03_no_shape_of_message_costs_much_more_than_its_charge() {
     for (shape, percent) in costs {
         assert!(percent <= 200, "{shape}: {percent} %");
     }
+}
+
+/// Appends a whole message of zeros that tells its length.
+fn put(bytes: &mut Vec<u8>, message: u64, len: usize, tag: u64) {
+    let start = Start {
+        total: len as u64,
+        tag,
+        kind: Kind::USER,
+        user_header: b"",
+    };
+    let head = FragHead {
+        channel: C0,
+        message,
+        offset: 0,
+        end: true,
+        start: Some(start),
+    };
+    head.put(bytes, len, false);
+    bytes.resize(bytes.len() + len, 0);
+}
+
+/// As [`cost`], of packets with so many messages of `len` bytes in one run, for which the chunks that they share count as
+/// they are.
+fn cost_of_runs(count: u64, len: usize, tag: u64) -> usize {
+    let mut inbox = inbox();
+    let mut first = 0;
+    loop {
+        let mut bytes = Vec::new();
+        for message in first..first + count {
+            put(&mut bytes, message, len, tag);
+        }
+        let packet = Packet {
+            bytes,
+            sent: Vec::new(),
+        };
+        if take(&mut inbox, &packet).is_err() {
+            break;
+        }
+        first += count;
+        assert_eq!(inbox.held_as_runs(), first, "{count} of {len} B");
+    }
+    let held = inbox.chunks() + inbox.footprint();
+    held * 100 / usize::try_from(inbox.memory_used()).unwrap()
+}
+
+#[test]
+fn f03_no_run_costs_much_more_than_its_charge() {
+    let shapes = [
+        (1, 0, 0),
+        (1, 1, 0),
+        (1, 1_024, 0),
+        (2, 0, u64::MAX),
+        (2, 1_000, u64::MAX),
+        (30, 0, 0),
+        (30, 32, 1_000),
+        // More than half a chunk.
+        (9, 1_000, 0),
+        (200, 32, 0),
+        (60, 1_024, 0),
+    ];
+    for (count, len, tag) in shapes {
+        let percent = cost_of_runs(count, len, tag);
+        assert!(percent <= 125, "{count} of {len} B: {percent} %");
+    }
+}
+
+/// Who keeps one message of a packet does not keep the packet.
+#[test]
+fn f03_a_long_message_or_an_empty_one_shares_no_memory() {
+    let mut inbox = inbox();
+    let mut bytes = Vec::new();
+    let lens = [1_000, 1_000, 0, LONGEST + 1, 1_000];
+    for (message, len) in (0..).zip(lens) {
+        put(&mut bytes, message, len, 0);
+    }
+    let sent = Vec::new();
+    take(&mut inbox, &Packet { bytes, sent }).unwrap();
+    assert_eq!(inbox.held_as_runs(), 3);
+    let got = pop_all(&mut inbox);
+    assert_eq!(
+        got.iter().map(|m| m.payload.len()).collect::<Vec<_>>(),
+        lens
+    );
+    assert_eq!(got[2].payload.as_ptr(), Bytes::new().as_ptr());
+    assert!(got[3].payload.is_unique());
 }
 
 #[test]
