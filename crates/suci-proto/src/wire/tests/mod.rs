@@ -6,6 +6,7 @@ mod frames;
 mod handshake;
 mod header;
 mod numbers;
+mod runs;
 
 use super::*;
 use crate::types::{ChannelId, Kind};

@@ -1,0 +1,134 @@
+//! Runs are read by a parser of their own: whatever the bytes, it says what the one of frames says.
+
+use super::*;
+use crate::wire::run::ENOUGH;
+
+/// Reads `bytes` with runs and without. Returns how many messages were in runs.
+fn read_both_ways(bytes: &[u8]) -> u64 {
+    let (mut with_runs, mut without) = (frames(bytes), frames(bytes));
+    let mut in_runs = 0;
+    loop {
+        let Some(run) = with_runs.next_run() else {
+            match (with_runs.next(), without.next()) {
+                (None, None) => return in_runs,
+                (one, other) => assert_eq!(one, other),
+            }
+            continue;
+        };
+        let mut left = run.frames();
+        let (mut count, mut payload) = (0, 0);
+        while !left.is_empty() {
+            let Some(Ok(frag)) = without.next_frag() else {
+                panic!("a run holds whole messages");
+            };
+            let plain = Plain::read(left).unwrap();
+            let start = Start {
+                total: plain.data() as u64,
+                tag: plain.tag(),
+                kind: Kind::USER,
+                user_header: b"",
+            };
+            let (data, behind) = left[plain.head()..].split_at(plain.data());
+            let said = Frag {
+                channel: run.channel(),
+                message: run.first() + count,
+                offset: 0,
+                end: true,
+                start: Some(start),
+                data,
+            };
+            assert_eq!(frag, said);
+            left = behind;
+            count += 1;
+            payload += data.len() as u64;
+        }
+        assert_eq!((run.count(), run.payload()), (count, payload));
+        assert!(count > 0 && payload <= count * LONGEST as u64);
+        assert!(run.frames().len() < ENOUGH + LONGEST + 32);
+        in_runs += count;
+    }
+}
+
+/// Whole messages side by side, most of them in a row.
+fn row() -> impl Strategy<Value = Vec<u8>> {
+    let len = prop_oneof![8 => 0..40_usize, 1 => LONGEST - 2..LONGEST + 3];
+    let tag = prop_oneof![4 => Just(0), 1 => number()];
+    let messages = prop::collection::vec((len, tag, 0..12_u64, any::<bool>()), 1..20);
+    let from = prop_oneof![number(), Just(u64::MAX - 5)];
+    (channel(), from, messages).prop_map(|(channel, from, messages)| {
+        let mut bytes = Vec::new();
+        for (at, (len, tag, odd, described)) in (0..).zip(messages) {
+            let header: &[u8] = if odd == 0 && described { b"head" } else { b"" };
+            let start = Start {
+                total: len as u64,
+                tag,
+                kind: if odd == 1 { Kind(200) } else { Kind::USER },
+                user_header: header,
+            };
+            let head = FragHead {
+                channel: if odd == 2 { ChannelId(3) } else { channel },
+                message: from.saturating_add(if odd == 3 { at + 1 } else { at }),
+                offset: 0,
+                end: true,
+                start: Some(start),
+            };
+            head.put(&mut bytes, len, false);
+            bytes.extend_from_slice(&POOL[..len]);
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn f07_a_run_says_what_its_frames_say(
+        rows in prop::collection::vec(row(), 1..4),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut bytes = rows.concat();
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        read_both_ways(&bytes);
+    }
+
+    #[test]
+    fn f07_whatever_the_bytes(
+        bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x80..0x90_u8, 0..9_u8], 0..80),
+    ) {
+        read_both_ways(&bytes);
+    }
+}
+
+#[test]
+fn messages_in_a_row_make_runs_of_bounded_length() {
+    for (len, count) in [(0, 500), (32, 500), (LONGEST, 50), (LONGEST + 1, 50)] {
+        let mut bytes = Vec::new();
+        for message in 0..count {
+            let start = Start {
+                total: len as u64,
+                tag: 0,
+                kind: Kind::USER,
+                user_header: b"",
+            };
+            let head = FragHead {
+                channel: ChannelId(1),
+                message,
+                offset: 0,
+                end: true,
+                start: Some(start),
+            };
+            head.put(&mut bytes, len, false);
+            bytes.extend_from_slice(&POOL[..len]);
+        }
+        let expected = if len > LONGEST { 0 } else { count };
+        assert_eq!(read_both_ways(&bytes), expected, "{len} B");
+    }
+}
