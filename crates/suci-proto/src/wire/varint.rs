@@ -11,13 +11,11 @@ pub const MAX: usize = 9;
 #[must_use]
 #[inline]
 pub const fn size(v: u64) -> usize {
-    // 7 bits per byte up to 8 bytes (56 bits); beyond that a zero byte and all 64 bits.
-    let bits = 64 - (v | 1).leading_zeros();
-    if bits > 56 {
-        MAX
-    } else {
-        bits.div_ceil(7) as usize
-    }
+    // 7 bits per byte up to 8 bytes (56 bits); beyond that a zero byte and all 64 bits. A seventh without a division: each
+    // field of each frame asks.
+    let bits = 64 - (v | 1).leading_zeros() as usize;
+    let len = (9 * bits + 64) / 64;
+    if len < MAX { len } else { MAX }
 }
 
 /// The largest number whose shortest form is as long as that of `v`.
