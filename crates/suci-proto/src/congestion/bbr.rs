@@ -1,7 +1,7 @@
 //! Model-based control for long paths, after BBR version 3 (draft-ietf-ccwg-bbr).
 //!
 //! It measures what the path delivers and how long it takes by itself, keeps about their product in flight, and
-//! takes loss for congestion only beyond [`LOSS_THRESHOLD`]: a path that loses one packet in a hundred for no
+//! takes loss for congestion only beyond what [`Losses`] tolerate: a path that loses one packet in a hundred for no
 //! reason stays full, where a controller that halves or so on each loss cannot. Section names in comments are
 //! the draft's.
 //!
@@ -16,18 +16,13 @@
 
 mod folded;
 
+use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
 use crate::fold::{Fold, Words};
 use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
-/// Share of a round's bytes that may be lost before it counts as congestion (BBR.LossThresh), and packets of
-/// them: of few packets even one is a large share.
-const LOSS_THRESHOLD: f64 = 0.02;
-const LOSS_PACKETS: f64 = 3.0;
-/// Packets over which losses are judged at least.
-const LOSS_SPAN: f64 = 100.0;
 /// What is left of a bound after congestion (BBR.Beta), and what stays free below it while not probing
 /// (BBR.Headroom).
 const BETA: f64 = 0.7;
@@ -89,9 +84,7 @@ pub struct Bbr {
     cycle_began: Instant,
     cycle_round: u64,
     cycle_wait: Duration,
-    /// Bytes lost and bytes sent since losses were last judged.
-    lost: f64,
-    sent: f64,
+    losses: Losses,
     clumps: Clumps,
 }
 
@@ -205,8 +198,7 @@ impl Bbr {
             cycle_began: Instant::ZERO,
             cycle_round: 0,
             cycle_wait: PROBE_BW,
-            lost: 0.0,
-            sent: 0.0,
+            losses: Losses::default(),
             clumps: Clumps::default(),
         }
     }
@@ -316,12 +308,13 @@ impl Bbr {
 
     /// Whether more was lost than a path may lose for no reason.
     fn is_lossy(&mut self, round: &Round) -> bool {
-        self.lost += round.lost;
-        self.sent += round.delivered + round.lost;
-        let lossy = self.lost >= LOSS_PACKETS * self.mtu && self.lost > LOSS_THRESHOLD * self.sent;
-        if lossy || self.sent >= LOSS_SPAN * self.mtu {
-            self.lost = 0.0;
-            self.sent = 0.0;
+        self.losses.on_acked(round.delivered);
+        self.losses.on_lost(round.lost);
+        let lossy = self.losses.exceed(0.0, self.mtu);
+        if lossy {
+            self.losses = Losses::default();
+        } else {
+            self.losses.end_round(self.mtu);
         }
         lossy
     }

@@ -17,11 +17,27 @@
 //! * **Company.** A flow that fills the buffer whatever the delay (TCP) would starve this one. When the delay
 //!   stays above the target although the window was cut again and again, CUBIC decides instead until a drain
 //!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4).
+//!
+//! And one thing is less: Swift halves its window at each loss (its Algorithm 1), since its network loses where a queue is
+//! full and nowhere else. Other networks lose a packet in a hundred for no reason, and a window that shrinks for
+//! each keeps almost nothing in flight on a fast path. Here a loss is answered if
+//!
+//! * more was lost than BBR version 3 tolerates ([`Losses`]): so a buffer too small to delay anything shows itself,
+//!   for a window that grows into it loses what it grew by, an eighth;
+//! * or there was a queue: a quarter of the target ([`NEAR`]). Nearer to the target the window grows so little that an
+//!   overflow would stay below the threshold. But then the window stays above what the path takes by itself (as BBR's
+//!   short-term bound stays above what was delivered), since the queue may have had nothing to do with it.
+//!
+//! In company losses are CUBIC's to answer, each of them.
 
+mod rates;
+
+use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
 use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
+use rates::Rates;
 
 /// Queueing delay that is always allowed (Swift section 3.5: the base target).
 const TARGET: f64 = 1.0e-3;
@@ -41,13 +57,13 @@ const MAX_DECREASE: f64 = 0.5;
 /// What is left of the window after a congestion mark (RFC 8511) and after a loss (as CUBIC).
 const AFTER_MARK: f64 = 0.8;
 const AFTER_LOSS: f64 = 0.7;
+/// Part of the target from which on a queue may be what lost packets, however few.
+const NEAR: f64 = 0.25;
 /// Without any queue the window grows by this part in a round beside the one packet, less as the delay nears the
 /// target: the link has become faster, or slow start ended too early.
 const GROWTH: f64 = 1.0 / 8.0;
 /// Samples that make a round's least delay trustworthy enough to end slow start.
 const SAMPLES: u32 = 3;
-/// Rounds over which the highest delivery rate is remembered.
-const RATE_ROUNDS: usize = 8;
 /// How often the own packets are drained, and how often at most when somebody else seems to drain.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 const DRAIN_AGAIN: Duration = Duration::from_millis(300);
@@ -85,6 +101,9 @@ pub struct Lan {
     /// Least time on the path, in seconds.
     base: Option<f64>,
     round: Round,
+    /// Least time on the path in the round before.
+    before: Option<f64>,
+    losses: Losses,
     /// Queueing delay of the last round, in seconds.
     last: Option<f64>,
     rates: Rates,
@@ -108,6 +127,8 @@ folds!(Lan {
     slow_start,
     base,
     round,
+    before,
+    losses,
     last,
     rates,
     part,
@@ -201,34 +222,6 @@ folds!(Company {
     least
 });
 
-/// Highest delivery rate of the last rounds, in bytes per second.
-#[derive(Debug, Default)]
-struct Rates {
-    rounds: [f64; RATE_ROUNDS],
-    at: usize,
-}
-
-folds!(Rates { rounds, at });
-
-impl Rates {
-    fn add(&mut self, rate: f64) {
-        if let Some(round) = self.rounds.get_mut(self.at) {
-            *round = round.max(rate);
-        }
-    }
-
-    fn next_round(&mut self) {
-        self.at = (self.at + 1) % RATE_ROUNDS;
-        if let Some(round) = self.rounds.get_mut(self.at) {
-            *round = 0.0;
-        }
-    }
-
-    fn highest(&self) -> f64 {
-        self.rounds.iter().fold(0.0, |a, b| a.max(*b))
-    }
-}
-
 impl Lan {
     /// The initial state for packets of `mtu` bytes of UDP payload.
     #[must_use]
@@ -240,6 +233,8 @@ impl Lan {
             slow_start: true,
             base: None,
             round: Round::default(),
+            before: None,
+            losses: Losses::default(),
             rates: Rates::default(),
             part: 1.0,
             last: None,
@@ -422,13 +417,46 @@ impl Lan {
         }
     }
 
-    /// Whether an event that concerns packets sent at `sent_at` is news; from now on it is not.
-    fn is_news(&mut self, now: Instant, sent_at: Instant) -> bool {
-        let news = self.answered.is_none_or(|at| sent_at > at);
-        if news {
-            self.answered = Some(now);
+    /// Answers losses, unless they are few and no queue explains them.
+    fn on_loss(&mut self, now: Instant, event: &CongestionEvent) {
+        let lost = event.bytes_lost as f64;
+        self.losses.on_lost(lost);
+        let many = self.losses.exceed(event.in_flight as f64 + lost, self.mtu);
+        let mut floor = 0.0;
+        if let Some(base) = self.base {
+            let least = self.round.least.or(self.before);
+            let queue = least.map_or(0.0, |least| least - base);
+            let target = self.target();
+            if !many && queue < NEAR * target {
+                self.before_loss = None;
+                return;
+            }
+            // A buffer overflowed at this delay: no use in aiming higher.
+            let held = BELOW_LOSS * queue / target;
+            self.part = (self.part * held.clamp(LEAST_PART, 1.0)).max(LEAST_PART);
+            if !many {
+                floor = self.floor(base, self.target());
+            }
         }
-        news
+        self.before_loss = Some(self.window);
+        self.shrink(now, AFTER_LOSS, floor);
+    }
+
+    /// Answers loss or mark, once for all that is in flight now: `left` is left of the window, but not less than `floor`.
+    fn shrink(&mut self, now: Instant, left: f64, floor: f64) {
+        let shrunk = |window: f64| window.min((window * left).max(floor));
+        let whole = match &mut self.phase {
+            Phase::Draining { window, .. } => {
+                *window = shrunk(*window);
+                *window
+            }
+            _ => shrunk(self.window),
+        };
+        self.set_window(self.window.min(whole));
+        self.answered = Some(now);
+        self.losses = Losses::default();
+        self.slow_start = false;
+        self.round.settling = true;
     }
 }
 
@@ -460,6 +488,8 @@ impl Controller for Lan {
         {
             let ended = core::mem::take(&mut self.round);
             self.round.began = Some(now);
+            self.before = ended.least;
+            self.losses.end_round(self.mtu);
             if let Phase::Company(_) = self.phase {
                 self.end_round_in_company(now, ended.least);
             } else {
@@ -467,6 +497,7 @@ impl Controller for Lan {
             }
         }
         self.measure(sample);
+        self.losses.on_acked(sample.bytes as f64);
         self.round.used |= used;
         match &mut self.phase {
             Phase::Company(company) => {
@@ -495,31 +526,18 @@ impl Controller for Lan {
             company.look_if_due(now, LOOK_AGAIN);
             return;
         }
-        if self.is_news(now, event.largest_lost_sent_at) {
-            if let (Cause::Loss, Some(base), Some(least)) =
-                (event.cause, self.base, self.round.least)
-            {
-                let held = BELOW_LOSS * (least - base) / self.target();
-                self.part *= held.clamp(LEAST_PART, 1.0);
-                self.part = self.part.max(LEAST_PART);
+        // Losses and marks of one window count once.
+        if self
+            .answered
+            .is_none_or(|at| event.largest_lost_sent_at > at)
+        {
+            match event.cause {
+                Cause::Loss => self.on_loss(now, event),
+                Cause::Ecn => {
+                    self.before_loss = None;
+                    self.shrink(now, AFTER_MARK, 0.0);
+                }
             }
-            let left = match event.cause {
-                Cause::Loss => AFTER_LOSS,
-                Cause::Ecn => AFTER_MARK,
-            };
-            let whole = match &mut self.phase {
-                Phase::Draining { window, .. } => {
-                    *window *= left;
-                    *window
-                }
-                _ => {
-                    self.before_loss = (event.cause == Cause::Loss).then_some(self.window);
-                    self.window * left
-                }
-            };
-            self.set_window(self.window.min(whole));
-            self.slow_start = false;
-            self.round.settling = true;
         }
         if event.persistent {
             if let Phase::Draining { window, .. } = &mut self.phase {
@@ -532,7 +550,10 @@ impl Controller for Lan {
     fn on_spurious(&mut self, now: Instant) {
         if let Phase::Company(company) = &mut self.phase {
             company.cubic.on_spurious(now);
-        } else if let Some(window) = self.before_loss.take() {
+            return;
+        }
+        self.losses = Losses::default();
+        if let Some(window) = self.before_loss.take() {
             self.set_window(self.window.max(window));
             self.answered = None;
         }

@@ -9,6 +9,7 @@ mod cubic;
 mod fixed;
 mod hystart;
 mod lan;
+mod losses;
 
 pub use bbr::Bbr;
 pub use choice::{Auto, ControllerChoice};

@@ -21,8 +21,7 @@ folds!(Bbr {
     cycle_began,
     cycle_round,
     cycle_wait,
-    lost,
-    sent,
+    losses,
     clumps,
 });
 folds!(Look {

@@ -169,12 +169,156 @@ fn marks_keep_the_queue_shorter_still() {
     assert!(queue(&counts) < without * 3 / 4, "{:?}", queue(&counts));
 }
 
+/// One percent is lost for no reason, and the link stays full.
+#[test]
+fn random_losses_do_not_stop_it() {
+    for (rate, rtt, packets, time) in [
+        (40_000, micros(50), 2_000, millis(100)),
+        (10_000, micros(50), 1_000, millis(200)),
+        (10_000, micros(100), 300, millis(200)),
+        (10_000, millis(1), 1_000, millis(200)),
+        (1_000, micros(100), 200, millis(1_000)),
+        (1_000, millis(1), 400, millis(2_000)),
+        (1_000, millis(4), 400, millis(2_000)),
+        (100, micros(200), 50, millis(2_000)),
+    ] {
+        let sound = link(rate, rtt, packets);
+        let lossy = Link {
+            lose_one_in: 100,
+            ..sound
+        };
+        let goodput = |link| utilisation(link, &after(link, &[lan], time, time), time);
+        let (without, with) = (goodput(sound), goodput(lossy));
+        println!(
+            "{sound:?}: {without:.3}, of it with losses {:.3}",
+            with / without
+        );
+        assert!(with >= 0.9 * without, "{sound:?}: {with} of {without}");
+    }
+}
+
+/// What loses a tenth is congested, whatever the delay says.
+#[test]
+fn many_losses_are_answered_without_a_queue() {
+    let link = Link {
+        lose_one_in: 10,
+        ..link(10_000, micros(100), 300)
+    };
+    let time = millis(200);
+    let utilisation = utilisation(link, &after(link, &[lan], time, time), time);
+    assert!(utilisation < 0.4, "{utilisation}");
+}
+
+/// Buffers that overflow below the target, so that delay alone would never hold the window.
+#[test]
+fn small_buffers_are_not_kept_overflowing() {
+    for (rate, rtt, packets, flows, most) in [
+        (40_000, micros(20), 800, 1, 0.005),
+        (1_000, millis(1), 50, 1, 0.005),
+        (1_000, millis(1), 50, 2, 0.005),
+        (100, millis(1), 10, 1, 0.005),
+        (10_000, micros(100), 50, 1, 0.06),
+        (10_000, micros(100), 50, 4, 0.06),
+    ] {
+        let link = link(rate, rtt, packets);
+        let time = millis(if rate > 1_000 { 300 } else { 4_000 });
+        let counts = after(link, &vec![lan as Make; flows], time, time);
+        let (loss, jain) = (loss(&counts), jain(&counts));
+        println!("{link:?}, {flows} flows: loss {loss:.4}, Jain {jain:.3}");
+        assert!(loss < most, "{link:?}: loss {loss}");
+        assert!(jain >= 0.85, "{link:?}: Jain {jain}");
+        assert!(utilisation(link, &counts, time) >= 0.95);
+    }
+    let link = link(1_000, millis(1), 50);
+    let time = millis(8_000);
+    let cubics = share(&after(link, &[lan as Make, cubic], time, time), 1);
+    assert!(cubics >= 0.3, "CUBIC beside it has {cubics}");
+}
+
+fn lose(lan: &mut Lan, now: Instant, packets: u64, persistent: bool) {
+    let event = CongestionEvent {
+        cause: Cause::Loss,
+        bytes_lost: packets * MTU,
+        largest_lost_sent_at: now,
+        persistent,
+        in_flight: MTU,
+    };
+    lan.on_congestion(now, &event);
+}
+
+/// A controller that knows its path: rounds without a queue, and one that met `queue`.
+fn having_met(queue: Duration) -> (Lan, Instant) {
+    let mut lan = Lan::new(MTU as usize);
+    let mut now = Instant::from_nanos(1_000_000_000);
+    for _ in 0..5 {
+        round(&mut lan, &mut now);
+    }
+    round_through(&mut lan, &mut now, queue);
+    (lan, now)
+}
+
+#[test]
+fn without_a_queue_the_third_loss_in_a_hundred_packets_is_answered() {
+    let (mut lan, now) = having_met(Duration::ZERO);
+    let before = lan.window();
+    lose(&mut lan, now, 1, false);
+    lose(&mut lan, now, 1, false);
+    assert_eq!(lan.window(), before);
+    lose(&mut lan, now, 1, false);
+    assert_eq!(lan.window(), (before as f64 * 0.7 + 0.5) as u64);
+    lose(&mut lan, now, 50, false);
+    assert_eq!(
+        lan.window(),
+        (before as f64 * 0.7 + 0.5) as u64,
+        "the same window"
+    );
+}
+
+#[test]
+fn behind_a_queue_the_first_loss_is_answered() {
+    // The target is between 1 and 2.5 ms.
+    for (queue, answered) in [(micros(200), false), (micros(650), true)] {
+        let (mut lan, now) = having_met(queue);
+        let before = lan.window();
+        lose(&mut lan, now, 1, false);
+        assert_eq!(lan.window() < before, answered, "{queue:?}");
+    }
+}
+
+#[test]
+fn before_anything_was_measured_each_loss_is_answered() {
+    let mut lan = Lan::new(MTU as usize);
+    let before = lan.window();
+    lose(&mut lan, Instant::from_nanos(1), 1, false);
+    assert!(lan.window() < before);
+}
+
+#[test]
+fn losses_that_were_none_do_not_count() {
+    let (mut lan, now) = having_met(Duration::ZERO);
+    let before = lan.window();
+    lose(&mut lan, now, 2, false);
+    lan.on_spurious(now);
+    lose(&mut lan, now, 2, false);
+    assert_eq!(lan.window(), before);
+    lose(&mut lan, now, 1, false);
+    assert!(lan.window() < before);
+    lan.on_spurious(now);
+    assert_eq!(lan.window(), before);
+}
+
 /// One round: a packet sent when the last one was acknowledged, which met no queue.
 fn round(lan: &mut Lan, now: &mut Instant) {
+    round_through(lan, now, Duration::ZERO);
+}
+
+/// The same through a queue.
+fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     let sent_at = *now;
-    *now += millis(1);
+    let path = millis(1) + queue;
+    *now += path;
     let mut rtt = Rtt::new(millis(100));
-    rtt.update(millis(1), Duration::ZERO, Duration::ZERO);
+    rtt.update(path, Duration::ZERO, Duration::ZERO);
     let sample = AckSample {
         bytes: MTU,
         in_flight_before: lan.window(),
@@ -182,7 +326,7 @@ fn round(lan: &mut Lan, now: &mut Instant) {
         delivered: MTU,
         largest_sent_at: sent_at,
         rtt: &rtt,
-        path: Some(millis(1)),
+        path: Some(path),
         rate: None,
         app_limited: false,
     };
@@ -193,18 +337,8 @@ fn round(lan: &mut Lan, now: &mut Instant) {
 fn persistent_congestion_while_draining_is_not_forgotten() {
     let mut lan = Lan::new(MTU as usize);
     let mut now = Instant::from_nanos(1_000_000_000);
-    let lose = |lan: &mut Lan, now, persistent| {
-        let event = CongestionEvent {
-            cause: Cause::Loss,
-            bytes_lost: MTU,
-            largest_lost_sent_at: now,
-            persistent,
-            in_flight: MTU,
-        };
-        lan.on_congestion(now, &event);
-    };
     round(&mut lan, &mut now);
-    lose(&mut lan, now, false);
+    lose(&mut lan, now, 3, false);
     let mut before = lan.window();
     for _ in 0..2_000 {
         round(&mut lan, &mut now);
@@ -214,7 +348,7 @@ fn persistent_congestion_while_draining_is_not_forgotten() {
         before = lan.window();
     }
     assert!(lan.window() < before / 2, "it drains");
-    lose(&mut lan, now, true);
+    lose(&mut lan, now, 1, true);
     for _ in 0..3 {
         round(&mut lan, &mut now);
         assert!(lan.window() <= 4 * MTU, "{}", lan.window());
