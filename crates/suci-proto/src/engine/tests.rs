@@ -11,6 +11,7 @@ mod trains;
 use super::*;
 use crate::credit::{SendCredit, SocketCredit};
 use crate::limits::CREDIT_LAPSE;
+use crate::message::{SMALL, SmallOutgoing};
 use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
 use crate::wire::Mode;
 use crate::{Accept, Outgoing};
@@ -395,4 +396,26 @@ fn long_requests_that_are_answered_do_not_lean_to_response() {
         let stats = world.engines[0].peer_stats(id(1)).unwrap();
         assert_eq!(stats.mode, mode, "requests of {size} B");
     }
+}
+
+#[test]
+fn a_message_that_is_too_long_for_a_small_one_is_copied_and_sent() {
+    let mut world = connected();
+    let payload = [7; SMALL + 44];
+    let small = SmallOutgoing {
+        channel: ChannelId(0),
+        tag: 3,
+        kind: Kind::USER,
+        user_header: b"head",
+        payload: &payload,
+        notify: false,
+        token: 0,
+    };
+    world.engines[0]
+        .send_small(world.now, id(1), &small)
+        .unwrap();
+    world.run(SECOND);
+    let (_, got) = world.engines[1].recv().unwrap();
+    assert_eq!((got.tag, &got.user_header[..]), (3, &b"head"[..]));
+    assert_eq!(got.payload[..], payload);
 }

@@ -207,10 +207,11 @@ impl Engine {
             .map_err(|(refusal, message)| refusal.of(|| message))
     }
 
-    /// As [`Engine::send`], for a message whose bytes stay the caller's.
+    /// As [`Engine::send`], for a message whose bytes stay the caller's: copied once if it is small, and into memory of
+    /// its own if it is longer than [`SMALL`].
     ///
     /// # Errors
-    /// [`SendError`]; `TooLong` beyond [`SMALL`] bytes.
+    /// As [`Engine::send`].
     pub fn send_small(
         &mut self,
         now: Instant,
@@ -219,7 +220,7 @@ impl Engine {
     ) -> Result<MessageNumber, SendError> {
         let length = message.payload.len() as u64;
         if length > SMALL as u64 {
-            return Err(SendError::TooLong { length });
+            return self.send(now, node, message.to_outgoing());
         }
         check_header(message.user_header)?;
         self.accept_small(now, node, message)

@@ -34,7 +34,7 @@ pub struct SmallOutgoing<'a> {
     pub kind: Kind,
     /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the caller).
     pub user_header: &'a [u8],
-    /// The bytes, at most [`SMALL`] (checked by the caller).
+    /// The bytes. At most [`SMALL`] where they are queued (checked by the caller).
     pub payload: &'a [u8],
     /// Whether the program wants to hear of its delivery.
     pub notify: bool,
