@@ -154,6 +154,8 @@ impl Engine {
                 frames: Vec::new(),
                 #[cfg(test)]
                 one_by_one: false,
+                #[cfg(test)]
+                in_runs: 0,
                 config,
             },
             jar: CookieJar::new(key),

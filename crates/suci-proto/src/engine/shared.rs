@@ -55,6 +55,9 @@ pub(crate) struct Shared {
     /// Packets are never built in runs: to compare with those that are.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
+    /// Packets that were received in runs.
+    #[cfg(test)]
+    pub(crate) in_runs: u64,
 }
 
 impl Shared {

@@ -30,6 +30,10 @@ impl Engine {
     fn take_run(&mut self, now: Instant, arrival: &Arrival, key: usize, run: &mut Sequel<'_>) {
         if let Some(peer) = self.peers.get_mut(key) {
             let count = peer.receive_run(now, arrival, run, &mut self.shared);
+            #[cfg(test)]
+            {
+                self.shared.in_runs += count;
+            }
             let counters = &mut self.shared.counters;
             counters.datagrams_in += count;
             counters.bytes_in += count.saturating_mul(run.packet_len() as u64);

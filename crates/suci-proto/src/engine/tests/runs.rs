@@ -60,6 +60,18 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    /// As most nodes are.
+    pub(super) fn usual() -> Self {
+        Self {
+            controller: ControllerChoice::Auto,
+            mode: Mode::Adaptive,
+            payload_checksum: true,
+            buffer: BUFFER,
+            mtu: 1_472,
+            priorities: false,
+        }
+    }
+
     /// The engine of `host`, which knows the others.
     pub(super) fn engine(
         &self,
@@ -201,15 +213,24 @@ impl Pairs {
     }
 }
 
-/// Where two texts begin to differ.
+/// Where two texts begin to differ, or one ends.
 pub(super) fn difference(one: &str, other: &str) -> Option<String> {
-    let at = one.bytes().zip(other.bytes()).position(|(a, b)| a != b)?;
+    let differs = one.bytes().zip(other.bytes()).position(|(a, b)| a != b);
+    let ends = (one.len() != other.len()).then(|| one.len().min(other.len()));
+    let at = differs.or(ends)?;
     let part = |text: &str| {
         text.get(at.saturating_sub(200)..(at + 100).min(text.len()))
             .unwrap_or_default()
             .to_owned()
     };
     Some(format!("{}\n{}", part(one), part(other)))
+}
+
+#[test]
+fn a_text_differs_from_its_beginning() {
+    assert_eq!(difference("books", "books"), None);
+    assert!(difference("books", "book").is_some());
+    assert!(difference("books", "looks").is_some());
 }
 
 proptest! {

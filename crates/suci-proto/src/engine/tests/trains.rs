@@ -235,6 +235,31 @@ fn harm(packets: &mut Vec<Arriving>, mischief: Mischief, at: usize) {
     }
 }
 
+/// What is compared are runs: else trains taken packet by packet would pass.
+#[test]
+fn a_long_message_that_comes_as_trains_is_taken_in_runs() {
+    for in_trains in [true, false] {
+        let mut trio = Trio::new(&Setting::usual(), in_trains);
+        for _ in 0..3 {
+            trio.take(&Step::Send {
+                from: 0,
+                channel: 0,
+                size: 90_000,
+            });
+            for _ in 0..50 {
+                let mischief = Vec::new();
+                trio.take(&Step::Round {
+                    mischief,
+                    wait: 100,
+                });
+            }
+            assert_eq!(trio.take(&Step::Take).len(), 1);
+        }
+        let in_runs = trio.world.engines[RECEIVER].shared.in_runs;
+        assert_eq!(in_runs > 30, in_trains, "{in_runs} packets in runs");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
@@ -248,6 +273,7 @@ proptest! {
             let [in_trains, one_by_one] = worlds.each_mut().map(|world| world.take(step));
             prop_assert!(in_trains == one_by_one, "others were sent or received");
             let [in_trains, one_by_one] = worlds.each_mut().map(Trio::books);
+            prop_assert_eq!(in_trains.len(), one_by_one.len());
             for (train, single) in in_trains.iter().zip(&one_by_one) {
                 prop_assert_eq!(difference(train, single), None);
             }
