@@ -1,0 +1,119 @@
+//! The program's side: what it sends.
+
+use super::Driver;
+use crate::error::Error;
+use crate::message::{self, Draft};
+use bytes::Bytes;
+use suci_proto::time::Instant;
+use suci_proto::types::{MessageNumber, NodeId};
+use suci_proto::{Outgoing, SMALL, Side};
+
+impl Driver {
+    /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to be opened.
+    pub(crate) fn offer(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        message: Outgoing,
+    ) -> Result<MessageNumber, Error> {
+        self.habit.on_sent();
+        self.engine
+            .send(now, to, message)
+            .map_err(|error| Error::from_send(to, error))
+    }
+
+    /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
+    /// wait in the socket, and so is a peer that suspended the session, since it may have resumed it.
+    /// After that it is later than `now` was.
+    pub(crate) fn push(
+        &mut self,
+        now: &mut Instant,
+        to: NodeId,
+        message: Draft,
+    ) -> Result<MessageNumber, Error> {
+        match self.offer(*now, to, message.into_outgoing()) {
+            Ok(number) => Ok(number),
+            Err(error) => self.push_again(now, to, error),
+        }
+    }
+
+    /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where it is queued.
+    pub(crate) fn push_copy(
+        &mut self,
+        now: &mut Instant,
+        to: NodeId,
+        bytes: &[u8],
+    ) -> Result<MessageNumber, Error> {
+        if bytes.len() > SMALL {
+            return self.push(now, to, Draft::new(Bytes::copy_from_slice(bytes)));
+        }
+        let message = message::small(bytes);
+        self.habit.on_sent();
+        match self.engine.send_small(*now, to, &message) {
+            Ok(number) => Ok(number),
+            Err(error) => self.push_again(now, to, Error::from_send(to, error)),
+        }
+    }
+
+    /// Tries once more what was not accepted, if a turn may have changed that.
+    fn push_again(
+        &mut self,
+        now: &mut Instant,
+        to: NodeId,
+        error: Error,
+    ) -> Result<MessageNumber, Error> {
+        match error {
+            Error::WouldBlock { message, .. }
+            | Error::Suspended {
+                message,
+                by: Side::There,
+                ..
+            } => {
+                self.turn()?;
+                *now = self.clock.now();
+                self.offer(*now, to, message.into_outgoing())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// Accepts a message with `push`, and sends it.
+    pub(crate) fn send(
+        &mut self,
+        push: impl FnOnce(&mut Self, &mut Instant) -> Result<MessageNumber, Error>,
+    ) -> Result<MessageNumber, Error> {
+        let mut now = self.clock.now();
+        let number = push(self, &mut now)?;
+        self.send_on_at(now)?;
+        Ok(number)
+    }
+
+    /// As [`Driver::send`], with a copy of `bytes` on channel 0. Much is copied before the time is read, since that takes
+    /// longer than everything else.
+    pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
+        if bytes.len() > SMALL {
+            let message = Draft::new(Bytes::copy_from_slice(bytes));
+            return self.send(|driver, now| driver.push(now, to, message));
+        }
+        self.send(|driver, now| driver.push_copy(now, to, bytes))
+    }
+
+    /// Sends what was accepted, and looks at the socket if that is too long ago.
+    pub(crate) fn send_on(&mut self) -> Result<(), Error> {
+        self.send_on_at(self.clock.now())
+    }
+
+    fn send_on_at(&mut self, now: Instant) -> Result<(), Error> {
+        self.output_at(now)?;
+        self.refresh(now)
+    }
+
+    /// Sends what was accepted if some of it should not wait for others, and says whether it did.
+    pub(crate) fn flush_if_wanted(&mut self) -> Result<bool, Error> {
+        let wants = self.engine.wants_flush();
+        if wants {
+            self.output()?;
+        }
+        Ok(wants)
+    }
+}
