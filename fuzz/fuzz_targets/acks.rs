@@ -8,7 +8,7 @@ use suci_proto::recovery::{
     SentFrame, SentKind, Sink, TimerAction,
 };
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::{PacketNumber, ProtocolError};
+use suci_proto::types::{ChannelId, PacketNumber, ProtocolError};
 
 #[path = "../../crates/suci-proto/src/recovery/tests/model.rs"]
 mod model;

@@ -2,6 +2,7 @@
 
 use super::{Connection, Session, mode, pending};
 use crate::recovery::{Recovery, SentFrame, Sink};
+use core::ops::RangeInclusive;
 
 /// Tells the parts of a session what became of a packet's frames.
 pub(super) struct Fate<'a> {
@@ -48,12 +49,12 @@ impl Fate<'_> {
 }
 
 impl Sink for Fate<'_> {
-    fn acked(&mut self, _number: u64, frames: &[SentFrame]) {
+    fn acked(&mut self, _numbers: RangeInclusive<u64>, frames: &[SentFrame]) {
         for frame in frames {
             match *frame {
                 SentFrame::Part { .. } => {
                     let known = self.arrived.as_mut();
-                    let adjoins = known.is_some_and(|part| adjoin(part, frame));
+                    let adjoins = known.is_some_and(|part| part.adjoin(frame));
                     if !adjoins {
                         self.settle();
                         self.arrived = Some(*frame);
@@ -70,7 +71,7 @@ impl Sink for Fate<'_> {
         }
     }
 
-    fn lost(&mut self, _number: u64, frames: &[SentFrame]) {
+    fn lost(&mut self, _numbers: RangeInclusive<u64>, frames: &[SentFrame]) {
         self.settle();
         for frame in frames {
             match *frame {
@@ -89,64 +90,6 @@ impl Sink for Fate<'_> {
                 SentFrame::Suspension { number } => self.session.suspension.on_lost(number),
                 _ => {}
             }
-        }
-    }
-}
-
-/// Makes `part` reach to the end of `next`, if that is a part of the same message and begins where it ends.
-fn adjoin(part: &mut SentFrame, next: &SentFrame) -> bool {
-    let (
-        SentFrame::Part {
-            channel,
-            message,
-            end,
-            ..
-        },
-        &SentFrame::Part {
-            channel: of,
-            message: number,
-            start,
-            end: reach,
-        },
-    ) = (part, next)
-    else {
-        return false;
-    };
-    let adjoins = (*channel, *message, *end) == (of, number, start);
-    if adjoins {
-        *end = reach;
-    }
-    adjoins
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::ChannelId;
-
-    fn part(channel: u32, message: u64, start: u64, end: u64) -> SentFrame {
-        SentFrame::Part {
-            channel: ChannelId(channel),
-            message,
-            start,
-            end,
-        }
-    }
-
-    #[test]
-    fn parts_of_one_message_adjoin_where_one_ends_and_the_next_begins() {
-        let mut sum = part(1, 2, 10, 20);
-        assert!(adjoin(&mut sum, &part(1, 2, 20, 25)));
-        assert_eq!(sum, part(1, 2, 10, 25));
-        for other in [
-            part(2, 2, 25, 30),
-            part(1, 3, 25, 30),
-            part(1, 2, 26, 30),
-            part(1, 2, 24, 30),
-            SentFrame::Close,
-        ] {
-            assert!(!adjoin(&mut sum, &other));
-            assert_eq!(sum, part(1, 2, 10, 25), "nothing changed");
         }
     }
 }

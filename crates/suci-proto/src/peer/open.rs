@@ -10,6 +10,7 @@ use crate::recovery::{Recovery, Sink};
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, Incarnation, NodeId};
 use crate::wire::{self, Credit, Header, Init, Params};
+use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 
 /// Round trip assumed until one is measured.
@@ -576,9 +577,9 @@ struct Ride<'a> {
 }
 
 impl Sink for Ride<'_> {
-    fn acked(&mut self, _number: u64, _frames: &[crate::recovery::SentFrame]) {}
+    fn acked(&mut self, _numbers: RangeInclusive<u64>, _frames: &[crate::recovery::SentFrame]) {}
 
-    fn lost(&mut self, _number: u64, frames: &[crate::recovery::SentFrame]) {
+    fn lost(&mut self, _numbers: RangeInclusive<u64>, frames: &[crate::recovery::SentFrame]) {
         for frame in frames {
             self.peer.session.outbox.on_lost(frame);
         }

@@ -7,109 +7,23 @@
 
 mod loss;
 mod pto;
+mod report;
 mod rtt;
 mod sent;
 
 pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
+pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
 pub use rtt::{GRANULARITY, Rtt};
 pub use sent::{MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
 use crate::fold::folds;
-use crate::time::{Duration, Instant, per_second};
+use crate::time::{Duration, Instant};
 use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
 use loss::{LossRun, Reordering};
 use pto::Pto;
-use sent::{Fate, Ledger, Oldest, RateMark, Slot};
-
-/// Who wants to know what became of the frames of each packet.
-///
-/// A packet may be reported lost and later acknowledged (it was late): the repetition is
-/// then needless, and `acked` says so. Nothing is reported acknowledged twice, or lost after
-/// it was acknowledged.
-pub trait Sink {
-    /// The peer has this packet.
-    fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]);
-    /// Repeat what this eliciting packet carried. Packets that elicit nothing are never lost. A packet
-    /// that was repeated by a probe may be reported once more.
-    fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]);
-}
-
-/// How fast the path delivered, for model-based controllers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateSample {
-    /// Bytes the peer received while the newest acknowledged packet was under way.
-    pub delivered: u64,
-    /// In this time; never zero.
-    pub interval: Duration,
-    /// The sender had less to send than it might when that packet left: the path may carry more.
-    pub app_limited: bool,
-}
-
-impl RateSample {
-    /// Bytes per second.
-    #[must_use]
-    pub fn per_second(&self) -> u64 {
-        per_second(self.delivered, self.interval)
-    }
-}
-
-/// What one acknowledgement brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AckSummary {
-    /// Bytes that were in flight and are acknowledged now.
-    pub newly_acked_bytes: u64,
-    /// Eliciting packets that were in flight and are acknowledged now.
-    pub newly_acked_packets: u32,
-    /// When the newest packet newly acknowledged was sent, whatever its kind.
-    pub largest_newly_acked_sent_at: Option<Instant>,
-    /// The round-trip time measured, the peer's delay included.
-    pub rtt_sample: Option<Duration>,
-    /// The same without the delay that the peer stated, if that leaves anything.
-    pub path_sample: Option<Duration>,
-    /// The delivery rate measured.
-    pub rate: Option<RateSample>,
-    /// Packets declared lost by a threshold that were acknowledged now.
-    pub spurious: u32,
-    /// Size of the largest eliciting packet acknowledged now, 0 if there was none.
-    pub largest_acked_size: usize,
-    /// Size of the largest MTU probe acknowledged now.
-    pub mtu_probe_acked: Option<usize>,
-    /// What this acknowledgement showed to be lost.
-    pub lost: LossSummary,
-}
-
-/// What was declared lost at one moment. MTU probes count nowhere but in their own field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LossSummary {
-    /// Their bytes.
-    pub bytes: u64,
-    /// How many packets.
-    pub packets: u32,
-    /// Size of the largest of them, 0 if there was none.
-    pub largest_size: usize,
-    /// When the newest of them was sent.
-    pub largest_lost_sent_at: Option<Instant>,
-    /// Whether they span three probe timeouts without a sign of life (RFC 9002 7.6).
-    pub persistent: bool,
-    /// Size of the smallest MTU probe lost.
-    pub mtu_probe_lost: Option<usize>,
-}
-
-/// What to do after [`Recovery::on_timeout`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerAction {
-    /// Nothing was due.
-    None,
-    /// Packets were declared lost and reported to the sink.
-    LossesDeclared(LossSummary),
-    /// Silence: send this many eliciting packets, whatever the congestion window says.
-    Probe {
-        /// 1 or 2.
-        count: u32,
-    },
-}
+use sent::{Fate, Ledger, Oldest, RateMark, Sent, Stretch};
 
 /// Loss recovery for the packets of one direction of one connection.
 #[derive(Debug)]
@@ -155,8 +69,8 @@ folds!(Recovery {
 #[derive(Default)]
 struct Acked {
     summary: AckSummary,
-    /// The newest packet among those newly acknowledged, as it was.
-    newest: Option<(u64, Slot)>,
+    /// The newest packets among those newly acknowledged, as they were.
+    newest: Option<Stretch>,
     /// Whether any of them was eliciting.
     eliciting: bool,
 }
@@ -189,10 +103,24 @@ impl Recovery {
 
     /// Records a packet of `size` bytes that was handed to the network. `number` is above
     /// every earlier one, else the packet is not recorded; the numbers between are skipped
-    /// ones, whose acknowledgement is an error. Each of them takes a slot: skip few.
+    /// ones, whose acknowledgement is an error. Each of them takes memory: skip few.
     pub fn on_sent(
         &mut self,
         number: PacketNumber,
+        now: Instant,
+        size: usize,
+        kind: SentKind,
+        frames: &[SentFrame],
+    ) {
+        self.on_run_sent(number, 1, now, size, kind, frames);
+    }
+
+    /// As [`on_sent`](Self::on_sent) for `count` packets with consecutive numbers from `first` on. If they are several,
+    /// each carried an equal piece of the part of a message that `frames` consists of. Costs as much as one packet.
+    pub fn on_run_sent(
+        &mut self,
+        first: PacketNumber,
+        count: u64,
         now: Instant,
         size: usize,
         kind: SentKind,
@@ -205,35 +133,24 @@ impl Recovery {
             self.delivery.delivered_at = now;
         }
         self.delivery.app_limited = self.delivery.delivered < self.app_limited_until;
-        self.ledger
-            .record(number, now, size, kind, frames, self.delivery);
+        let sent = Sent {
+            eliciting: kind.eliciting,
+            mtu_probe: kind.mtu_probe,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            sent_at: now,
+            rate: self.delivery,
+        };
+        self.ledger.record(first, count, sent, frames);
         if kind.eliciting {
             self.pto.restart(now);
         }
     }
 
-    /// As [`on_sent`](Self::on_sent) for eliciting packets of `size` bytes with consecutive numbers from `first` on, of
-    /// which each carried one of `frames`. Something is in flight.
-    pub(crate) fn on_run_sent(
-        &mut self,
-        first: PacketNumber,
-        now: Instant,
-        size: usize,
-        frames: &[SentFrame],
-    ) {
-        debug_assert!(self.has_eliciting_in_flight(), "a run follows a packet");
-        self.clock = now;
-        self.delivery.app_limited = self.delivery.delivered < self.app_limited_until;
-        self.ledger
-            .record_run(first, now, size, frames, self.delivery);
-        self.pto.restart(now);
-    }
-
     /// Applies an acknowledgement: `ranges` inclusive and descending, `ack_delay` as the peer
     /// stated it. Numbers resolved long ago may be named again without effect.
     ///
-    /// Costs a few steps per range plus O(1) per packet newly acknowledged or lost, whatever
-    /// the ranges' width and however often they are repeated (F06).
+    /// Costs a few steps per range and one for each 64 packets in it that are remembered, however often they are
+    /// repeated (F06), plus O(1) for packets newly acknowledged that were sent as one run, and per packet newly lost.
     ///
     /// # Errors
     /// [`ProtocolError::NeverSent`] if a range names a number not sent yet or skipped (F05);
@@ -255,27 +172,29 @@ impl Recovery {
             let Some((mut from, through)) = self.ledger.positions(&range) else {
                 continue;
             };
-            while let Some(position) = self.ledger.next_open(from, through) {
-                self.acknowledge(now, position, &mut acked, sink);
-                from = position.saturating_add(1);
+            while let Some(stretch) = self.ledger.next_open(from, through) {
+                from = stretch.positions.end;
+                self.acknowledge(now, stretch, &mut acked, sink);
             }
         }
-        let Some((newest, slot)) = acked.newest else {
+        let Some(newest) = acked.newest else {
             return Ok(acked.summary);
         };
+        let sent_at = newest.sent.sent_at;
         self.acked_below = self.acked_below.max(largest.saturating_add(1));
-        self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(slot.sent_at));
+        self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(sent_at));
         let mut summary = acked.summary;
-        summary.largest_newly_acked_sent_at = Some(slot.sent_at);
+        summary.largest_newly_acked_sent_at = Some(sent_at);
         if acked.eliciting {
             self.pto.on_progress(now);
-            if self.is_measurable(&slot) {
+            if self.is_measurable(&newest) {
+                let is_largest = newest.positions.end == largest.saturating_add(1);
                 summary.rtt_sample =
-                    (newest == largest).then(|| self.measure(now, &slot, ack_delay, max_ack_delay));
+                    is_largest.then(|| self.measure(now, sent_at, ack_delay, max_ack_delay));
                 summary.path_sample = summary
                     .rtt_sample
                     .and_then(|sample| sample.checked_sub(ack_delay));
-                summary.rate = self.measure_rate(now, &slot);
+                summary.rate = self.measure_rate(now, &newest.sent);
             }
         }
         summary.lost = self.detect(now, max_ack_delay, sink);
@@ -316,8 +235,8 @@ impl Recovery {
     /// them for lost: probes repeat it (RFC 9002 6.2.4). If nothing but these is missing, the probe
     /// itself brings it; a PING would have to come back first. O(window).
     pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink) {
-        for (position, slot) in self.ledger.carriers().take(packets as usize) {
-            sink.lost(self.ledger.number(position), self.ledger.frames(slot));
+        for packet in self.ledger.carriers().take(packets as usize) {
+            sink.lost(self.ledger.numbers(&packet), &self.ledger.carried(&packet));
         }
     }
 
@@ -428,45 +347,54 @@ impl Recovery {
         })
     }
 
-    /// Settles one packet that the peer has.
+    /// Settles packets that the peer has.
     fn acknowledge(
         &mut self,
         now: Instant,
-        position: u64,
+        stretch: Stretch,
         acked: &mut Acked,
         sink: &mut impl Sink,
     ) {
-        let Some(slot) = self.ledger.acknowledge(position) else {
-            return;
-        };
-        sink.acked(self.ledger.number(position), self.ledger.frames(&slot));
-        if acked.newest.is_none_or(|(newest, _)| newest < position) {
-            acked.newest = Some((position, slot));
+        self.ledger.acknowledge(&stretch);
+        sink.acked(
+            self.ledger.numbers(&stretch),
+            &self.ledger.carried(&stretch),
+        );
+        if stretch.fate != Fate::Silent {
+            self.note_delivered(now, &stretch, acked);
         }
-        if slot.fate == Fate::Silent {
-            return;
+        let newest = acked.newest.as_ref();
+        if newest.is_none_or(|newest| newest.positions.end < stretch.positions.end) {
+            acked.newest = Some(stretch);
         }
+    }
+
+    /// Eliciting packets arrived.
+    fn note_delivered(&mut self, now: Instant, stretch: &Stretch, acked: &mut Acked) {
         acked.eliciting = true;
-        self.delivery.delivered = self.delivery.delivered.saturating_add(u64::from(slot.size));
+        let bytes = stretch.bytes();
+        self.delivery.delivered = self.delivery.delivered.saturating_add(bytes);
         self.delivery.delivered_at = now;
         let summary = &mut acked.summary;
-        let size = slot.size as usize;
+        let size = stretch.sent.size as usize;
+        let packets = u32::try_from(stretch.count()).unwrap_or(u32::MAX);
         summary.largest_acked_size = summary.largest_acked_size.max(size);
-        if slot.mtu_probe {
+        if stretch.sent.mtu_probe {
             summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(size));
         }
-        match slot.fate {
+        match stretch.fate {
             Fate::Flying => {
-                summary.newly_acked_bytes = summary
-                    .newly_acked_bytes
-                    .saturating_add(u64::from(slot.size));
-                summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(1);
+                summary.newly_acked_bytes = summary.newly_acked_bytes.saturating_add(bytes);
+                summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(packets);
             }
-            Fate::Lost if !slot.mtu_probe => {
-                summary.spurious = summary.spurious.saturating_add(1);
-                let distance = self.acked_below.saturating_sub(position.saturating_add(1));
-                self.reordering
-                    .on_spurious(now, slot.sent_at, distance, &self.rtt);
+            Fate::Lost if !stretch.sent.mtu_probe => {
+                summary.spurious = summary.spurious.saturating_add(packets);
+                for position in stretch.positions.clone() {
+                    let distance = self.acked_below.saturating_sub(position.saturating_add(1));
+                    let sent_at = stretch.sent.sent_at;
+                    self.reordering
+                        .on_spurious(now, sent_at, distance, &self.rtt);
+                }
             }
             _ => {}
         }
@@ -474,22 +402,22 @@ impl Recovery {
 
     /// Whether a packet's flight says something about the path as it is: not if this process
     /// stood still meanwhile, nor if the path was given up.
-    fn is_measurable(&self, slot: &Slot) -> bool {
+    fn is_measurable(&self, packet: &Stretch) -> bool {
         let paused = self
             .resumed_at
-            .is_some_and(|resumed| slot.sent_at < resumed);
-        !paused && slot.fate != Fate::Dropped
+            .is_some_and(|resumed| packet.sent.sent_at < resumed);
+        !paused && packet.fate != Fate::Dropped
     }
 
     /// Takes the round trip of the largest packet acknowledged.
     fn measure(
         &mut self,
         now: Instant,
-        newest: &Slot,
+        sent_at: Instant,
         ack_delay: Duration,
         max_ack_delay: Duration,
     ) -> Duration {
-        let sample = now.since(newest.sent_at);
+        let sample = now.since(sent_at);
         self.rtt.update(sample, ack_delay, max_ack_delay);
         if self.persistence_from.is_none() {
             self.persistence_from = Some(now);
@@ -499,7 +427,7 @@ impl Recovery {
 
     /// Delivery rate over the flight of the newest packet acknowledged
     /// (draft-ietf-ccwg-bbr section 4.1.1): the slower of sending and acknowledging it counts.
-    fn measure_rate(&mut self, now: Instant, newest: &Slot) -> Option<RateSample> {
+    fn measure_rate(&mut self, now: Instant, newest: &Sent) -> Option<RateSample> {
         let mark = newest.rate;
         self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
         let sending = newest.sent_at.since(mark.first_sent_at);
@@ -532,38 +460,39 @@ impl Recovery {
         while let Some(oldest) = self.ledger.oldest_flying() {
             let Oldest {
                 position,
-                slot,
+                packet,
                 crossed_acked,
             } = oldest;
+            let sent = packet.sent;
             let overtaken_by = self.acked_below.saturating_sub(position.saturating_add(1));
             if overtaken_by == 0 {
                 break;
             }
             let by_packets = overtaken_by >= self.reordering.packets();
-            let due = slot.sent_at + delay;
+            let due = sent.sent_at + delay;
             if held || !(by_packets || due <= now) {
                 self.loss_time = Some(if by_packets { now } else { due });
                 break;
             }
-            self.ledger.give_up(position, Fate::Lost, forget_at);
-            sink.lost(self.ledger.number(position), self.ledger.frames(&slot));
+            self.ledger.give_up(&packet, Fate::Lost, forget_at);
+            sink.lost(self.ledger.numbers(&packet), &self.ledger.carried(&packet));
             if crossed_acked {
                 run.interrupt();
             }
-            let size = slot.size as usize;
-            if slot.mtu_probe {
+            let size = sent.size as usize;
+            if sent.mtu_probe {
                 lost.mtu_probe_lost = Some(lost.mtu_probe_lost.map_or(size, |s| s.min(size)));
                 continue;
             }
-            lost.bytes = lost.bytes.saturating_add(u64::from(slot.size));
+            lost.bytes = lost.bytes.saturating_add(u64::from(sent.size));
             lost.packets = lost.packets.saturating_add(1);
             lost.largest_size = lost.largest_size.max(size);
-            lost.largest_lost_sent_at = Some(slot.sent_at);
+            lost.largest_lost_sent_at = Some(sent.sent_at);
             if self
                 .persistence_from
-                .is_some_and(|from| slot.sent_at > from)
+                .is_some_and(|from| sent.sent_at > from)
             {
-                run.extend(slot.sent_at);
+                run.extend(sent.sent_at);
             }
         }
         if let Some(sent_at) = lost.largest_lost_sent_at {
@@ -576,10 +505,12 @@ impl Recovery {
     /// Gives up packets in flight of at least `size` bytes without blaming the network.
     fn drop_from(&mut self, size: usize, sink: &mut impl Sink) {
         let forget_at = self.clock + self.rtt.pto(Duration::ZERO).saturating_mul(2);
-        for position in self.ledger.flying_from(size) {
-            if let Some(slot) = self.ledger.give_up(position, Fate::Dropped, forget_at) {
-                sink.lost(self.ledger.number(position), self.ledger.frames(&slot));
-            }
+        for stretch in self.ledger.flying_from(size) {
+            self.ledger.give_up(&stretch, Fate::Dropped, forget_at);
+            sink.lost(
+                self.ledger.numbers(&stretch),
+                &self.ledger.carried(&stretch),
+            );
         }
         // Whoever is oldest now has its own time to be overtaken.
         let delay = self.reordering.delay(&self.rtt);
@@ -587,7 +518,7 @@ impl Recovery {
             .ledger
             .oldest_flying()
             .filter(|oldest| oldest.position < self.acked_below)
-            .map(|oldest| oldest.slot.sent_at + delay);
+            .map(|oldest| oldest.packet.sent.sent_at + delay);
     }
 }
 

@@ -1,26 +1,35 @@
 //! The ledger: what was sent under which packet number, until its fate is known.
 //!
-//! One slot per number in a ring buffer from the oldest number whose fate is open to the
-//! newest sent, and the frames of all packets in one array beside it: no allocation per
-//! packet, no tree. Numbers are kept as positions counted from the connection's first, so
-//! that nothing here overflows although numbers may run up to 2^64 - 1 (F15).
+//! Three things side by side, from the oldest number whose fate is open to the newest sent: a bit for the fate of each
+//! number ([`Marks`]), what was sent under them by flights ([`Flight`]), and the frames of all packets in one array. A
+//! train of a long message is one flight with one frame however many packets it has, and what is acknowledged of it in
+//! one piece is one [`Stretch`]: recording, acknowledging and forgetting it costs the same as a single packet.
+//! Nothing is split when some of a flight is lost, since only the marks tell. No allocation per packet, no tree. Numbers
+//! are kept as positions counted from the connection's first, so that nothing here overflows although numbers may run
+//! up to 2^64 - 1 (F15).
 //!
-//! **Work.** A resolved slot (acknowledged, skipped or forgotten) knows where its run of
-//! resolved slots ends, and walks shorten those jumps (union-find). Walking an acknowledged
-//! range costs a few steps plus the slots it resolves, each of which is resolved once: a
-//! peer that repeats an ack, however wide, pays nothing but the walk's start (F06).
+//! **Work.** Walking an acknowledged range costs a step for 64 positions plus the stretches it resolves, each of which is
+//! resolved once: of a peer that repeats an ack, however wide, each costs at most one step for 64 numbers in the window
+//! (F06).
 //!
-//! **Memory.** Open slots, plus at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
-//! non-eliciting packets, plus the resolved slots between them. The latter are bounded by
+//! **Memory.** Open positions, plus at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
+//! non-eliciting packets, plus the resolved positions between them. The latter are bounded by
 //! [`MAX_RESOLVED`] plus what is sent within one reordering delay, after which the oldest open
 //! packet is lost itself.
 
+mod flight;
+mod marks;
 mod rest;
+
+pub(super) use flight::{Carried, Sent};
+pub(super) use marks::Fate;
 
 use crate::fold::folds;
 use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
+use flight::Flight;
+use marks::{Marks, Word};
 use std::collections::VecDeque;
 
 /// Lost packets whose late acknowledgement is still recognised.
@@ -29,7 +38,7 @@ pub const MAX_REMEMBERED: usize = 4_096;
 /// Packets that call for no acknowledgement and had none yet.
 pub const MAX_SILENT: usize = 4_096;
 
-/// Resolved slots that a remembered lost packet may hold in the ledger beyond twice the open ones.
+/// Resolved positions that a remembered lost packet may hold in the ledger beyond twice the open ones.
 const MAX_RESOLVED: usize = 4 * MAX_REMEMBERED;
 
 /// Runs of skipped numbers remembered although everything around them is resolved.
@@ -126,7 +135,7 @@ pub struct SentKind {
 }
 
 /// State of the delivery-rate estimate when a packet left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateMark {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
@@ -141,49 +150,40 @@ folds!(RateMark {
     app_limited
 });
 
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Eliciting, in flight.
-    Flying,
-    /// Not eliciting, nothing heard.
-    Silent,
-    /// Declared lost by the thresholds; a late acknowledgement would prove them wrong.
-    Lost,
-    /// Given up for another reason; a late acknowledgement proves nothing.
-    Dropped,
-    /// Acknowledged.
-    Acked,
-    /// Never sent (skipped), or no longer of interest.
-    Gone,
-}
-
-impl Fate {
-    const fn is_resolved(self) -> bool {
-        matches!(self, Self::Acked | Self::Gone)
-    }
-}
-
-/// One packet number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+/// Packets with consecutive numbers, of one flight and one fate.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    pub(super) positions: Range<u64>,
     pub(super) fate: Fate,
-    pub(super) mtu_probe: bool,
-    /// Bytes of the datagram, at most 65,507.
-    pub(super) size: u32,
-    pub(super) sent_at: Instant,
-    pub(super) rate: RateMark,
-    frame_count: u32,
-    /// Index of its first frame among all frames ever recorded.
-    first_frame: u64,
-    /// Once resolved: no open slot lies before this position.
-    pub(super) jump: u64,
+    pub(super) sent: Sent,
+    /// Which of the ledger's flights, as long as none is recorded or forgotten.
+    flight: usize,
+}
+
+impl Stretch {
+    /// How many packets.
+    pub(super) fn count(&self) -> u64 {
+        self.positions.end.saturating_sub(self.positions.start)
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.sent.size).saturating_mul(self.count())
+    }
+
+    /// Each of them alone.
+    pub(super) fn each(self) -> impl Iterator<Item = Self> {
+        self.positions.clone().map(move |position| Self {
+            positions: position..position.saturating_add(1),
+            ..self
+        })
+    }
 }
 
 /// The oldest packet in flight.
 pub(super) struct Oldest {
     pub(super) position: u64,
-    pub(super) slot: Slot,
+    pub(super) packet: Stretch,
     /// Whether finding it passed an acknowledged packet.
     pub(super) crossed_acked: bool,
 }
@@ -193,10 +193,14 @@ pub(super) struct Oldest {
 pub(super) struct Ledger {
     /// The connection's first packet number: position 0.
     first: PacketNumber,
-    /// Position of `slots[0]`.
+    /// No position below is of interest.
     base: u64,
-    slots: VecDeque<Slot>,
-    /// Frames of the slots in order; the first `frames_swept` belong to none any more.
+    /// One past the newest position sent.
+    next: u64,
+    marks: Marks,
+    /// What was sent, in order; none lies below `base` as a whole. Skipped numbers lie in none.
+    flights: VecDeque<Flight>,
+    /// Frames of the flights in order; the first `frames_swept` belong to none any more.
     frames: Vec<SentFrame>,
     frames_swept: usize,
     /// Index of `frames[0]` among all frames ever recorded.
@@ -209,19 +213,21 @@ pub(super) struct Ledger {
     oldest_flying: u64,
     /// No silent packet has a lower position.
     oldest_silent: u64,
-    silent: usize,
-    flying: usize,
+    silent: u64,
+    flying: u64,
     in_flight: u64,
     /// Highest eliciting position that is no longer in flight, plus one.
     settled: u64,
 }
 
 impl Ledger {
-    pub(super) const fn new(first: PacketNumber) -> Self {
+    pub(super) fn new(first: PacketNumber) -> Self {
         Self {
             first,
             base: 0,
-            slots: VecDeque::new(),
+            next: 0,
+            marks: Marks::default(),
+            flights: VecDeque::new(),
             frames: Vec::new(),
             frames_swept: 0,
             frames_base: 0,
@@ -242,146 +248,103 @@ impl Ledger {
     }
 
     /// How many packets are in flight.
-    pub(super) const fn flying(&self) -> usize {
+    pub(super) const fn flying(&self) -> u64 {
         self.flying
     }
 
-    pub(super) const fn number(&self, position: u64) -> PacketNumber {
+    const fn number(&self, position: u64) -> PacketNumber {
         self.first.saturating_add(position)
     }
 
-    /// One past the newest position sent.
-    fn next(&self) -> u64 {
-        self.base.saturating_add(self.slots.len() as u64)
+    /// The packet numbers of a stretch.
+    pub(super) fn numbers(&self, stretch: &Stretch) -> RangeInclusive<PacketNumber> {
+        let Range { start, end } = stretch.positions;
+        self.number(start)..=self.number(end.saturating_sub(1))
     }
 
-    fn index(&self, position: u64) -> Option<usize> {
-        usize::try_from(position.checked_sub(self.base)?).ok()
+    /// What became of a packet.
+    #[cfg(test)]
+    pub(super) fn fate(&self, position: u64) -> Fate {
+        self.marks.get(position)
     }
 
-    pub(super) fn get(&self, position: u64) -> Option<&Slot> {
-        self.slots.get(self.index(position)?)
-    }
-
-    fn get_mut(&mut self, position: u64) -> Option<&mut Slot> {
-        let index = self.index(position)?;
-        self.slots.get_mut(index)
-    }
-
-    /// Slots and frames that take memory.
+    /// Positions and frames that take memory.
     #[cfg(test)]
     pub(super) fn held(&self) -> (usize, usize) {
-        (self.slots.len(), self.frames.len())
+        ((self.next - self.base) as usize, self.frames.len())
     }
 
-    /// The frames of a packet that is still in the window.
-    pub(super) fn frames(&self, slot: &Slot) -> &[SentFrame] {
-        let range = slot
+    /// What the packets of a stretch carried.
+    pub(super) fn carried(&self, stretch: &Stretch) -> Carried<'_> {
+        self.flights
+            .get(stretch.flight)
+            .map_or(Carried::Frames(&[]), |flight| {
+                flight.carried(&stretch.positions, self.frames(flight))
+            })
+    }
+
+    /// The frames of a flight.
+    fn frames(&self, flight: &Flight) -> &[SentFrame] {
+        let range = flight
             .first_frame
             .checked_sub(self.frames_base)
             .and_then(|start| {
                 let start = usize::try_from(start).ok()?;
-                Some(start..start.checked_add(slot.frame_count as usize)?)
+                Some(start..start.checked_add(flight.frame_count as usize)?)
             });
         range
             .and_then(|range| self.frames.get(range))
             .unwrap_or_default()
     }
 
-    /// Records a packet. Numbers between the last one and `number` become skipped ones.
+    /// Records packets of the same kind with consecutive numbers from `first` on that carried `frames`: if they are
+    /// several, then equal pieces of the only frame each. Numbers between the last one and `first` become skipped ones.
     pub(super) fn record(
         &mut self,
-        number: PacketNumber,
-        now: Instant,
-        size: usize,
-        kind: SentKind,
+        first: PacketNumber,
+        count: u64,
+        sent: Sent,
         frames: &[SentFrame],
-        rate: RateMark,
     ) {
-        let next = self.next();
-        let Some(position) = number.checked_sub(self.first).filter(|&at| at >= next) else {
+        let next = self.next;
+        let Some(position) = first.checked_sub(self.first).filter(|&at| at >= next) else {
             debug_assert!(false, "packet numbers must rise");
             return;
         };
-        let mut slot = Slot {
-            fate: Fate::Gone,
-            mtu_probe: kind.mtu_probe,
-            size: u32::try_from(size).unwrap_or(u32::MAX),
-            sent_at: now,
-            rate,
-            frame_count: 0,
-            first_frame: self.frames_base.saturating_add(self.frames.len() as u64),
-            jump: position,
-        };
-        self.skip(position, slot);
-        slot.fate = if kind.eliciting {
-            Fate::Flying
+        if position > next {
+            self.skips.push_back(next..=position.saturating_sub(1));
+        }
+        self.next = position.saturating_add(count);
+        let first_frame = self.frames_base.saturating_add(self.frames.len() as u64);
+        let flight = Flight::new(position, count, sent, first_frame, frames);
+        if !self.joins_newest(&flight, frames) {
+            self.flights.push_back(flight);
+            self.frames.extend_from_slice(frames);
+        }
+        if sent.eliciting {
+            self.marks
+                .change(position..self.next, Fate::Gone, Fate::Flying);
+            self.flying = self.flying.saturating_add(count);
+            let bytes = u64::from(sent.size).saturating_mul(count);
+            self.in_flight = self.in_flight.saturating_add(bytes);
         } else {
-            Fate::Silent
-        };
-        slot.frame_count = u32::try_from(frames.len()).unwrap_or(u32::MAX);
-        self.frames.extend_from_slice(frames);
-        self.slots.push_back(slot);
-        if kind.eliciting {
-            self.flying = self.flying.saturating_add(1);
-            self.in_flight = self.in_flight.saturating_add(u64::from(slot.size));
-        } else {
-            self.silent = self.silent.saturating_add(1);
-            if self.silent > MAX_SILENT {
+            self.marks
+                .change(position..self.next, Fate::Gone, Fate::Silent);
+            self.silent = self.silent.saturating_add(count);
+            if self.silent > MAX_SILENT as u64 {
                 self.forget_oldest_silent();
             }
         }
     }
 
-    /// Records eliciting packets of `size` bytes with consecutive numbers from `first` on. Each carried one of `frames`.
-    pub(super) fn record_run(
-        &mut self,
-        first: PacketNumber,
-        now: Instant,
-        size: usize,
-        frames: &[SentFrame],
-        rate: RateMark,
-    ) {
-        let next = self.next();
-        let Some(position) = first.checked_sub(self.first).filter(|&at| at >= next) else {
-            debug_assert!(false, "packet numbers must rise");
-            return;
+    /// Whether the packets of `flight`, which carried `frames`, are more of the newest flight.
+    fn joins_newest(&mut self, flight: &Flight, frames: &[SentFrame]) -> bool {
+        let (Some(newest), Some(parts), [more]) =
+            (self.flights.back_mut(), self.frames.last_mut(), frames)
+        else {
+            return false;
         };
-        let first_frame = self.frames_base.saturating_add(self.frames.len() as u64);
-        let slot = Slot {
-            fate: Fate::Gone,
-            mtu_probe: false,
-            size: u32::try_from(size).unwrap_or(u32::MAX),
-            sent_at: now,
-            rate,
-            frame_count: 0,
-            first_frame,
-            jump: position,
-        };
-        self.skip(position, slot);
-        let count = frames.len() as u64;
-        self.slots.extend((0..count).map(|at| Slot {
-            fate: Fate::Flying,
-            frame_count: 1,
-            first_frame: first_frame.saturating_add(at),
-            jump: position.saturating_add(at),
-            ..slot
-        }));
-        self.frames.extend_from_slice(frames);
-        self.flying = self.flying.saturating_add(frames.len());
-        let bytes = u64::from(slot.size).saturating_mul(count);
-        self.in_flight = self.in_flight.saturating_add(bytes);
-    }
-
-    /// The numbers up to `position` become skipped ones: each takes a slot like `gone`.
-    fn skip(&mut self, position: u64, gone: Slot) {
-        let next = self.next();
-        if position > next {
-            self.skips.push_back(next..=position.saturating_sub(1));
-            for _ in next..position {
-                self.slots.push_back(gone);
-            }
-        }
+        newest.join(flight, parts, more)
     }
 
     /// Judges an acknowledgement before anything is changed by it: the largest position it
@@ -390,7 +353,7 @@ impl Ledger {
         &self,
         ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>,
     ) -> Result<Option<u64>, ProtocolError> {
-        let next = self.next();
+        let next = self.next;
         let mut largest = None;
         for range in ranges {
             let Some((start, end)) = self.positions(&range) else {
@@ -417,99 +380,104 @@ impl Ledger {
         (start <= end).then_some((start, end))
     }
 
-    /// The first open position in `from..=through`.
-    pub(super) fn next_open(&mut self, from: u64, through: u64) -> Option<u64> {
-        let from = from.max(self.base);
-        let mut open = from;
-        while let Some(slot) = self.get(open).filter(|slot| slot.fate.is_resolved()) {
-            open = slot.jump.max(open.saturating_add(1));
-        }
-        let mut at = from;
-        while let Some(slot) = self.get_mut(at).filter(|slot| slot.fate.is_resolved()) {
-            if slot.jump >= open {
-                break;
-            }
-            at = core::mem::replace(&mut slot.jump, open).max(at.saturating_add(1));
-        }
-        (open <= through && open < self.next()).then_some(open)
+    /// The first packets in `from..=through` whose acknowledgement would be news.
+    pub(super) fn next_open(&self, from: u64, through: u64) -> Option<Stretch> {
+        let end = through.saturating_add(1).min(self.next);
+        let open = self.marks.find(from.max(self.base)..end, Word::open)?;
+        self.stretch(open, end)
     }
 
-    /// The packet at `position` was acknowledged. Returns it as it was before.
-    pub(super) fn acknowledge(&mut self, position: u64) -> Option<Slot> {
-        self.resolve(position, Fate::Acked)
+    /// The first packets in flight from `from` on.
+    fn next_flying(&self, from: u64) -> Option<Stretch> {
+        let flying = |word: &Word| word.of(Fate::Flying);
+        let position = self.marks.find(from.max(self.base)..self.next, flying)?;
+        self.stretch(position, self.next)
     }
 
-    /// The packet at `position` is given up: `fate` is `Lost` or `Dropped`. Returns it as it was.
-    pub(super) fn give_up(
-        &mut self,
-        position: u64,
-        fate: Fate,
-        forget_at: Instant,
-    ) -> Option<Slot> {
-        let before = self.resolve(position, fate)?;
-        self.remembered.push_back((position, forget_at));
-        if self.remembered.len() > MAX_REMEMBERED {
-            self.forget_oldest_lost();
-        }
-        Some(before)
-    }
-
-    /// Changes a slot's fate and keeps the sums right.
-    fn resolve(&mut self, position: u64, fate: Fate) -> Option<Slot> {
-        let slot = self.get_mut(position)?;
-        let before = *slot;
-        slot.fate = fate;
-        slot.jump = position.saturating_add(1);
-        match before.fate {
-            Fate::Flying => {
-                self.flying = self.flying.saturating_sub(1);
-                self.in_flight = self.in_flight.saturating_sub(u64::from(before.size));
-                self.settled = self.settled.max(position.saturating_add(1));
-            }
-            Fate::Silent => self.silent = self.silent.saturating_sub(1),
-            Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}
-        }
-        Some(before)
-    }
-
-    /// The oldest packet in flight. Amortised O(1): the search never goes back.
-    pub(super) fn oldest_flying(&mut self) -> Option<Oldest> {
-        let mut crossed_acked = false;
-        let mut position = self.oldest_flying.max(self.base);
-        let found = loop {
-            match self.get(position) {
-                None => break None,
-                Some(slot) if slot.fate == Fate::Flying => break Some(*slot),
-                Some(slot) => crossed_acked |= slot.fate == Fate::Acked,
-            }
-            position = position.saturating_add(1);
+    /// The packet at `position` and those after it of the same flight and fate, up to `end`.
+    fn stretch(&self, position: u64, end: u64) -> Option<Stretch> {
+        // The oldest is asked for most of the time.
+        let at = match self.flights.front() {
+            Some(oldest) if position < oldest.end() => 0,
+            _ => self.flights.partition_point(|f| f.end() <= position),
         };
-        self.oldest_flying = position;
-        found.map(|slot| Oldest {
-            position,
-            slot,
-            crossed_acked,
+        let flight = self.flights.get(at).filter(|f| f.first <= position)?;
+        let end = end.min(flight.end());
+        let fate = self.marks.get(position);
+        let behind = position.saturating_add(1)..end;
+        let other = self.marks.find(behind, |word| !word.of(fate));
+        Some(Stretch {
+            positions: position..other.unwrap_or(end),
+            fate,
+            sent: flight.sent,
+            flight: at,
         })
     }
 
-    /// The packets in flight that carry something to be repeated, the oldest first. O(window).
-    pub(super) fn carriers(&self) -> impl Iterator<Item = (u64, &Slot)> {
-        let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
-        (self.oldest_flying.max(self.base)..self.next())
-            .filter_map(|at| Some((at, self.get(at)?)))
-            .filter(move |(_, slot)| {
-                slot.fate == Fate::Flying && self.frames(slot).iter().any(repeats)
-            })
+    /// These packets were acknowledged.
+    pub(super) fn acknowledge(&mut self, stretch: &Stretch) {
+        self.resolve(stretch, Fate::Acked);
     }
 
-    /// Positions of the packets in flight of at least `size` bytes. O(window).
-    pub(super) fn flying_from(&self, size: usize) -> Vec<u64> {
-        let start = self.oldest_flying.max(self.base);
-        (start..self.next())
-            .filter(|&at| {
-                self.get(at)
-                    .is_some_and(|slot| slot.fate == Fate::Flying && slot.size as usize >= size)
-            })
+    /// These packets are given up: `fate` is `Lost` or `Dropped`.
+    pub(super) fn give_up(&mut self, stretch: &Stretch, fate: Fate, forget_at: Instant) {
+        self.resolve(stretch, fate);
+        for position in stretch.positions.clone() {
+            self.remembered.push_back((position, forget_at));
+            if self.remembered.len() > MAX_REMEMBERED {
+                self.forget_oldest_lost();
+            }
+        }
+    }
+
+    /// Changes the fate of packets and keeps the sums right.
+    fn resolve(&mut self, stretch: &Stretch, fate: Fate) {
+        let positions = stretch.positions.clone();
+        self.marks.change(positions, stretch.fate, fate);
+        match stretch.fate {
+            Fate::Flying => {
+                self.flying = self.flying.saturating_sub(stretch.count());
+                self.in_flight = self.in_flight.saturating_sub(stretch.bytes());
+                self.settled = self.settled.max(stretch.positions.end);
+            }
+            Fate::Silent => self.silent = self.silent.saturating_sub(stretch.count()),
+            Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}
+        }
+    }
+
+    /// The oldest packet in flight. One step for 64 packets that were passed since; the search never goes back.
+    pub(super) fn oldest_flying(&mut self) -> Option<Oldest> {
+        let from = self.oldest_flying.max(self.base);
+        let found = self.next_flying(from);
+        let position = found.as_ref().map_or(self.next, |f| f.positions.start);
+        self.oldest_flying = position;
+        let packet = found?.each().next()?;
+        let acked = self.marks.find(from..position, |word| word.of(Fate::Acked));
+        Some(Oldest {
+            position,
+            packet,
+            crossed_acked: acked.is_some(),
+        })
+    }
+
+    /// All packets in flight, the oldest first.
+    fn all_flying(&self) -> impl Iterator<Item = Stretch> {
+        let next = |last: &Stretch| self.next_flying(last.positions.end);
+        core::iter::successors(self.next_flying(self.oldest_flying), next)
+    }
+
+    /// The packets in flight that carry something to be repeated, the oldest first, one by one. O(window).
+    pub(super) fn carriers(&self) -> impl Iterator<Item = Stretch> {
+        let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
+        self.all_flying()
+            .filter(move |stretch| self.carried(stretch).iter().any(repeats))
+            .flat_map(Stretch::each)
+    }
+
+    /// The packets in flight of at least `size` bytes. O(window).
+    pub(super) fn flying_from(&self, size: usize) -> Vec<Stretch> {
+        self.all_flying()
+            .filter(|stretch| stretch.sent.size as usize >= size)
             .collect()
     }
 
@@ -527,45 +495,55 @@ impl Ledger {
 
     fn forget_oldest_lost(&mut self) {
         if let Some((position, _)) = self.remembered.pop_front()
-            && self
-                .get(position)
-                .is_some_and(|s| matches!(s.fate, Fate::Lost | Fate::Dropped))
+            && let fate @ (Fate::Lost | Fate::Dropped) = self.marks.get(position)
         {
-            self.resolve(position, Fate::Gone);
+            self.forget(position, fate);
         }
     }
 
     fn forget_oldest_silent(&mut self) {
-        let mut position = self.oldest_silent.max(self.base);
-        while self
-            .get(position)
-            .is_some_and(|slot| slot.fate != Fate::Silent)
-        {
-            position = position.saturating_add(1);
+        let from = self.oldest_silent.max(self.base);
+        let silent = |word: &Word| word.of(Fate::Silent);
+        if let Some(position) = self.marks.find(from..self.next, silent) {
+            self.forget(position, Fate::Silent);
+            self.silent = self.silent.saturating_sub(1);
+            self.oldest_silent = position;
         }
-        self.resolve(position, Fate::Gone);
-        self.oldest_silent = position;
         self.trim();
     }
 
-    /// Drops slots from the old end while nothing can come of them any more.
+    fn forget(&mut self, position: u64, fate: Fate) {
+        let range = position..position.saturating_add(1);
+        self.marks.change(range, fate, Fate::Gone);
+    }
+
+    /// Drops positions from the old end while nothing can come of them any more.
     fn trim(&mut self) {
-        while let Some(slot) = self.slots.front() {
+        self.base = loop {
+            let Some(position) = self.marks.find(self.base..self.next, Word::open) else {
+                break self.next;
+            };
             let crowded = || {
                 let open = self.flying.saturating_add(self.silent);
-                self.slots.len() > open.saturating_mul(2).saturating_add(MAX_RESOLVED)
+                let most = open.saturating_mul(2).saturating_add(MAX_RESOLVED as u64);
+                self.next.saturating_sub(position) > most
             };
-            match slot.fate {
-                Fate::Flying => break,
+            match self.marks.get(position) {
+                Fate::Flying => break position,
                 // A neighbour's fate is known, so an acknowledgement has passed it by.
-                Fate::Silent if self.base >= self.settled => break,
+                Fate::Silent if position >= self.settled => break position,
                 Fate::Silent => self.silent = self.silent.saturating_sub(1),
-                Fate::Lost | Fate::Dropped if !crowded() => break,
+                Fate::Lost | Fate::Dropped if !crowded() => break position,
                 Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}
             }
-            self.frames_swept = self.frames_swept.saturating_add(slot.frame_count as usize);
-            self.slots.pop_front();
-            self.base = self.base.saturating_add(1);
+            self.base = position.saturating_add(1);
+        };
+        self.marks.drop_below(self.base);
+        while let Some(flight) = self.flights.front().filter(|f| f.end() <= self.base) {
+            self.frames_swept = self
+                .frames_swept
+                .saturating_add(flight.frame_count as usize);
+            self.flights.pop_front();
         }
         while self.skips.len() > MIN_SKIPS
             && self
@@ -578,7 +556,7 @@ impl Ledger {
         self.sweep_frames();
     }
 
-    /// Gives the places of dropped slots' frames back: O(1) per frame, amortised, because at
+    /// Gives the places of forgotten flights' frames back: O(1) per frame, amortised, because at
     /// least as many leave as move.
     fn sweep_frames(&mut self) {
         let swept = self.frames_swept.min(self.frames.len());

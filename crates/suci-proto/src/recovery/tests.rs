@@ -4,6 +4,7 @@ use super::loss::{LossRun, Reordering};
 use super::pto::Pto;
 use super::sent::{Fate, Ledger};
 use super::*;
+use crate::types::ChannelId;
 use proptest::prelude::*;
 
 const INITIAL: Duration = Duration::from_millis(100);
@@ -38,12 +39,12 @@ struct Log {
 }
 
 impl Sink for Log {
-    fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]) {
-        self.acked.push(number);
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+        self.acked.extend(numbers);
         self.frames.extend_from_slice(frames);
     }
-    fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]) {
-        self.lost.push(number);
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+        self.lost.extend(numbers);
         self.frames.extend_from_slice(frames);
     }
 }
@@ -107,6 +108,36 @@ impl Bench {
     fn next_timeout(&self) -> Option<Instant> {
         self.recovery.next_timeout(DELAY)
     }
+}
+
+/// What is sent at `millis`, before anything was delivered.
+fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
+    let rate = RateMark {
+        delivered: 0,
+        delivered_at: at(0),
+        first_sent_at: at(0),
+        app_limited: false,
+    };
+    Sent {
+        eliciting: kind.eliciting,
+        mtu_probe: kind.mtu_probe,
+        size,
+        sent_at: at(millis),
+        rate,
+    }
+}
+
+/// The first position in `from..=through` whose acknowledgement would be news.
+fn first_open(ledger: &Ledger, from: u64, through: u64) -> Option<u64> {
+    let stretch = ledger.next_open(from, through)?;
+    Some(stretch.positions.start)
+}
+
+/// The packet at `position`, whose fate is open.
+fn packet(ledger: &Ledger, position: u64) -> Stretch {
+    let packet = ledger.next_open(position, position).unwrap();
+    assert_eq!(packet.positions, position..position + 1);
+    packet
 }
 
 mod acks;

@@ -76,19 +76,15 @@ impl Rest {
         }
     }
 
-    /// What packets with these pieces have to remember.
-    pub(crate) fn sent(&self, pieces: &Pieces) -> impl Iterator<Item = SentFrame> + use<> {
-        let (channel, message, len) = (self.channel, self.message, len64(pieces.len));
-        let first = pieces.start;
-        (0..pieces.count as u64).map(move |at| {
-            let start = first.saturating_add(at.saturating_mul(len));
-            SentFrame::Part {
-                channel,
-                message,
-                start,
-                end: start.saturating_add(len),
-            }
-        })
+    /// What packets with these pieces have to remember, all together.
+    pub(crate) fn sent(&self, pieces: &Pieces) -> SentFrame {
+        let bytes = len64(pieces.len).saturating_mul(len64(pieces.count));
+        SentFrame::Part {
+            channel: self.channel,
+            message: self.message,
+            start: pieces.start,
+            end: pieces.start.saturating_add(bytes),
+        }
     }
 }
 

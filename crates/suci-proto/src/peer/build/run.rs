@@ -10,7 +10,7 @@ use crate::engine::Shared;
 use crate::limits::MAX_DATAGRAM;
 use crate::message::Rest;
 use crate::peer::{Connection, Peer};
-use crate::recovery::SentFrame;
+use crate::recovery::{SentFrame, SentKind};
 use crate::time::Instant;
 use crate::transmit::{Following, Train};
 use crate::types::PacketNumber;
@@ -61,16 +61,17 @@ impl Peer {
         if !train.follow(&run) {
             return false;
         }
+        let count = pieces.count as u64;
         shared.frames.clear();
-        shared.frames.extend(rest.sent(&pieces));
+        shared.frames.push(rest.sent(&pieces));
         self.session.outbox.on_cut(&rest);
-        self.record_run(now, first, size, &shared.frames);
+        self.record_run(now, first, count, size, &shared.frames);
         true
     }
 
     /// What is left of a long message of which the newest packet carried a piece, if it carried nothing else.
     fn rest_after_newest(&mut self, train: &Train, shared: &Shared) -> Option<Rest> {
-        let &[.., frame @ SentFrame::Part { start, .. }] = shared.frames.as_slice() else {
+        let &[frame @ SentFrame::Part { start, .. }] = shared.frames.as_slice() else {
             return None;
         };
         let rest = self.session.outbox.rest_after(&frame)?;
@@ -79,14 +80,25 @@ impl Peer {
         (train.newest_head() == Some(head)).then_some(rest)
     }
 
-    /// As `record` for each packet of a run, which carried one of `frames`.
-    fn record_run(&mut self, now: Instant, first: PacketNumber, size: usize, frames: &[SentFrame]) {
+    /// As `record` for each of `count` packets of a run, which carried equal pieces of the part that is all of `frames`.
+    fn record_run(
+        &mut self,
+        now: Instant,
+        first: PacketNumber,
+        count: u64,
+        size: usize,
+        frames: &[SentFrame],
+    ) {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let count = frames.len() as u64;
         let bytes = count.saturating_mul(size as u64);
-        connection.recovery.on_run_sent(first, now, size, frames);
+        let kind = SentKind {
+            eliciting: true,
+            mtu_probe: false,
+        };
+        let recovery = &mut connection.recovery;
+        recovery.on_run_sent(first, count, now, size, kind, frames);
         // What it notes of the last packet holds for those before.
         let last = first.saturating_add(count).saturating_sub(1);
         connection.credit.on_sent(last, now, true);

@@ -1,6 +1,6 @@
 //! The ledger while nothing is in flight.
 
-use super::Ledger;
+use super::{Ledger, Marks};
 use crate::fold::{Fold, Words};
 use std::collections::VecDeque;
 
@@ -10,7 +10,9 @@ impl Fold for Ledger {
         let Self {
             first,
             base,
-            slots: _,
+            next: _,
+            marks: _,
+            flights: _,
             frames: _,
             frames_swept: _,
             frames_base,
@@ -35,6 +37,7 @@ impl Fold for Ledger {
     fn unfold(from: &mut Words) -> Self {
         let mut ledger = Self::new(Fold::unfold(from));
         ledger.base = from.take_position();
+        ledger.next = ledger.base;
         ledger.frames_base = Fold::unfold(from);
         ledger.skips = Fold::unfold(from);
         ledger.oldest_flying = from.take_position();
@@ -52,9 +55,10 @@ impl Ledger {
             return false;
         }
         self.remembered = VecDeque::new();
-        self.base = self.next();
+        self.base = self.next;
         self.frames_base = self.frames_base.saturating_add(self.frames.len() as u64);
-        self.slots = VecDeque::new();
+        self.marks = Marks::default();
+        self.flights = VecDeque::new();
         self.frames = Vec::new();
         self.frames_swept = 0;
         self.silent = 0;

@@ -184,42 +184,6 @@ fn f06_ranges_below_the_first_number_are_ignored() {
 }
 
 #[test]
-fn f06_a_repeated_ack_does_not_walk_what_it_resolved() {
-    let mut ledger = Ledger::new(0);
-    let mark = RateMark {
-        delivered: 0,
-        delivered_at: at(0),
-        first_sent_at: at(0),
-        app_limited: false,
-    };
-    for number in 0..10_000 {
-        ledger.record(number, at(0), 1_000, DATA, &[], mark);
-    }
-    // The oldest stays open, so nothing can be dropped from the window.
-    let walk = |ledger: &mut Ledger, from: u64| {
-        let mut next = from;
-        let mut opened = 0;
-        while let Some(position) = ledger.next_open(next, 9_998) {
-            ledger.acknowledge(position);
-            next = position + 1;
-            opened += 1;
-        }
-        opened
-    };
-    assert_eq!(walk(&mut ledger, 1), 9_998);
-    assert_eq!(walk(&mut ledger, 1), 0, "shortens the way");
-    for from in [1, 2, 5_000, 9_998] {
-        let mut steps = 0;
-        let mut position = from;
-        while let Some(slot) = ledger.get(position).filter(|slot| slot.fate == Fate::Acked) {
-            position = slot.jump;
-            steps += 1;
-        }
-        assert_eq!((position, steps), (9_999, 1), "from {from}");
-    }
-}
-
-#[test]
 fn f15_numbers_up_to_the_last() {
     let first = u64::MAX - 5;
     let mut bench = Bench::starting_at(first);

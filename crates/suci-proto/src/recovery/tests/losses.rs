@@ -141,13 +141,13 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
             .recovery
             .on_ack(now, ranges, Duration::ZERO, DELAY, &mut bench.log)
             .unwrap();
-        bench.recovery.ledger.get(1).map(|slot| slot.fate)
+        bench.recovery.ledger.fate(1)
     };
     assert_eq!(
         send_and_ack(5, Instant::from_nanos(expiry.as_nanos() - 1)),
-        Some(Fate::Lost)
+        Fate::Lost
     );
-    assert_eq!(send_and_ack(6, expiry), None);
+    assert_eq!(send_and_ack(6, expiry), Fate::Gone);
     assert_eq!(bench.ack(2_000, &[1..=6]), AckSummary::default());
 }
 
@@ -375,13 +375,10 @@ fn dropped_packets_are_recognised_for_two_probe_timeouts() {
     // 2 x (100 + 4 x 50) after the last call that knew the time.
     bench.send(2, 799);
     bench.ack(799, &[2..=2]);
-    assert_eq!(
-        bench.recovery.ledger.get(1).map(|slot| slot.fate),
-        Some(Fate::Dropped)
-    );
+    assert_eq!(bench.recovery.ledger.fate(1), Fate::Dropped);
     bench.send(3, 800);
     bench.ack(800, &[3..=3]);
-    assert_eq!(bench.recovery.ledger.get(1).map(|slot| slot.fate), None);
+    assert_eq!(bench.recovery.ledger.fate(1), Fate::Gone);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckSummary, Duration, Instant, LossSummary, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
+    AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
     MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame, SentKind, Sink,
     TimerAction,
 };
@@ -22,13 +22,13 @@ enum State {
     Acked,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Packet {
     state: State,
     sent_at: Instant,
     size: usize,
     probe: bool,
-    frames: u64,
+    frames: Vec<SentFrame>,
 }
 
 /// The frames of a packet follow from its number, so that mixed-up frames are noticed.
@@ -40,6 +40,36 @@ fn frames_of(number: PacketNumber, count: u64) -> Vec<SentFrame> {
         .collect()
 }
 
+/// What follows byte `start` of the one message that all parts are of.
+fn part(start: u64, len: u64) -> SentFrame {
+    SentFrame::Part {
+        channel: ChannelId(7),
+        message: 9,
+        start,
+        end: start + len,
+    }
+}
+
+/// What each of the packets carried that were reported together.
+fn each(
+    numbers: RangeInclusive<PacketNumber>,
+    frames: &[SentFrame],
+) -> impl Iterator<Item = (PacketNumber, Vec<SentFrame>)> {
+    let count = numbers.end() - numbers.start() + 1;
+    let (first, frames) = (*numbers.start(), frames.to_vec());
+    numbers.map(move |number| match *frames {
+        [SentFrame::Part { start, end, .. }] => {
+            assert!((end - start).is_multiple_of(count));
+            let len = (end - start) / count;
+            (number, vec![part(start + (number - first) * len, len)])
+        }
+        _ => {
+            assert_eq!(count, 1, "only parts are reported together");
+            (number, frames.clone())
+        }
+    })
+}
+
 #[derive(Default)]
 struct Reports {
     acked: Vec<(PacketNumber, Vec<SentFrame>)>,
@@ -47,11 +77,11 @@ struct Reports {
 }
 
 impl Sink for Reports {
-    fn acked(&mut self, number: PacketNumber, frames: &[SentFrame]) {
-        self.acked.push((number, frames.to_vec()));
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+        self.acked.extend(each(numbers, frames));
     }
-    fn lost(&mut self, number: PacketNumber, frames: &[SentFrame]) {
-        self.lost.push((number, frames.to_vec()));
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+        self.lost.extend(each(numbers, frames));
     }
 }
 
@@ -75,6 +105,8 @@ struct World {
     clock: Instant,
     first: PacketNumber,
     next: PacketNumber,
+    /// Where the next part of the message begins.
+    part: u64,
     packets: BTreeMap<PacketNumber, Packet>,
     skips: BTreeSet<PacketNumber>,
     largest_acked: Option<PacketNumber>,
@@ -96,6 +128,7 @@ pub(super) fn run(data: &[u8]) {
         clock: Instant::ZERO,
         first,
         next: first,
+        part: 0,
         packets: BTreeMap::new(),
         skips: BTreeSet::new(),
         largest_acked: None,
@@ -135,19 +168,32 @@ impl World {
             }
         }
         self.clock = self.now;
+        let eliciting = !choice.is_multiple_of(5);
+        let probe = eliciting && choice % 17 == 1;
+        let size = 40 + 9 * choice as usize;
+        let kind = SentKind {
+            eliciting,
+            mtu_probe: probe,
+        };
         let burst = if op == 6 { 40 } else { 1 };
-        for _ in 0..burst {
-            let eliciting = !choice.is_multiple_of(5);
-            let probe = eliciting && choice % 17 == 1;
-            let size = 40 + 9 * choice as usize;
-            let frames = choice % 4;
-            let kind = SentKind {
-                eliciting,
-                mtu_probe: probe,
+        let (first, start, len) = (self.next, self.part, 1 + choice % 3);
+        // Packets that carry a part each, which follow those before.
+        let parts = choice % 8 > 4;
+        for at in 0..burst {
+            let frames = if parts {
+                vec![part(start + at * len, len)]
+            } else {
+                frames_of(self.next, choice % 4)
             };
-            let list = frames_of(self.next, frames);
-            self.recovery
-                .on_sent(self.next, self.now, size, kind, &list);
+            let in_a_run = parts && eliciting && !probe && choice.is_multiple_of(2);
+            if !in_a_run {
+                self.recovery
+                    .on_sent(self.next, self.now, size, kind, &frames);
+            } else if at == 0 {
+                let all = [part(start, burst * len)];
+                self.recovery
+                    .on_run_sent(first, burst, self.now, size, kind, &all);
+            }
             let state = if eliciting {
                 State::Flying
             } else {
@@ -162,6 +208,9 @@ impl World {
             };
             self.packets.insert(self.next, packet);
             self.next += 1;
+        }
+        if parts {
+            self.part += burst * len;
         }
     }
 
@@ -268,7 +317,7 @@ impl World {
         for (number, frames) in &reports.acked {
             assert!(ranges.iter().any(|range| range.contains(number)));
             let packet = self.packets.get_mut(number).unwrap();
-            assert_eq!(*frames, frames_of(*number, packet.frames));
+            assert_eq!(*frames, packet.frames);
             match packet.state {
                 State::Flying => {
                     bytes += packet.size as u64;
@@ -361,7 +410,7 @@ impl World {
             assert!(!held, "declared within one timeout of a pause");
             let packet = self.packets.get_mut(number).unwrap();
             assert_eq!(packet.state, State::Flying);
-            assert_eq!(*frames, frames_of(*number, packet.frames));
+            assert_eq!(*frames, packet.frames);
             let overtaken = largest.unwrap().checked_sub(*number).unwrap();
             let age = self.now.since(packet.sent_at);
             assert!(overtaken > 0 && (overtaken >= MIN_PACKET_THRESHOLD || age >= least));

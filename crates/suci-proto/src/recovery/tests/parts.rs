@@ -1,21 +1,13 @@
 //! The round-trip estimator, the learning thresholds and the ledger, each alone.
 
 use super::*;
-
-fn mark() -> RateMark {
-    RateMark {
-        delivered: 0,
-        delivered_at: at(0),
-        first_sent_at: at(0),
-        app_limited: false,
-    }
-}
+use core::ops::Range;
 
 /// Acknowledges every open position of a range.
 fn ack_through(ledger: &mut Ledger, mut from: u64, through: u64) {
-    while let Some(position) = ledger.next_open(from, through) {
-        ledger.acknowledge(position).unwrap();
-        from = position + 1;
+    while let Some(stretch) = ledger.next_open(from, through) {
+        ledger.acknowledge(&stretch);
+        from = stretch.positions.end;
     }
 }
 
@@ -203,7 +195,7 @@ fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
     for round in 0..50_u64 {
         let first = round * 1_000;
         for number in first..first + 1_000 {
-            ledger.record(number, at(round), 100, DATA, &frames, mark());
+            ledger.record(number, 1, sent(round, 100, DATA), &frames);
         }
         ack_through(&mut ledger, first, first + 999);
         ledger.expire(at(round));
@@ -219,11 +211,12 @@ fn f06_ledger_memory_follows_what_is_open() {
     // A window of 100 that slides: frames keep their owners although places are reused.
     for number in 0..20_000_u64 {
         let own = [SentFrame::Mode { number }, SentFrame::Close];
-        ledger.record(number, at(number), 100, DATA, &own, mark());
+        ledger.record(number, 1, sent(number, 100, DATA), &own);
         if let Some(old) = number.checked_sub(100) {
-            let slot = ledger.acknowledge(old).unwrap();
+            let acked = packet(&ledger, old);
+            ledger.acknowledge(&acked);
             assert_eq!(
-                ledger.frames(&slot),
+                *ledger.carried(&acked),
                 [SentFrame::Mode { number: old }, frames[1]]
             );
             ledger.expire(at(number));
@@ -241,15 +234,16 @@ fn f06_ledger_memory_follows_what_is_open() {
 fn f04_remembered_losses_are_capped() {
     let mut ledger = Ledger::new(0);
     for number in 0..10_000 {
-        ledger.record(number, at(0), 100, DATA, &[], mark());
+        ledger.record(number, 1, sent(0, 100, DATA), &[]);
     }
     for number in 0..10_000 {
-        ledger.give_up(number, Fate::Lost, at(1_000)).unwrap();
+        let lost = packet(&ledger, number);
+        ledger.give_up(&lost, Fate::Lost, at(1_000));
     }
     ledger.expire(at(0));
     assert_eq!(ledger.held().0, MAX_REMEMBERED);
     assert_eq!(
-        ledger.next_open(0, 9_999),
+        first_open(&ledger, 0, 9_999),
         Some(10_000 - MAX_REMEMBERED as u64)
     );
     ledger.expire(at(1_000));
@@ -259,12 +253,13 @@ fn f04_remembered_losses_are_capped() {
 #[test]
 fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
     let mut ledger = Ledger::new(0);
-    ledger.record(0, at(0), 100, DATA, &[], mark());
-    ledger.give_up(0, Fate::Lost, at(1_000)).unwrap();
+    ledger.record(0, 1, sent(0, 100, DATA), &[]);
+    let lost = packet(&ledger, 0);
+    ledger.give_up(&lost, Fate::Lost, at(1_000));
     let mut most = 0;
     for number in 1..50_000 {
-        ledger.record(number, at(0), 100, DATA, &[], mark());
-        ledger.acknowledge(number).unwrap();
+        ledger.record(number, 1, sent(0, 100, DATA), &[]);
+        ledger.acknowledge(&packet(&ledger, number));
         ledger.expire(at(0));
         most = most.max(ledger.held().0);
     }
@@ -278,58 +273,64 @@ fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
 fn f04_unanswered_ack_only_packets_are_capped() {
     let mut ledger = Ledger::new(0);
     for number in 0..10_000 {
-        ledger.record(number, at(0), 60, ACK_ONLY, &[SentFrame::Close], mark());
+        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
     }
     assert_eq!(ledger.held().0, MAX_SILENT);
-    assert_eq!(ledger.next_open(0, 9_999), Some(10_000 - MAX_SILENT as u64));
+    assert_eq!(
+        first_open(&ledger, 0, 9_999),
+        Some(10_000 - MAX_SILENT as u64)
+    );
     // Also behind an eliciting packet that stays open.
     let mut ledger = Ledger::new(0);
-    ledger.record(0, at(0), 100, DATA, &[], mark());
+    ledger.record(0, 1, sent(0, 100, DATA), &[]);
     for number in 1..10_000 {
-        ledger.record(number, at(0), 60, ACK_ONLY, &[], mark());
+        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[]);
     }
-    ledger.acknowledge(0).unwrap();
-    assert_eq!(ledger.next_open(0, 9_999), Some(10_000 - MAX_SILENT as u64));
+    ledger.acknowledge(&packet(&ledger, 0));
+    assert_eq!(
+        first_open(&ledger, 0, 9_999),
+        Some(10_000 - MAX_SILENT as u64)
+    );
 }
 
 #[test]
 fn ack_only_packets_are_forgotten_with_their_eliciting_neighbour() {
     let mut ledger = Ledger::new(0);
-    ledger.record(0, at(0), 60, ACK_ONLY, &[], mark());
-    ledger.record(1, at(0), 60, DATA, &[], mark());
-    ledger.record(2, at(0), 60, ACK_ONLY, &[], mark());
+    ledger.record(0, 1, sent(0, 60, ACK_ONLY), &[]);
+    ledger.record(1, 1, sent(0, 60, DATA), &[]);
+    ledger.record(2, 1, sent(0, 60, ACK_ONLY), &[]);
     ledger.expire(at(0));
     assert_eq!(ledger.held().0, 3);
-    ledger.acknowledge(1).unwrap();
+    ledger.acknowledge(&packet(&ledger, 1));
     ledger.expire(at(0));
     assert_eq!(
         ledger.held().0,
         1,
         "0 and 1 went, 2 may still be acknowledged"
     );
-    assert_eq!(ledger.next_open(0, 2), Some(2));
+    assert_eq!(first_open(&ledger, 0, 2), Some(2));
     // The cap's count was kept right: 4,095 more fit beside 2.
     for number in 3..3 + MAX_SILENT as u64 - 1 {
-        ledger.record(number, at(0), 60, ACK_ONLY, &[], mark());
+        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[]);
     }
-    assert_eq!(ledger.next_open(0, 2), Some(2));
-    ledger.record(5_000, at(0), 60, ACK_ONLY, &[], mark());
-    assert_eq!(ledger.next_open(0, 2), None);
+    assert_eq!(first_open(&ledger, 0, 2), Some(2));
+    ledger.record(5_000, 1, sent(0, 60, ACK_ONLY), &[]);
+    assert_eq!(first_open(&ledger, 0, 2), None);
 }
 
 #[test]
 fn next_open_stays_within_its_bounds() {
     let mut ledger = Ledger::new(0);
     for number in 0..10 {
-        ledger.record(number, at(0), 60, DATA, &[], mark());
+        ledger.record(number, 1, sent(0, 60, DATA), &[]);
     }
     ack_through(&mut ledger, 2, 5);
-    assert_eq!(ledger.next_open(0, 9), Some(0));
-    assert_eq!(ledger.next_open(2, 5), None);
-    assert_eq!(ledger.next_open(2, 6), Some(6));
-    assert_eq!(ledger.next_open(3, 9), Some(6));
-    assert_eq!(ledger.next_open(9, 9), Some(9));
-    assert_eq!(ledger.next_open(10, u64::MAX), None, "not sent yet");
+    assert_eq!(first_open(&ledger, 0, 9), Some(0));
+    assert_eq!(first_open(&ledger, 2, 5), None);
+    assert_eq!(first_open(&ledger, 2, 6), Some(6));
+    assert_eq!(first_open(&ledger, 3, 9), Some(6));
+    assert_eq!(first_open(&ledger, 9, 9), Some(9));
+    assert_eq!(first_open(&ledger, 10, u64::MAX), None, "not sent yet");
 }
 
 #[test]
@@ -337,20 +338,120 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     let mut ledger = Ledger::new(0);
     assert!(ledger.oldest_flying().is_none());
     for number in 0..4 {
-        ledger.record(number, at(number), 60, DATA, &[], mark());
+        ledger.record(number, 1, sent(number, 60, DATA), &[]);
     }
     let oldest = ledger.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (0, false));
-    ledger.give_up(0, Fate::Lost, at(9)).unwrap();
+    let lost = packet(&ledger, 0);
+    ledger.give_up(&lost, Fate::Lost, at(9));
     let oldest = ledger.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (1, false));
-    ledger.acknowledge(1).unwrap();
-    ledger.give_up(2, Fate::Lost, at(9)).unwrap();
+    ledger.acknowledge(&packet(&ledger, 1));
+    let lost = packet(&ledger, 2);
+    ledger.give_up(&lost, Fate::Lost, at(9));
     let oldest = ledger.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (3, true));
-    assert_eq!(oldest.slot.sent_at, at(3));
-    ledger.acknowledge(3).unwrap();
+    assert_eq!(oldest.packet.sent.sent_at, at(3));
+    ledger.acknowledge(&packet(&ledger, 3));
     assert!(ledger.oldest_flying().is_none());
-    ledger.record(4, at(4), 60, DATA, &[], mark());
+    ledger.record(4, 1, sent(4, 60, DATA), &[]);
     assert_eq!(ledger.oldest_flying().unwrap().position, 4);
+}
+
+fn part(channel: u32, message: u64, start: u64, end: u64) -> SentFrame {
+    SentFrame::Part {
+        channel: ChannelId(channel),
+        message,
+        start,
+        end,
+    }
+}
+
+#[test]
+fn parts_of_one_message_adjoin_where_one_ends_and_the_next_begins() {
+    let mut sum = part(1, 2, 10, 20);
+    assert!(sum.adjoin(&part(1, 2, 20, 25)));
+    assert_eq!(sum, part(1, 2, 10, 25));
+    for other in [
+        part(2, 2, 25, 30),
+        part(1, 3, 25, 30),
+        part(1, 2, 26, 30),
+        part(1, 2, 24, 30),
+        SentFrame::Close,
+    ] {
+        assert!(!sum.adjoin(&other));
+        assert_eq!(sum, part(1, 2, 10, 25), "nothing changed");
+    }
+}
+
+/// What is found of a flight: positions and what they carried.
+fn found(ledger: &Ledger, from: u64, through: u64) -> Option<(Range<u64>, SentFrame)> {
+    let stretch = ledger.next_open(from, through)?;
+    let carried = *ledger.carried(&stretch).first()?;
+    Some((stretch.positions, carried))
+}
+
+/// Three packets that carried 100 bytes each from 500 on, and one that carried what follows.
+#[test]
+fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
+    let mut ledger = Ledger::new(0);
+    let alike = sent(0, 130, DATA);
+    ledger.record(0, 1, alike, &[part(1, 2, 500, 600)]);
+    ledger.record(1, 2, alike, &[part(1, 2, 600, 800)]);
+    assert_eq!(found(&ledger, 0, 9), Some((0..3, part(1, 2, 500, 800))));
+    assert_eq!(ledger.held(), (3, 1), "one frame for all");
+    let others = [
+        (alike, part(1, 2, 800, 899)),
+        (alike, part(1, 2, 899, 998)),
+        (sent(1, 130, DATA), part(1, 2, 998, 1_097)),
+        (sent(1, 131, DATA), part(1, 2, 1_097, 1_196)),
+        (sent(1, 131, DATA), part(1, 2, 1_197, 1_296)),
+        (sent(1, 131, DATA), part(2, 2, 1_296, 1_395)),
+        (sent(1, 131, PROBE), part(2, 2, 1_395, 1_494)),
+        (sent(1, 131, ACK_ONLY), part(2, 2, 1_494, 1_593)),
+        (sent(1, 131, ACK_ONLY), part(2, 2, 1_593, 1_692)),
+    ];
+    for (number, (other, frame)) in (3..).zip(others) {
+        ledger.record(number, 1, other, &[frame]);
+    }
+    let mut at = 3;
+    let mut flights = Vec::new();
+    while let Some((positions, _)) = found(&ledger, at, 99) {
+        at = positions.end;
+        flights.push(positions);
+    }
+    assert_eq!(
+        flights,
+        [3..5, 5..6, 6..7, 7..8, 8..9, 9..10, 10..11, 11..12]
+    );
+}
+
+#[test]
+fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
+    let mut ledger = Ledger::new(0);
+    ledger.record(0, 100, sent(0, 130, DATA), &[part(1, 2, 0, 10_000)]);
+    assert_eq!((ledger.flying(), ledger.in_flight()), (100, 13_000));
+    assert_eq!(
+        found(&ledger, 60, 69),
+        Some((60..70, part(1, 2, 6_000, 7_000)))
+    );
+    ack_through(&mut ledger, 60, 69);
+    let lost = packet(&ledger, 3);
+    ledger.give_up(&lost, Fate::Lost, at(9));
+    assert_eq!(*ledger.carried(&lost), [part(1, 2, 300, 400)]);
+    assert_eq!((ledger.flying(), ledger.in_flight()), (89, 89 * 130));
+    assert_eq!(found(&ledger, 0, 99), Some((0..3, part(1, 2, 0, 300))));
+    assert_eq!(found(&ledger, 3, 99), Some((3..4, part(1, 2, 300, 400))));
+    assert_eq!(found(&ledger, 4, 99), Some((4..60, part(1, 2, 400, 6_000))));
+    assert_eq!(
+        found(&ledger, 60, 99),
+        Some((70..100, part(1, 2, 7_000, 10_000)))
+    );
+    let flying: u64 = ledger.flying_from(130).iter().map(Stretch::count).sum();
+    assert_eq!((flying, ledger.carriers().count()), (89, 89));
+    assert!(ledger.flying_from(131).is_empty());
+    ack_through(&mut ledger, 0, 99);
+    ledger.expire(at(0));
+    assert_eq!((ledger.flying(), ledger.in_flight()), (0, 0));
+    assert_eq!(ledger.held(), (0, 0));
 }

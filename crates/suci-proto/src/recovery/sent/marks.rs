@@ -1,0 +1,204 @@
+//! What became of each packet: one bit for each fate, of 64 packets side by side.
+//!
+//! What a train's packets share, their fate mostly, is changed and looked for by the word.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+/// Positions that share a word.
+const WORD: u64 = u64::BITS as u64;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::recovery) enum Fate {
+    /// Eliciting, in flight.
+    Flying,
+    /// Not eliciting, nothing heard.
+    Silent,
+    /// Declared lost by the thresholds; a late acknowledgement would prove them wrong.
+    Lost,
+    /// Given up for another reason; a late acknowledgement proves nothing.
+    Dropped,
+    /// Acknowledged.
+    Acked,
+    /// Never sent (skipped), or no longer of interest.
+    Gone,
+}
+
+impl Fate {
+    /// Those that have a bit.
+    const ALL: [Self; Self::Gone as usize] = [
+        Self::Flying,
+        Self::Silent,
+        Self::Lost,
+        Self::Dropped,
+        Self::Acked,
+    ];
+}
+
+/// The fates of 64 positions: a packet has one bit in all, in the place of its fate, or none if it is gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Word([u64; Fate::Gone as usize]);
+
+impl Word {
+    /// Those whose acknowledgement would be news.
+    pub(super) const fn open(&self) -> u64 {
+        let [flying, silent, lost, dropped, _acked] = self.0;
+        flying | silent | lost | dropped
+    }
+
+    /// Those of one fate, which is not `Gone`.
+    pub(super) fn of(&self, fate: Fate) -> u64 {
+        self.0.get(fate as usize).copied().unwrap_or_default()
+    }
+
+    fn change(&mut self, bits: u64, from: Fate, to: Fate) {
+        if let Some(place) = self.0.get_mut(from as usize) {
+            *place &= !bits;
+        }
+        if let Some(place) = self.0.get_mut(to as usize) {
+            *place |= bits;
+        }
+    }
+}
+
+/// The fates of all positions from the oldest of interest on.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// Position of the first bit of `words[0]`, a multiple of [`WORD`].
+    start: u64,
+    words: VecDeque<Word>,
+}
+
+impl Marks {
+    fn index(&self, position: u64) -> Option<usize> {
+        usize::try_from(position.checked_sub(self.start)? / WORD).ok()
+    }
+
+    /// What became of the packet at `position`.
+    pub(super) fn get(&self, position: u64) -> Fate {
+        let word = self.index(position).and_then(|at| self.words.get(at));
+        let bit = 1 << (position % WORD);
+        let is = |fate: &Fate| word.is_some_and(|word| word.of(*fate) & bit != 0);
+        Fate::ALL.into_iter().find(is).unwrap_or(Fate::Gone)
+    }
+
+    /// All positions of `range` were of the fate `from` and are of `to` now. What was never named is gone.
+    pub(super) fn change(&mut self, range: Range<u64>, from: Fate, to: Fate) {
+        if self.words.is_empty() {
+            self.start = range.start - range.start % WORD;
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let Some(index) = self.index(at) else { return };
+            while self.words.len() <= index {
+                self.words.push_back(Word::default());
+            }
+            let end = word_end(at).min(range.end);
+            let bits = u64::MAX >> (WORD - (end - at)) << (at % WORD);
+            if let Some(word) = self.words.get_mut(index) {
+                word.change(bits, from, to);
+            }
+            at = end;
+        }
+    }
+
+    /// The first position in `range` whose bit `pick` sets. One step for each word.
+    pub(super) fn find(&self, range: Range<u64>, pick: impl Fn(&Word) -> u64) -> Option<u64> {
+        let mut at = range.start.max(self.start);
+        while at < range.end {
+            let bits = pick(self.words.get(self.index(at)?)?) >> (at % WORD);
+            if bits != 0 {
+                let found = at.saturating_add(bits.trailing_zeros().into());
+                return (found < range.end).then_some(found);
+            }
+            at = word_end(at);
+        }
+        None
+    }
+
+    /// Forgets the positions below `position`.
+    pub(super) fn drop_below(&mut self, position: u64) {
+        while !self.words.is_empty() && word_end(self.start) <= position {
+            self.words.pop_front();
+            self.start = word_end(self.start);
+        }
+    }
+}
+
+/// Where the word that `position` lies in ends.
+const fn word_end(position: u64) -> u64 {
+    (position | (WORD - 1)).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn fate() -> impl Strategy<Value = Fate> {
+        prop::sample::select(vec![
+            Fate::Flying,
+            Fate::Silent,
+            Fate::Lost,
+            Fate::Dropped,
+            Fate::Acked,
+            Fate::Gone,
+        ])
+    }
+
+    #[test]
+    fn f06_a_repeated_ack_looks_at_64_packets_at_once() {
+        let mut marks = Marks::default();
+        marks.change(0..10_000, Fate::Gone, Fate::Flying);
+        // The oldest stays open, so nothing can be dropped from the window.
+        marks.change(1..10_000, Fate::Flying, Fate::Acked);
+        for (from, most) in [(1, 157), (5_000, 79), (9_999, 1)] {
+            let steps = core::cell::Cell::new(0);
+            let open = |word: &Word| {
+                steps.set(steps.get() + 1);
+                word.open()
+            };
+            assert_eq!(marks.find(from..10_000, open), None);
+            assert_eq!(steps.get(), most, "from {from}");
+        }
+    }
+
+    proptest! {
+        /// As a map from positions to fates.
+        #[test]
+        fn marks_are_a_map(
+            first in 0..1_000_u64,
+            steps in prop::collection::vec((0..300_u64, 0..200_u64, fate()), 1..40),
+            below in 0..400_u64,
+        ) {
+            let mut marks = Marks::default();
+            let mut map = BTreeMap::new();
+            // The first is the oldest there is.
+            marks.change(first..first + 1, Fate::Gone, Fate::Gone);
+            for (from, count, fate) in steps {
+                // Of one fate, as the ledger's stretches are.
+                let from = first + from;
+                let before = *map.get(&from).unwrap_or(&Fate::Gone);
+                let alike = |at: &u64| *map.get(at).unwrap_or(&Fate::Gone) == before;
+                let end = (from..from + count).take_while(alike).last().map_or(from, |at| at + 1);
+                marks.change(from..end, before, fate);
+                map.extend((from..end).map(|position| (position, fate)));
+            }
+            let below = first + below;
+            marks.drop_below(below);
+            map.retain(|position, _| *position >= below);
+            let fate_of = |position| map.get(&position).copied().unwrap_or(Fate::Gone);
+            for position in below..first + 600 {
+                prop_assert_eq!(marks.get(position), fate_of(position));
+            }
+            for (from, to) in [(below, first + 500), (below + 70, below + 90)] {
+                let mut open = (from..to).filter(|at| !matches!(fate_of(*at), Fate::Acked | Fate::Gone));
+                prop_assert_eq!(marks.find(from..to, Word::open), open.next());
+                let acked = (from..to).find(|at| fate_of(*at) == Fate::Acked);
+                prop_assert_eq!(marks.find(from..to, |word| word.of(Fate::Acked)), acked);
+            }
+        }
+    }
+}
