@@ -66,6 +66,75 @@ fn handles_go_everywhere() {
 }
 
 #[test]
+fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
+    let (a, b) = shared_pair();
+    // More than lie ready for the program at once: what it takes makes room for the others.
+    let send = |range: std::ops::Range<u32>| {
+        for number in range {
+            let payload = number.to_le_bytes().to_vec();
+            a.send_timeout(b.id(), payload, LONG).unwrap();
+        }
+    };
+    send(0..3_000);
+    a.flush(LONG).unwrap();
+    let mut messages = Vec::new();
+    assert_eq!(b.recv_many(&mut messages, 0, LONG).unwrap(), 0);
+    while messages.len() < 3_000 {
+        let before = messages.len();
+        let taken = b.recv_many(&mut messages, 300, LONG).unwrap();
+        assert!((1..=300).contains(&taken), "{taken}");
+        assert_eq!(messages.len(), before + taken);
+    }
+    for (number, message) in (0_u32..).zip(&messages) {
+        assert_eq!(&message.payload[..], number.to_le_bytes());
+        assert_eq!((message.from, message.number), (a.id(), number.into()));
+    }
+    assert_eq!(b.recv_many(&mut messages, 9, Duration::ZERO).unwrap(), 0);
+    // One that comes later wakes the call; what came before the end is taken after it.
+    let waiting = b.clone();
+    let taken = std::thread::spawn(move || waiting.recv_many(&mut Vec::new(), 9, LONG).unwrap());
+    send(0..1);
+    assert_eq!(taken.join().unwrap(), 1);
+    send(1..3);
+    a.flush(LONG).unwrap();
+    b.close(LONG).unwrap();
+    messages.clear();
+    while messages.len() < 2 {
+        b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
+    }
+    let end = b.recv_many(&mut messages, usize::MAX, LONG);
+    assert!(matches!(end, Err(Error::Closed)) && messages.len() == 2);
+}
+
+#[test]
+fn all_threads_of_a_node_hand_over_many_at_once() {
+    let b = builder(9).open_threads(2).unwrap();
+    let senders = [0, 1].map(|id| {
+        let a = builder(id).open_threads(1).unwrap();
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
+        for number in 0..500_u32 {
+            let payload = number.to_le_bytes().to_vec();
+            a.send_timeout(b.id(), payload, LONG).unwrap();
+        }
+        a.flush(LONG).unwrap();
+        a
+    });
+    // Both threads hold messages by now; one call takes what both have.
+    let mut messages = Vec::new();
+    while messages.len() < 1_000 {
+        b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
+    }
+    let mut next = [0_u32; 2];
+    for message in &messages {
+        let count = &mut next[message.from.0 as usize];
+        assert_eq!(&message.payload[..], count.to_le_bytes());
+        *count += 1;
+    }
+    senders.iter().for_each(|a| a.close(LONG).unwrap());
+}
+
+#[test]
 fn a_request_and_its_reply_cost_two_packets_here_too() {
     const ROUNDS: u64 = 2_000;
     // An acknowledgement waits 2 ms by default for a reply to ride on; a loaded machine is later than that.

@@ -1,4 +1,4 @@
-//! One message on its way out: what was sent of it, what is owed again, what arrived.
+//! One message on its way out, or a run of small ones: what was sent of it, what is owed again, what arrived.
 
 use super::outgoing::{Plan, What};
 use super::small::{Fate, Small};
@@ -9,7 +9,7 @@ use crate::wire::{FragHead, Frame, Rts, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
-/// A message until its number leaves the channel's front.
+/// A message until its number leaves the channel's front; small ones that are alike and side by side are one.
 #[derive(Debug)]
 pub(super) enum Entry {
     Small(Small),
@@ -17,7 +17,16 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// Bytes of the message. Zero once released.
+    /// How many messages it is.
+    #[inline]
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Small(small) => small.count().into(),
+            Self::Long(_) => 1,
+        }
+    }
+
+    /// Bytes of the message, of each in a run. Zero once released.
     pub(super) fn total(&self) -> u64 {
         match self {
             Self::Small(small) => small.total(),
@@ -25,7 +34,7 @@ impl Entry {
         }
     }
 
-    /// What sending it at once is charged.
+    /// What sending it at once, or the first of a run, is charged.
     pub(super) fn charge(&self) -> u64 {
         match self {
             Self::Small(small) => small.charge(),

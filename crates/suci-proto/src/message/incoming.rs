@@ -229,7 +229,7 @@ impl Channel {
         )?;
         let size = header.len().saturating_add(frag.data.len());
         let bytes = if size <= CHUNKED && place == self.settled {
-            accounts.chunk.copy(header, frag.data)
+            accounts.chunk.copy(&accounts.pool, header, frag.data)
         } else {
             copy_alone(&accounts.pool, header, frag.data)
         };

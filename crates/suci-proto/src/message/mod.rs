@@ -8,7 +8,7 @@
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
-//! | `small` | the same for small ones: frames that stand ready |
+//! | `small` | the same for runs of small ones: frames that stand ready |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |

@@ -288,10 +288,19 @@ impl Outbox {
     /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
     #[inline]
     pub fn has_sendable(&mut self) -> bool {
-        !self.turns.is_empty() && self.find_sendable()
+        self.ready().is_some()
     }
 
-    fn find_sendable(&mut self) -> bool {
+    /// The channel that has something for an empty packet and whose turn it is, and under what terms.
+    #[inline]
+    fn ready(&mut self) -> Option<(usize, Terms)> {
+        if self.turns.is_empty() {
+            return None;
+        }
+        self.find_ready()
+    }
+
+    fn find_ready(&mut self) -> Option<(usize, Terms)> {
         let terms = self.terms();
         while let Some(place) = self.turns.front() {
             let status = self
@@ -299,12 +308,12 @@ impl Outbox {
                 .get(place)
                 .map_or(Status::Idle, |c| c.status(terms));
             if status == Status::Ready {
-                return true;
+                return Some((place, terms));
             }
             self.turns.drop_front();
             self.park(place, status);
         }
-        false
+        None
     }
 
     /// Puts small messages into a packet with `room` bytes left, behind what `out` holds. None if what is next is none,
@@ -320,7 +329,7 @@ impl Outbox {
             return Some(run);
         }
         // It may have nothing to send.
-        let next = self.find_sendable().then(|| self.turns.front())??;
+        let (next, _) = self.find_ready()?;
         if next == place {
             return None;
         }
@@ -347,11 +356,7 @@ impl Outbox {
     ///
     /// A piece that was returned counts as put into the packet: if it is not sent, it is lost.
     pub fn next(&mut self, room: usize, full: usize) -> Option<Piece<'_>> {
-        if !self.has_sendable() {
-            return None;
-        }
-        let terms = self.terms();
-        let place = self.turns.front()?;
+        let (place, terms) = self.ready()?;
         let plan = self.channels.get_mut(place)?.next(room, full, terms)?;
         self.session_used = self.session_used.saturating_add(plan.charged);
         let piece = self.channels.get(place)?.piece(&plan, room)?;
@@ -483,12 +488,18 @@ impl Outbox {
         }
     }
 
+    #[inline]
     fn find(&mut self, channel: ChannelId) -> Option<usize> {
         if let Some((id, place)) = self.recent
             && id == channel
         {
             return Some(place);
         }
+        self.look_up(channel)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, channel: ChannelId) -> Option<usize> {
         let place = *self.by_id.get(&channel)?;
         self.recent = Some((channel, place));
         Some(place)

@@ -6,6 +6,7 @@
 
 mod fate;
 mod pack;
+mod queue;
 mod rest;
 mod run;
 
@@ -20,6 +21,7 @@ use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
 use crate::wire::Frame;
 use core::ops::Range;
+use queue::{Item, Queue};
 use std::collections::VecDeque;
 
 /// Messages up to this many bytes wait for credit, however long that takes; longer ones may ask instead.
@@ -87,13 +89,9 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) struct Channel {
     id: ChannelId,
-    /// Number of the first entry.
-    base: MessageNumber,
-    entries: VecDeque<Entry>,
+    queue: Queue,
     /// The frames of those that are small.
     frames: FrameQueue,
-    /// The first message of which some byte was never sent.
-    cursor: MessageNumber,
     /// The first message that was not charged: `cursor`, or one or two beyond it.
     charged: MessageNumber,
     /// The message whose RTS is unanswered.
@@ -117,10 +115,8 @@ impl Channel {
     pub(super) fn new(id: ChannelId, limit: u64) -> Self {
         Self {
             id,
-            base: 0,
-            entries: VecDeque::new(),
+            queue: Queue::default(),
             frames: FrameQueue::default(),
-            cursor: 0,
             charged: 0,
             asked: None,
             limit,
@@ -136,7 +132,7 @@ impl Channel {
     }
 
     pub(super) fn base(&self) -> MessageNumber {
-        self.base
+        self.queue.base()
     }
 
     pub(super) fn limit(&self) -> u64 {
@@ -156,22 +152,24 @@ impl Channel {
     }
 
     pub(super) fn push(&mut self, message: Outgoing) -> MessageNumber {
-        let number = self.end();
-        self.entries
-            .push_back(Entry::Long(Box::new(Long::new(message))));
-        number
+        self.queue.push(Entry::Long(Box::new(Long::new(message))))
     }
 
+    #[inline(always)]
     pub(super) fn push_small(&mut self, message: &SmallOutgoing<'_>) -> MessageNumber {
-        let number = self.end();
-        let small = self.frames.push(number, message);
-        self.entries.push_back(Entry::Small(small));
-        number
+        let (queue, frames) = (&mut self.queue, &mut self.frames);
+        match queue.extend_if(|number| frames.follow(number, message)) {
+            Some(number) => number,
+            None => self.push_other(message),
+        }
     }
 
-    /// The number that the next message will have.
-    pub(super) fn end(&self) -> MessageNumber {
-        self.base.saturating_add(super::len64(self.entries.len()))
+    /// Takes a small message that is not like the last one, or stands alone.
+    #[inline(never)]
+    fn push_other(&mut self, message: &SmallOutgoing<'_>) -> MessageNumber {
+        let row = self.queue.ends_small();
+        let small = self.frames.push(self.queue.end(), message, row);
+        self.queue.push_small(small)
     }
 
     fn name(&self, number: MessageNumber) -> Name {
@@ -181,19 +179,12 @@ impl Channel {
         }
     }
 
-    fn place(&self, number: MessageNumber) -> Option<usize> {
-        number
-            .checked_sub(self.base)
-            .and_then(|place| usize::try_from(place).ok())
-    }
-
     fn entry(&self, number: MessageNumber) -> Option<&Entry> {
-        self.entries.get(self.place(number)?)
+        self.queue.get(number).map(|item| &item.entry)
     }
 
     fn entry_mut(&mut self, number: MessageNumber) -> Option<&mut Entry> {
-        let place = self.place(number)?;
-        self.entries.get_mut(place)
+        self.queue.get_mut(number).map(|item| &mut item.entry)
     }
 
     fn long(&self, number: MessageNumber) -> Option<&Long> {
@@ -212,7 +203,8 @@ impl Channel {
 
     /// Messages not yet acknowledged or refused, counting those behind such a one.
     pub(super) fn queue_len(&self) -> usize {
-        self.entries.iter().filter(|entry| !entry.is_done()).count()
+        let open = self.queue.iter().filter(|item| !item.entry.is_done());
+        open.map(|item| super::index(item.entry.count())).sum()
     }
 
     // ---- sending
@@ -260,7 +252,7 @@ impl Channel {
             Ok(()) => Ok(Admission { ask: false, charge }),
             Err(_)
                 if entry.total() > ASK_INSTEAD
-                    && number == self.base
+                    && number == self.base()
                     && self.fits(request.charge, terms).is_ok() =>
             {
                 Ok(request)
@@ -271,14 +263,14 @@ impl Channel {
 
     /// Whether nothing waits to be sent, or owes anything.
     pub(super) fn has_sent_all(&self) -> bool {
-        self.owed == 0 && self.cursor >= self.end()
+        self.owed == 0 && self.queue.next().is_none()
     }
 
     pub(super) fn status(&self, terms: Terms) -> Status {
         if self.owed > 0 {
             return Status::Ready;
         }
-        let Some(entry) = self.entry(self.cursor) else {
+        let Some(entry) = self.queue.next() else {
             return Status::Idle;
         };
         let phase = match entry {
@@ -286,7 +278,7 @@ impl Channel {
             Entry::Long(long) => &long.phase,
         };
         match phase {
-            Phase::Queued => match self.admit(self.cursor, entry, terms) {
+            Phase::Queued => match self.admit(self.queue.cursor(), entry, terms) {
                 Ok(_) => Status::Ready,
                 Err(block) => Status::Blocked(block),
             },
@@ -315,8 +307,8 @@ impl Channel {
         if self.owed > 0 {
             return self.next_lost(room, full);
         }
-        let (number, name) = (self.cursor, self.name(self.cursor));
-        let entry = self.entry(number)?;
+        let (number, name) = (self.queue.cursor(), self.name(self.queue.cursor()));
+        let entry = self.queue.next()?;
         let is_new = match entry {
             Entry::Small(_) => true,
             Entry::Long(long) => matches!(long.phase, Phase::Queued),
@@ -393,13 +385,9 @@ impl Channel {
 
     /// Makes a small message a long one: the peer's program decides about messages as short as this.
     fn lengthen(&mut self, number: MessageNumber) {
-        let Some(place) = self.place(number) else {
-            return;
-        };
-        let Some(entry) = self.entries.get_mut(place) else {
-            return;
-        };
-        if let Entry::Small(small) = entry
+        self.queue.divide(number, 1);
+        if let Some(Item { entry, .. }) = self.queue.get_mut(number)
+            && let Entry::Small(small) = entry
             && let Some(message) = self.frames.read(small)
         {
             *entry = Entry::Long(Box::new(Long::lengthened(message, small.clone())));
@@ -409,7 +397,7 @@ impl Channel {
     /// Asks for the next message while the one before is being sent. One ahead, not more: each grant
     /// ties up the receiver's memory.
     fn ask_ahead(&mut self, room: usize, terms: Terms) -> Option<Plan> {
-        let number = self.cursor.checked_add(1)?;
+        let number = self.queue.cursor().checked_add(1)?;
         if self.asked.is_some() || self.charged != number {
             return None;
         }
@@ -426,8 +414,10 @@ impl Channel {
     }
 
     fn move_cursor(&mut self) {
-        while self.long(self.cursor).is_some_and(Long::is_sent) {
-            self.cursor = self.cursor.saturating_add(1);
+        while let Some(Entry::Long(long)) = self.queue.next()
+            && long.is_sent()
+        {
+            self.queue.advance(1);
         }
     }
 

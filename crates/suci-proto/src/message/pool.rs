@@ -7,7 +7,7 @@
 
 use crate::wire;
 use bytes::{Bytes, BytesMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shorter buffers are not kept.
@@ -27,6 +27,10 @@ const FIRST_CHUNK: usize = 1_024;
 /// A chunk's largest size.
 const CHUNK: usize = 16_384;
 
+/// Full chunks of that size that are looked at again when another is needed. A program that takes messages as they come has let
+/// go of all in the last but one.
+const FULL_CHUNKS: usize = 4;
+
 /// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the same.
 #[derive(Clone)]
 pub struct Pool {
@@ -38,6 +42,8 @@ struct Shelves {
     free: BTreeMap<usize, Vec<Vec<u8>>>,
     kept: usize,
     max_kept: usize,
+    /// Messages in them may still be somewhere; the oldest first.
+    full_chunks: VecDeque<BytesMut>,
 }
 
 /// Without the bytes: they are nobody's, and many.
@@ -55,6 +61,7 @@ impl Pool {
             free: BTreeMap::new(),
             kept: 0,
             max_kept,
+            full_chunks: VecDeque::new(),
         };
         Self {
             shelves: Arc::new(Mutex::new(shelves)),
@@ -96,6 +103,19 @@ impl Pool {
             len,
             home: Some(self.clone()),
         }
+    }
+
+    /// Takes a full chunk of [`CHUNK`] bytes, and gives one whose messages are gone, if there is one.
+    fn exchange(&self, full: BytesMut) -> Option<BytesMut> {
+        let mut shelves = self.lock();
+        let chunks = &mut shelves.full_chunks;
+        let free = chunks.iter_mut().position(|chunk| chunk.try_reclaim(CHUNK));
+        let free = free.and_then(|place| chunks.remove(place));
+        if chunks.len() >= FULL_CHUNKS {
+            chunks.pop_front();
+        }
+        chunks.push_back(full);
+        free
     }
 
     fn put_back(&self, data: Vec<u8>) {
@@ -204,24 +224,37 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// Copies `header` and `data` one behind the other: a message of at most [`CHUNKED`] bytes, or the frames of a run.
-    pub(super) fn copy(&mut self, header: &[u8], data: &[u8]) -> Bytes {
+    pub(super) fn copy(&mut self, pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
         let len = header.len().saturating_add(data.len());
         if len == 0 {
             return Bytes::new();
         }
         if self.space.capacity() < len && !self.space.try_reclaim(len.max(self.size)) {
-            self.size = self.size.saturating_mul(2).clamp(FIRST_CHUNK, CHUNK);
-            self.space = BytesMut::with_capacity(self.size.max(len));
-            #[cfg(test)]
-            {
-                self.allocated += self.space.capacity();
-            }
+            self.renew(pool, len);
         }
         if !header.is_empty() {
             self.space.extend_from_slice(header);
         }
         self.space.extend_from_slice(data);
         self.space.split().freeze()
+    }
+
+    /// Goes on in other memory, that has room for `len` bytes.
+    #[inline(never)]
+    fn renew(&mut self, pool: &Pool, len: usize) {
+        if self.size == CHUNK
+            && len <= CHUNK
+            && let Some(free) = pool.exchange(core::mem::take(&mut self.space))
+        {
+            self.space = free;
+            return;
+        }
+        self.size = self.size.saturating_mul(2).clamp(FIRST_CHUNK, CHUNK);
+        self.space = BytesMut::with_capacity(self.size.max(len));
+        #[cfg(test)]
+        {
+            self.allocated += self.space.capacity();
+        }
     }
 }
 

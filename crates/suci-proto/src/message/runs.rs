@@ -1,12 +1,13 @@
 //! Small messages that came in order, until the program takes them: their frames side by side, as they came.
 //!
 //! What a packet holds of them is one entry, copied at once and booked at once. Who takes a message reads its frame
-//! again, which is less work than an entry for each message, written, kept and taken apart.
+//! again, which is less work than an entry for each message, written, kept and taken apart; less still where it is known
+//! that more follow of which nothing but the number differs.
 
-use super::pool::Chunk;
+use super::pool::{Chunk, Pool};
 use super::slot::Spare;
 use crate::limits::MESSAGE_CHARGE;
-use crate::wire::{Plain, Run};
+use crate::wire::{Plain, Row, Run};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 
@@ -22,6 +23,37 @@ pub(super) struct Runs {
     /// The frames of a packet each, from the first on that was not taken.
     frames: VecDeque<Bytes>,
     messages: u64,
+    like: Like,
+}
+
+/// What the first frames say, all alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct Like {
+    /// How many they are.
+    count: u64,
+    tag: u64,
+    /// Bytes of each before its data, and of its data.
+    head: usize,
+    len: usize,
+}
+
+impl Like {
+    /// Of the frames at the front of `frames`.
+    fn read(frames: &[u8]) -> Option<Self> {
+        let plain = Plain::read(frames);
+        debug_assert!(plain.is_some(), "read before it was put here");
+        let plain = plain?;
+        let (head, len) = (plain.head(), plain.data());
+        let behind = frames.get(head.saturating_add(len)..).unwrap_or_default();
+        let row = Row::after(frames, head).filter(|_| !behind.is_empty());
+        let more = row.map_or(0, |mut row| row.skip(behind, len, 0).0);
+        Some(Self {
+            count: more.saturating_add(1),
+            tag: plain.tag(),
+            head,
+            len,
+        })
+    }
 }
 
 /// A message as it was taken out of a run.
@@ -50,13 +82,19 @@ impl Runs {
     }
 
     /// Appends the messages of a run, once they were charged.
-    pub(super) fn push(&mut self, run: &Run<'_>, chunk: &mut Chunk, spare: &mut Spare<Bytes>) {
+    pub(super) fn push(
+        &mut self,
+        run: &Run<'_>,
+        chunk: &mut Chunk,
+        pool: &Pool,
+        spare: &mut Spare<Bytes>,
+    ) {
         spare.lend(&mut self.frames);
         if self.frames.len() == self.frames.capacity() {
             self.frames
                 .reserve_exact((self.frames.len() / 2).max(FEWEST));
         }
-        self.frames.push_back(chunk.copy(&[], run.frames()));
+        self.frames.push_back(chunk.copy(pool, &[], run.frames()));
         self.messages = self.messages.saturating_add(run.count());
     }
 
@@ -64,11 +102,12 @@ impl Runs {
     #[inline]
     pub(super) fn pop(&mut self, spare: &mut Spare<Bytes>) -> Option<Taken> {
         let frames = self.frames.front_mut()?;
-        let plain = Plain::read(frames);
-        debug_assert!(plain.is_some(), "read before it was put here");
-        let plain = plain?;
-        let (tag, len) = (plain.tag(), plain.data());
-        frames.advance(plain.head());
+        if self.like.count == 0 {
+            self.like = Like::read(frames)?;
+        }
+        self.like.count = self.like.count.saturating_sub(1);
+        let Like { tag, head, len, .. } = self.like;
+        frames.advance(head);
         let payload = if len < frames.len() {
             frames.split_to(len)
         } else {

@@ -8,7 +8,7 @@
 
 use super::{Outgoing, charge, len64};
 use crate::types::{ChannelId, Kind, MessageNumber};
-use crate::wire::{self, FragHead, Frame, Start};
+use crate::wire::{self, FragHead, Frame, Row, Start};
 use bytes::Bytes;
 
 /// Longest payload that is copied when its message is accepted. Longer ones are gathered by reference:
@@ -74,22 +74,26 @@ impl Outgoing {
     }
 }
 
-/// A small message until its number leaves the channel's front. Whether it was sent tells the channel's cursor.
+/// Small messages until their numbers leave the channel's front: one, or a run of them side by side that differ in nothing
+/// but number, tag, kind and bytes. Whether they were sent tells the channel's cursor. Those that a packet carries are a
+/// run of their own, so that one word tells what became of them.
 #[derive(Clone, Debug)]
 pub(super) struct Small {
     pub(super) token: u64,
-    /// Where its frame stands in the channel's [`FrameQueue`].
+    /// Where the first frame stands in the channel's [`FrameQueue`].
     at: u64,
+    count: u32,
+    /// Bytes of each frame, and what it holds of payload and header.
     frame: u16,
     payload: u16,
     header: u8,
     pub(super) notify: bool,
-    /// Its number stands in the channel's list of what is owed again.
+    /// The number of the first stands in the channel's list of what is owed again.
     pub(super) listed: bool,
     pub(super) fate: Fate,
 }
 
-/// What is known of a small message.
+/// What is known of small messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nothing: it waits, or is under way.
@@ -101,34 +105,91 @@ pub(super) enum Fate {
 }
 
 impl Small {
-    /// Bytes of the payload.
+    /// How many messages they are.
+    #[inline]
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of each payload.
     pub(super) fn total(&self) -> u64 {
         self.payload.into()
     }
 
-    /// Bytes of program data that it counts in the queue.
+    /// Bytes of program data that they count in the queue.
     pub(super) fn held(&self) -> u64 {
-        u64::from(self.payload).saturating_add(self.header.into())
+        let each = u64::from(self.payload).saturating_add(self.header.into());
+        each.saturating_mul(self.count.into())
     }
 
-    /// What sending it is charged.
+    /// What sending each is charged.
     pub(super) fn charge(&self) -> u64 {
         charge(self.payload.into(), self.header.into())
     }
 
-    /// What asking for it first is charged.
+    /// What asking for one first is charged.
     pub(super) fn request_charge(&self) -> u64 {
         charge(0, self.header.into())
     }
 
-    /// Where its frame begins and ends.
-    pub(super) fn span(&self) -> (u64, u64) {
-        (self.at, self.at.saturating_add(self.frame.into()))
+    /// Where the frames of the first `count` begin and end.
+    pub(super) fn span(&self, count: u32) -> (u64, u64) {
+        let bytes = u64::from(self.frame).saturating_mul(count.min(self.count).into());
+        (self.at, self.at.saturating_add(bytes))
     }
 
-    /// Bytes of its frame.
-    pub(super) fn frame(&self) -> usize {
-        self.frame.into()
+    /// How many of them fit into `room` bytes, if the last may reach beyond the first `turn` of these, but none begin
+    /// there.
+    pub(super) fn fitting(&self, room: usize, turn: usize) -> u32 {
+        let frame = usize::from(self.frame).max(1);
+        let fitting = (room / frame).min(turn.div_ceil(frame));
+        u32::try_from(fitting).map_or(self.count, |fitting| fitting.min(self.count))
+    }
+
+    /// Takes in the one that was accepted next, if it is like these.
+    pub(super) fn join(&mut self, next: &Self) -> bool {
+        let alike = self.frame == next.frame
+            && self.payload == next.payload
+            && self.header == next.header
+            && self.token == next.token
+            && self.notify == next.notify;
+        debug_assert_eq!(self.span(self.count).1, next.at, "side by side");
+        self.extend_if(|| alike)
+    }
+
+    /// Counts one more that stands behind them, if there is one. Not if they are too many to count.
+    #[inline(always)]
+    pub(super) fn extend_if(&mut self, is_there: impl FnOnce() -> bool) -> bool {
+        let count = self.count.checked_add(1).filter(|_| is_there());
+        self.count = count.unwrap_or(self.count);
+        count.is_some()
+    }
+
+    /// Keeps the first `count` of them. The others, if there are any.
+    pub(super) fn split(&mut self, count: u32) -> Option<Self> {
+        let rest = self.count.checked_sub(count).filter(|rest| *rest > 0)?;
+        let (_, at) = self.span(count);
+        self.count = count;
+        Some(Self {
+            at,
+            count: rest,
+            listed: false,
+            ..*self
+        })
+    }
+}
+
+impl Like {
+    #[inline]
+    fn of(number: MessageNumber, message: &SmallOutgoing<'_>) -> Self {
+        Self {
+            number,
+            tag: message.tag,
+            token: message.token,
+            payload: message.payload.len(),
+            kind: message.kind,
+            notify: message.notify,
+        }
     }
 }
 
@@ -140,11 +201,63 @@ pub(super) struct FrameQueue {
     gone: usize,
     /// Where `bytes` begins, counted since the channel was opened.
     base: u64,
+    /// What the next message is if it is like the last one, and how its head follows from that one's.
+    like: Option<Like>,
+    row: Option<Row>,
+}
+
+/// What messages of a run have in common whose heads are a [`Row`], and the next one's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Like {
+    number: MessageNumber,
+    tag: u64,
+    token: u64,
+    payload: usize,
+    kind: Kind,
+    notify: bool,
 }
 
 impl FrameQueue {
-    /// Writes the frame of a message that gets this number.
-    pub(super) fn push(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> Small {
+    /// Writes the frame of a message that gets this number. If it is like the one before, and more of a `row` may come,
+    /// those will [`follow`](Self::follow).
+    pub(super) fn push(
+        &mut self,
+        number: MessageNumber,
+        message: &SmallOutgoing<'_>,
+        row: bool,
+    ) -> Small {
+        let before = self.bytes.len();
+        self.write(number, message, row);
+        Small {
+            token: message.token,
+            at: self.base.saturating_add(len64(before)),
+            count: 1,
+            frame: self.bytes.len().saturating_sub(before) as u16,
+            payload: message.payload.len() as u16,
+            header: message.user_header.len() as u8,
+            notify: message.notify,
+            listed: false,
+            fate: Fate::Open,
+        }
+    }
+
+    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is not.
+    #[inline(always)]
+    pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
+        let (Some(like), Some(row)) = (&mut self.like, &mut self.row) else {
+            return false;
+        };
+        let follows = *like == Like::of(number, message)
+            && message.user_header.is_empty()
+            && row.put(&mut self.bytes, message.payload);
+        if follows {
+            like.number = number.wrapping_add(1);
+        }
+        follows
+    }
+
+    /// Writes the frame of a message, whatever it is.
+    fn write(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>, row: bool) {
         let before = self.bytes.len();
         let head = FragHead {
             channel: message.channel,
@@ -159,17 +272,16 @@ impl FrameQueue {
             }),
         };
         head.put(&mut self.bytes, message.payload.len(), false);
+        let head = self.bytes.len().saturating_sub(before);
         self.bytes.extend_from_slice(message.payload);
-        Small {
-            token: message.token,
-            at: self.base.saturating_add(len64(before)),
-            frame: self.bytes.len().saturating_sub(before) as u16,
-            payload: message.payload.len() as u16,
-            header: message.user_header.len() as u8,
-            notify: message.notify,
-            listed: false,
-            fate: Fate::Open,
-        }
+        let like = Like::of(number, message);
+        let alike = self.like == Some(like) && message.user_header.is_empty();
+        let frame = self.bytes.get(before..).filter(|_| row && alike);
+        self.row = frame.and_then(|frame| Row::after(frame, head));
+        self.like = Some(Like {
+            number: number.wrapping_add(1),
+            ..like
+        });
     }
 
     /// The bytes from `start` to `end`.
@@ -200,9 +312,9 @@ impl FrameQueue {
         }
     }
 
-    /// The message of a frame, with bytes of its own.
+    /// The first of these messages, with bytes of its own.
     pub(super) fn read(&self, small: &Small) -> Option<Outgoing> {
-        let (start, end) = small.span();
+        let (start, end) = small.span(1);
         let Some(Ok(Frame::Frag(frag))) = wire::frames(self.get(start, end)).next() else {
             return None;
         };

@@ -6,6 +6,7 @@ mod lossy;
 mod priorities;
 mod receiving;
 mod requests;
+mod rows;
 mod runs;
 mod sending;
 
@@ -99,6 +100,14 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
         if let Some(run) = outbox.pack(room, &mut bytes) {
             if !sent.last_mut().is_some_and(|last| merge(last, run.sent)) {
                 sent.push(run.sent);
+            }
+            if run.full {
+                let room = full - bytes.len();
+                assert!(outbox.pack(room, &mut bytes).is_none());
+                assert!(
+                    outbox.next(room, full).is_none(),
+                    "no room for what is next"
+                );
             }
             continue;
         }

@@ -405,13 +405,15 @@ impl Peer {
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
-            let (sent, closed) = if let Some(run) = self.session.outbox.pack(room, train.head()) {
+            let outbox = &mut self.session.outbox;
+            let (sent, closed, done) = if let Some(run) = outbox.pack(room, train.head()) {
                 train.note_copied(run.payload);
                 resent += if run.resent { run.payload } else { 0 };
-                (run.sent, false)
-            } else if let Some(piece) = self.session.outbox.next(room, full) {
+                (run.sent, false, run.full)
+            } else if let Some(piece) = outbox.next(room, full) {
                 resent += piece.resent();
-                write_piece(&piece, room, train)
+                let (sent, closed) = write_piece(&piece, room, train);
+                (sent, closed, closed)
             } else {
                 break false;
             };
@@ -419,8 +421,8 @@ impl Peer {
             if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
                 frames.push(sent);
             }
-            if closed {
-                break true;
+            if done {
+                break closed;
             }
         };
         self.traffic_mut().bytes_resent += resent;

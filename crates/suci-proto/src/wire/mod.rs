@@ -13,6 +13,7 @@ mod handshake;
 mod header;
 mod mould;
 mod reader;
+mod row;
 mod run;
 mod sequel;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use header::{
 };
 pub(crate) use mould::Mould;
 pub use reader::{Malformed, Reader};
+pub(crate) use row::Row;
 pub(crate) use run::LONGEST;
 pub use run::{Plain, Run};
 pub(crate) use sequel::Sequel;

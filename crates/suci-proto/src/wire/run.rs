@@ -5,6 +5,7 @@
 use super::frag::{END, FIRST, LEN, TAG};
 use super::frame::kind::FRAG;
 use super::reader::{Reader, short_varints};
+use super::row::Row;
 use crate::types::{ChannelId, MessageNumber};
 
 /// Longest message of a run: who holds one message in memory that it shares with others should not hold much for it.
@@ -86,6 +87,12 @@ impl Plain {
         self.len
     }
 
+    /// Whether all but number and data is the same.
+    #[inline]
+    fn is_like(&self, other: &Self) -> bool {
+        (self.tag, self.head, self.len) == (other.tag, other.head, other.len)
+    }
+
     /// What follows it in `bytes`, at whose front it stands.
     #[inline]
     fn behind<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
@@ -109,6 +116,7 @@ impl<'a> Run<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let one = Plain::read(bytes)?;
         let (mut left, mut count, mut payload) = (one.behind(bytes)?, 1_u64, one.len as u64);
+        let mut last = one;
         let stop = bytes.len().saturating_sub(ENOUGH);
         while left.len() > stop
             && let Some(next) = Plain::read(left)
@@ -116,9 +124,18 @@ impl<'a> Run<'a> {
             && Some(next.message) == one.message.checked_add(count)
             && let Some(behind) = next.behind(left)
         {
+            let frame = left;
             left = behind;
-            count = count.saturating_add(1);
-            payload = payload.saturating_add(next.len as u64);
+            let mut more = 0;
+            if next.is_like(&last)
+                && let Some(mut row) = Row::after(frame, next.head)
+            {
+                (more, left) = row.skip(left, next.len, stop);
+            }
+            let messages = more.saturating_add(1);
+            count = count.saturating_add(messages);
+            payload = payload.saturating_add(messages.saturating_mul(next.len as u64));
+            last = next;
         }
         let frames = bytes.get(..bytes.len().saturating_sub(left.len()))?;
         Some(Self {

@@ -452,6 +452,26 @@ impl SharedNode {
         .transpose()
     }
 
+    /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
+    /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub fn recv_many(
+        &self,
+        messages: &mut Vec<Message>,
+        most: usize,
+        limit: Duration,
+    ) -> Result<usize, Error> {
+        if most == 0 {
+            return Ok(0);
+        }
+        let taken = block_on(Deadline::after(limit), |cx| {
+            self.inner.poll_recv_many(cx, &self.rota, most, messages)
+        });
+        taken.unwrap_or(Ok(0))
+    }
+
     /// The next event, if there is one now.
     ///
     /// # Errors

@@ -54,6 +54,11 @@ pub(super) struct Events {
     pub(super) more: bool,
 }
 
+/// What a message counts of [`MESSAGE_BYTES`].
+pub(super) fn length(message: &Message) -> u64 {
+    u64::try_from(message.payload.len()).unwrap_or(u64::MAX)
+}
+
 /// Which of `count` shards serves `node`: by the byte that its datagrams carry.
 pub(crate) fn owner(node: NodeId, count: usize) -> usize {
     let [lowest, ..] = node.0.to_le_bytes();
@@ -194,18 +199,51 @@ impl Shard {
         // Asked before looking: what the thread left is complete when it is done.
         let done = self.done.load(Ordering::Acquire);
         if let Some(message) = self.messages.pop() {
-            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
-            self.message_bytes.fetch_sub(length, Ordering::AcqRel);
-            fence(Ordering::SeqCst);
-            if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
-                self.nudge();
-            }
+            self.took(length(&message));
             return Poll::Ready(Some(message));
         }
         if !done {
             return Poll::Pending;
         }
         Poll::Ready(lock(&self.rest).pop_front())
+    }
+
+    /// Appends the next messages, `most` at most; ready with none when there will be none. The thread hears of the room at
+    /// the end.
+    pub(super) fn take_messages(
+        &self,
+        most: usize,
+        messages: &mut Vec<Message>,
+    ) -> Poll<Option<usize>> {
+        let done = self.done.load(Ordering::Acquire);
+        let before = messages.len();
+        let mut bytes = 0;
+        let there = std::iter::from_fn(|| self.messages.pop());
+        messages.extend(
+            there
+                .take(most.min(MESSAGES))
+                .inspect(|message| bytes += length(message)),
+        );
+        if messages.len() > before {
+            self.took(bytes);
+        } else if done {
+            let mut rest = lock(&self.rest);
+            let left = most.min(rest.len());
+            messages.extend(rest.drain(..left));
+        } else {
+            return Poll::Pending;
+        }
+        let taken = messages.len() - before;
+        Poll::Ready((taken > 0).then_some(taken))
+    }
+
+    /// The program took messages of so many bytes: there is room for others.
+    fn took(&self, bytes: u64) {
+        self.message_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
+            self.nudge();
+        }
     }
 
     /// The next event; ready with none when there will be none.

@@ -3,7 +3,7 @@
 use super::gate::{self, Gate};
 use super::inner::{Inner, Phase};
 use super::post::Post;
-use super::shard::{Command, EVENTS, MESSAGE_BYTES, Shard, lock};
+use super::shard::{Command, EVENTS, MESSAGE_BYTES, Shard, length, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -311,7 +311,7 @@ impl Worker {
                 // The event that would have made it possible to answer is among them.
                 shard.gate_or_new(message.from);
             }
-            let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
+            let length = length(&message);
             let before = shard.message_bytes.fetch_add(length, Ordering::AcqRel);
             let refused = match before <= MESSAGE_BYTES {
                 true => shard.messages.push(message).err(),

@@ -92,7 +92,7 @@ impl Inner {
     fn take<T>(
         &self,
         turn: &AtomicUsize,
-        take: impl Fn(&Shard) -> Poll<Option<T>>,
+        mut take: impl FnMut(&Shard) -> Poll<Option<T>>,
     ) -> Poll<Result<T, Error>> {
         if self.is_forked() {
             return Poll::Ready(Err(Error::Forked));
@@ -134,6 +134,38 @@ impl Inner {
         rota: &Rota,
     ) -> Poll<Result<Message, Error>> {
         self.message_ready.0.poll(cx, || self.take_message(rota))
+    }
+
+    /// What is there of the next messages, as far as each shard is asked once: ready with an error when there will be none.
+    fn take_messages(
+        &self,
+        rota: &Rota,
+        most: usize,
+        messages: &mut Vec<Message>,
+    ) -> Poll<Result<usize, Error>> {
+        let before = messages.len();
+        for _ in 0..self.shards.len() {
+            let left = most - (messages.len() - before);
+            let took = self.take(&rota.messages, |shard| shard.take_messages(left, messages));
+            let taken = messages.len() - before;
+            match took {
+                Poll::Ready(Ok(_)) if taken < most => {}
+                _ if taken > 0 => break,
+                nothing => return nothing,
+            }
+        }
+        Poll::Ready(Ok(messages.len() - before))
+    }
+
+    pub(super) fn poll_recv_many(
+        &self,
+        cx: &mut Context<'_>,
+        rota: &Rota,
+        most: usize,
+        messages: &mut Vec<Message>,
+    ) -> Poll<Result<usize, Error>> {
+        let ready = &self.message_ready.0;
+        ready.poll(cx, || self.take_messages(rota, most, messages))
     }
 
     /// The next event: ready with an error when there will be none.

@@ -23,7 +23,8 @@ impl Channel {
             && Runs::is_worth(run)
             && self.charge(charge, accounts);
         if taken {
-            (self.runs).push(run, &mut accounts.chunk, &mut accounts.spare_runs);
+            let (chunk, spare) = (&mut accounts.chunk, &mut accounts.spare_runs);
+            self.runs.push(run, chunk, &accounts.pool, spare);
             self.base = self.base.saturating_add(run.count());
             accounts.complete = accounts.complete.saturating_add(run.count());
         }

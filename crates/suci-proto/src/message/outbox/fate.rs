@@ -72,9 +72,7 @@ impl Outbox {
         };
         match *frame {
             SentFrame::Whole { first, count, .. } => {
-                for number in (first..).take(count as usize) {
-                    channel.whole_lost(number);
-                }
+                channel.whole_lost(first, count);
             }
             SentFrame::Part {
                 message,

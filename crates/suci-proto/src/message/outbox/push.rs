@@ -37,6 +37,7 @@ impl Outbox {
     ///
     /// # Errors
     /// [`NoRoom`].
+    #[inline(always)]
     pub fn push_small(&mut self, message: &SmallOutgoing<'_>) -> Result<MessageNumber, NoRoom> {
         let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
         let place = self.make_room(message.channel, size)?;
@@ -44,6 +45,7 @@ impl Outbox {
     }
 
     /// The place of the channel, if the queue takes `size` bytes more on it.
+    #[inline(always)]
     fn make_room(&mut self, channel: ChannelId, size: u64) -> Result<usize, NoRoom> {
         // A peer that leaves the first message unacknowledged makes us keep those behind it.
         let messages = self.queued_messages.saturating_add(self.over_messages);
@@ -54,11 +56,20 @@ impl Outbox {
         }
         match self.find(channel) {
             Some(place) => Ok(place),
-            None if self.channels.len() < MAX_CHANNELS => Ok(self.open(channel)),
-            None => Err(NoRoom::Channels),
+            None => self.open_one_more(channel),
         }
     }
 
+    #[cold]
+    fn open_one_more(&mut self, channel: ChannelId) -> Result<usize, NoRoom> {
+        if self.channels.len() < MAX_CHANNELS {
+            Ok(self.open(channel))
+        } else {
+            Err(NoRoom::Channels)
+        }
+    }
+
+    #[inline(always)]
     fn queue(
         &mut self,
         place: usize,

@@ -1,9 +1,9 @@
 //! What became of a channel's messages: acknowledged, owed again, answered, over.
 
-use super::Channel;
+use super::{Channel, Item, Queue};
 use crate::message::entry::{Entry, Long, Phase};
 use crate::message::small::{Fate, FrameQueue};
-use crate::message::{Completion, Outcome};
+use crate::message::{Completion, Outcome, index};
 use crate::types::{MessageNumber, ProtocolError};
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -18,15 +18,15 @@ pub(in crate::message) struct Released {
 }
 
 impl Released {
-    fn add(&mut self, bytes: u64, copied: u64) {
+    fn add(&mut self, bytes: u64, copied: u64, messages: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.copied = self.copied.saturating_add(copied);
-        self.messages = self.messages.saturating_add(1);
+        self.messages = self.messages.saturating_add(index(messages));
     }
 }
 
 impl Channel {
-    /// Changes entry `number` and keeps the books of what is owed.
+    /// Changes the entry of message `number`, which is the first in it, and keeps the books of what is owed.
     fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.entry_mut(number) else {
             return;
@@ -54,24 +54,22 @@ impl Channel {
     pub(in crate::message) fn whole_acked(&mut self, first: MessageNumber, count: u32) -> Released {
         let mut released = Released::default();
         let end = first.saturating_add(count.into());
-        let start = first.max(self.base);
-        let (Some(from), Some(to)) = (self.place(start), self.place(end)) else {
-            return released;
-        };
         // Small ones that were not lost meanwhile concern nobody else's books.
         let mut others = false;
-        let to = to.min(self.entries.len());
-        for entry in self.entries.range_mut(from.min(to)..to) {
-            match entry {
+        for item in self.queue.sent_mut(first, end) {
+            debug_assert!(item.first >= first && item.end() <= end, "all of a run");
+            match &mut item.entry {
                 Entry::Small(small) if small.fate == Fate::Open => {
                     small.fate = Fate::Acked;
-                    released.add(small.held(), small.held());
+                    released.add(small.held(), small.held(), small.count().into());
                 }
                 other => others |= !other.is_done(),
             }
         }
         if others {
-            (start..end).for_each(|number| self.one_acked(number, &mut released));
+            self.each_in(first, end, |channel, number| {
+                channel.one_acked(number, &mut released);
+            });
         }
         released
     }
@@ -79,8 +77,28 @@ impl Channel {
     fn one_acked(&mut self, number: MessageNumber, released: &mut Released) {
         if self.entry(number).is_some_and(|entry| !entry.is_done()) {
             self.change(number, |entry| {
-                released.add(entry.acked(), entry.copied());
+                let count = entry.count();
+                released.add(entry.acked(), entry.copied(), count);
             });
+        }
+    }
+
+    /// Does something for each entry of which messages stand in `first..end`, by the number of its first. What a packet
+    /// carried are whole entries: runs are divided where a packet is full, and never joined again.
+    fn each_in(
+        &mut self,
+        first: MessageNumber,
+        end: MessageNumber,
+        mut act: impl FnMut(&mut Self, MessageNumber),
+    ) {
+        let mut number = first.max(self.base());
+        while number < end
+            && let Some(item) = self.queue.get(number)
+        {
+            let (first, next) = (item.first, item.end());
+            debug_assert_eq!(first, number, "an entry begins where what was sent does");
+            act(self, first);
+            number = next;
         }
     }
 
@@ -118,18 +136,22 @@ impl Channel {
 
     /// Whatever was sent and is not known to have arrived is owed again.
     pub(in crate::message) fn all_lost(&mut self) {
-        for number in self.base..self.end() {
-            let sent = number < self.cursor;
-            self.change(number, |entry| match entry {
-                Entry::Small(_) if sent => entry.whole_lost(),
+        let sent = self.queue.cursor();
+        self.each_in(self.base(), self.queue.end(), |channel, number| {
+            channel.change(number, |entry| match entry {
+                Entry::Small(_) if number < sent => entry.whole_lost(),
                 Entry::Small(_) => {}
                 Entry::Long(long) => long.all_lost(),
             });
-        }
+        });
     }
 
-    pub(in crate::message) fn whole_lost(&mut self, number: MessageNumber) {
-        self.change(number, Entry::whole_lost);
+    /// `count` messages from `first` on were lost, all of each.
+    pub(in crate::message) fn whole_lost(&mut self, first: MessageNumber, count: u32) {
+        let end = first.saturating_add(count.into());
+        self.each_in(first, end, |channel, number| {
+            channel.change(number, Entry::whole_lost);
+        });
     }
 
     pub(in crate::message) fn part_lost(&mut self, number: MessageNumber, range: Range<u64>) {
@@ -150,7 +172,7 @@ impl Channel {
             return Ok(true);
         }
         // Below `base` nothing is remembered: taken for a repetition.
-        if number < self.base || self.long(number).is_some_and(|long| long.asked) {
+        if number < self.base() || self.long(number).is_some_and(|long| long.asked) {
             return Ok(false);
         }
         Err(ProtocolError::OutOfPlace(
@@ -181,7 +203,8 @@ impl Channel {
         if self.answers(number)? {
             self.asked = None;
             self.change_long(number, |long| {
-                released.add(long.finish(Phase::Refused(reason)), long.copied());
+                let copied = long.copied();
+                released.add(long.finish(Phase::Refused(reason)), copied, 1);
             });
             self.move_cursor();
         }
@@ -193,17 +216,15 @@ impl Channel {
     pub(in crate::message) fn pop_done(&mut self, out: &mut VecDeque<Completion>) -> Released {
         let mut popped = Released::default();
         let mut frames = None;
-        while let Some(entry) = self.entries.front().filter(|entry| entry.is_done()) {
-            if let Some(small) = entry.small() {
-                frames = Some(small.span().1);
+        while let Some(item) = self.queue.pop_front_if(Entry::is_done) {
+            if let Some(small) = item.entry.small() {
+                frames = Some(small.span(small.count()).1);
             }
-            popped.add(0, entry.copied());
-            let (_, notify) = entry.token();
-            if notify || entry.is_refused() {
-                out.push_back(self.completion(self.base, entry));
+            popped.add(0, item.entry.copied(), item.entry.count());
+            let (_, notify) = item.entry.token();
+            if notify || item.entry.is_refused() {
+                out.extend(self.completions(&item));
             }
-            self.entries.pop_front();
-            self.base = self.base.saturating_add(1);
         }
         if let Some(end) = frames {
             self.frames.release(end);
@@ -211,36 +232,39 @@ impl Channel {
         popped
     }
 
-    fn completion(&self, number: MessageNumber, entry: &Entry) -> Completion {
+    /// What became of the messages of an entry.
+    fn completions(&self, item: &Item) -> impl Iterator<Item = Completion> + use<> {
+        let Item { first, entry } = item;
         let (outcome, reason) = match entry {
             Entry::Long(long) if let Phase::Refused(reason) = long.phase => {
                 (Outcome::NotDelivered, Some(reason))
             }
             _ if entry.is_done() => (Outcome::Delivered, None),
-            _ if number < self.cursor => (unacknowledged(), None),
+            _ if *first < self.queue.cursor() => (unacknowledged(), None),
             _ => (Outcome::NotDelivered, None),
         };
         let (token, notify) = entry.token();
-        Completion {
-            channel: self.id,
+        let channel = self.id;
+        (*first..item.end()).map(move |number| Completion {
+            channel,
             number,
             token,
             notify,
             outcome,
             reason,
-        }
+        })
     }
 
     /// The session is over: the outcome of everything left, in order.
     pub(in crate::message) fn end_all(&mut self, out: &mut Vec<Completion>) {
-        for (number, entry) in (self.base..).zip(&self.entries) {
-            out.push(self.completion(number, entry));
+        for item in self.queue.iter() {
+            out.extend(self.completions(item));
         }
-        let end = self.end();
-        self.entries.clear();
+        let end = self.queue.end();
+        self.queue = Queue::at(end);
         self.frames = FrameQueue::default();
         self.resend.clear();
-        (self.base, self.cursor, self.charged) = (end, end, end);
+        self.charged = end;
         self.asked = None;
         self.owed = 0;
     }

@@ -2,8 +2,10 @@
 
 use super::{Channel, Terms};
 use crate::message::entry::Entry;
+use crate::message::index;
 use crate::message::small::Fate;
 use crate::recovery::SentFrame;
+use crate::types::MessageNumber;
 
 /// Small messages that were put into a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct Run {
     pub payload: u64,
     /// They were sent before.
     pub resent: bool,
+    /// The packet has no room for what is next, nor for a part of it.
+    pub full: bool,
     /// Memory credit taken for them.
     pub(in crate::message) charged: u64,
 }
@@ -31,38 +35,34 @@ impl Channel {
         out: &mut Vec<u8>,
     ) -> Option<Run> {
         if self.owed > 0 {
-            return self.pack_lost(room, out);
+            return self.pack_lost(room, turn, out);
         }
-        let first = self.cursor;
+        let first = self.queue.cursor();
         let credit = self.room().min(terms.session_room);
-        let (mut start, mut end) = (0, 0);
-        let (mut bytes, mut count, mut payload, mut charged) = (0, 0_u32, 0_u64, 0_u64);
-        for entry in self.entries.range(self.place(first)?..) {
-            let Entry::Small(small) = entry else { break };
-            let (filled, used) = (
-                bytes + small.frame(),
-                charged.saturating_add(small.charge()),
-            );
-            if filled > room
-                || used > credit
-                || bytes >= turn
-                || small.total() > terms.rts_threshold
-            {
+        let (mut span, mut full) = (None, false);
+        let (mut bytes, mut count, mut payload, mut charged) = (0_usize, 0_u32, 0_u64, 0_u64);
+        while let Some(Entry::Small(run)) = self.queue.next()
+            && run.total() <= terms.rts_threshold
+        {
+            let paid = (credit - charged) / run.charge();
+            let fitting = run.fitting(room - bytes, turn.saturating_sub(bytes));
+            let most = u32::try_from(paid).map_or(fitting, |paid| paid.min(fitting));
+            if most == 0 {
+                full = bytes < turn && paid > 0;
                 break;
             }
-            if count == 0 {
-                start = small.span().0;
-            }
-            (bytes, charged, end) = (filled, used, small.span().1);
-            payload = payload.saturating_add(small.total());
-            count = count.saturating_add(1);
+            let each = u64::from(most);
+            let (start, end) = run.span(most);
+            span = Some((span.map_or(start, |(start, _)| start), end));
+            bytes += index(end - start);
+            charged += each * run.charge();
+            payload += each * run.total();
+            count += most;
+            self.queue.advance(most);
         }
-        if count == 0 {
-            return None;
-        }
+        let (start, end) = span?;
         out.extend_from_slice(self.frames.get(start, end));
-        self.cursor = first.saturating_add(count.into());
-        self.charged = self.cursor;
+        self.charged = self.queue.cursor();
         self.used = self.used.saturating_add(charged);
         let sent = SentFrame::Whole {
             channel: self.id,
@@ -75,37 +75,51 @@ impl Channel {
             bytes,
             payload,
             resent: false,
+            full,
             charged,
         })
     }
 
-    /// As [`pack`](Self::pack), with one that was lost.
-    fn pack_lost(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Run> {
+    /// As [`pack`](Self::pack), with those that were lost.
+    fn pack_lost(&mut self, room: usize, turn: usize, out: &mut Vec<u8>) -> Option<Run> {
         let number = self.first_owed()?;
-        let place = self.place(number)?;
-        let Some(Entry::Small(small)) = self.entries.get_mut(place) else {
+        let Some(Entry::Small(run)) = self.entry_mut(number) else {
             return None;
         };
-        if small.frame() > room {
+        let count = run.fitting(room, turn);
+        if count == 0 {
             return None;
         }
-        small.fate = Fate::Open;
-        let (start, end) = small.span();
-        let (bytes, payload) = (small.frame(), small.total());
+        run.fate = Fate::Open;
+        let (start, end) = run.span(count);
+        let payload = u64::from(count).saturating_mul(run.total());
         out.extend_from_slice(self.frames.get(start, end));
-        self.owed = self.owed.saturating_sub(1);
         self.unlist_front();
+        match self.queue.divide(number, count) {
+            Some(rest) => self.owe_first(rest),
+            None => self.owed = self.owed.saturating_sub(1),
+        }
         let sent = SentFrame::Whole {
             channel: self.id,
             first: number,
-            count: 1,
+            count,
         };
         Some(Run {
             sent,
-            bytes,
+            bytes: index(end - start),
             payload,
             resent: true,
+            full: false,
             charged: 0,
         })
+    }
+
+    /// The run that begins with `number`, and was divided from one that is sent again, is what goes next.
+    fn owe_first(&mut self, number: MessageNumber) {
+        if let Some(Entry::Small(rest)) = self.entry_mut(number) {
+            rest.fate = Fate::Lost;
+            rest.listed = true;
+            self.resend.push_front(number);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A channel of the outbox without messages.
 
-use super::Channel;
+use super::{Channel, Queue};
 use crate::fold::{Fold, Words};
 use crate::message::small::FrameQueue;
 use std::collections::VecDeque;
@@ -10,10 +10,8 @@ impl Fold for Channel {
     fn fold(&self, to: &mut Words) {
         let Self {
             id,
-            base,
-            entries: _,
+            queue,
             frames: _,
-            cursor,
             charged,
             asked,
             limit,
@@ -23,9 +21,8 @@ impl Fold for Channel {
             turn: _,
         } = self;
         id.fold(to);
-        for position in [base, cursor, charged] {
-            to.put_position(*position);
-        }
+        to.put_position(queue.base());
+        to.put_position(*charged);
         asked.fold(to);
         limit.fold(to);
         used.fold(to);
@@ -34,8 +31,7 @@ impl Fold for Channel {
     fn unfold(from: &mut Words) -> Self {
         let channel = Self::new(Fold::unfold(from), 0);
         Self {
-            base: from.take_position(),
-            cursor: from.take_position(),
+            queue: Queue::at(from.take_position()),
             charged: from.take_position(),
             asked: Fold::unfold(from),
             limit: Fold::unfold(from),
@@ -48,9 +44,9 @@ impl Fold for Channel {
 impl Channel {
     /// Gives back what messages needed. False if there is one.
     pub(in crate::message) fn rests(&mut self) -> bool {
-        let nothing = self.entries.is_empty() && self.owed == 0;
+        let nothing = self.queue.is_empty() && self.owed == 0;
         if nothing {
-            self.entries = VecDeque::new();
+            self.queue = Queue::at(self.queue.end());
             self.frames = FrameQueue::default();
             self.resend = VecDeque::new();
         }

@@ -10,7 +10,7 @@ impl Channel {
     pub(in crate::message) fn rest(&self, message: MessageNumber, end: u64) -> Option<Range<u64>> {
         let entry = self.long(message)?;
         let parts = match &entry.phase {
-            Phase::Parts(parts) if message == self.cursor && self.owed == 0 => parts,
+            Phase::Parts(parts) if message == self.queue.cursor() && self.owed == 0 => parts,
             _ => return None,
         };
         (parts.next == end).then(|| end..entry.total())

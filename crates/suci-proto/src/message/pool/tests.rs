@@ -71,10 +71,10 @@ fn a_supplied_buffer_becomes_the_message_itself() {
 
 #[test]
 fn small_messages_share_a_chunk() {
-    let mut chunk = Chunk::default();
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
     let mut kept = Vec::new();
     for n in 0..2_000_u32 {
-        kept.push(chunk.copy(&[n as u8], &n.to_le_bytes()));
+        kept.push(chunk.copy(&pool, &[n as u8], &n.to_le_bytes()));
     }
     let neighbours = kept
         .windows(2)
@@ -88,22 +88,46 @@ fn small_messages_share_a_chunk() {
         assert_eq!(bytes[0], n as u8);
         assert_eq!(bytes[1..], n.to_le_bytes());
     }
-    assert!(chunk.copy(&[], &[]).is_empty());
+    assert!(chunk.copy(&pool, &[], &[]).is_empty());
 }
 
 #[test]
 fn a_chunk_is_used_again_when_its_messages_are_gone() {
-    let mut chunk = Chunk::default();
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
     let mut places = std::collections::BTreeSet::new();
     for _ in 0..10_000 {
-        places.insert(chunk.copy(&[], &[0; 100]).as_ptr());
+        places.insert(chunk.copy(&pool, &[], &[0; 100]).as_ptr());
     }
     assert!(places.len() <= 2 * CHUNK / 100, "{} places", places.len());
 }
 
 #[test]
 fn a_chunk_begins_small() {
-    let mut chunk = Chunk::default();
-    drop(chunk.copy(&[], b"x"));
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
+    drop(chunk.copy(&pool, &[], b"x"));
     assert!(chunk.space.capacity() < FIRST_CHUNK);
+}
+
+#[test]
+fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_meanwhile() {
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
+    let mut places = std::collections::BTreeSet::new();
+    let mut held = VecDeque::new();
+    for n in 0..10_000_u32 {
+        let message = chunk.copy(&pool, &n.to_le_bytes(), &[7; 100]);
+        places.insert(message.as_ptr() as usize / 104);
+        held.push_back((n, message));
+        // So many that a chunk is full before the program let go of the first in it.
+        if held.len() > 120 {
+            let (n, message) = held.pop_front().unwrap();
+            assert_eq!(message[..4], n.to_le_bytes());
+        }
+    }
+    let most = 4 * (CHUNK / 104 + 1) + 2 * CHUNK / 104;
+    assert!(places.len() <= most, "{} places", places.len());
+    // Who lets go of nothing keeps no more than what it holds.
+    for _ in 0..10_000 {
+        held.push_back((0, chunk.copy(&pool, &[], &[7; 100])));
+    }
+    assert!(pool.lock().full_chunks.len() <= FULL_CHUNKS);
 }

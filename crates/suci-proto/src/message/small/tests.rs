@@ -20,11 +20,11 @@ fn a_frame_says_all_of_its_message() {
     let longest = [5; SMALL];
     for (number, tag, payload) in [(0, 0, &[][..]), (u64::MAX, u64::MAX, &longest)] {
         let message = small(payload, tag);
-        let entry = queue.push(number, &message);
+        let entry = queue.push(number, &message, false);
         assert_eq!(queue.read(&entry), Some(message.to_outgoing()));
         assert_eq!(entry.held(), payload.len() as u64 + 4);
-        let (start, end) = entry.span();
-        assert_eq!(queue.get(start, end).len(), entry.frame());
+        let (start, end) = entry.span(1);
+        assert_eq!(queue.get(start, end).len(), usize::from(entry.frame));
     }
 }
 
@@ -34,10 +34,13 @@ fn what_is_acknowledged_is_given_up_and_what_is_not_stays_readable() {
     let mut kept = std::collections::VecDeque::new();
     let mut most = 0;
     for number in 0..20_000_u64 {
-        kept.push_back((number, queue.push(number, &small(&number.to_le_bytes(), 1))));
+        kept.push_back((
+            number,
+            queue.push(number, &small(&number.to_le_bytes(), 1), false),
+        ));
         if kept.len() == 300 {
             let done: Vec<_> = kept.drain(..7).collect();
-            queue.release(done[6].1.span().1);
+            queue.release(done[6].1.span(1).1);
             let (first, entry) = &kept[0];
             let message = queue.read(entry).unwrap();
             assert_eq!(message.payload[..], first.to_le_bytes());
@@ -46,7 +49,7 @@ fn what_is_acknowledged_is_given_up_and_what_is_not_stays_readable() {
     }
     assert!(most < 4 * WORTH_MOVING, "{most} bytes for 300 messages");
     let (_, last) = kept.pop_back().unwrap();
-    queue.release(last.span().1);
+    queue.release(last.span(1).1);
     assert!(queue.bytes.is_empty() && queue.gone == 0);
 }
 
@@ -54,9 +57,9 @@ fn what_is_acknowledged_is_given_up_and_what_is_not_stays_readable() {
 fn an_idle_channel_keeps_little() {
     let mut queue = FrameQueue::default();
     let entries: Vec<_> = (0..1_000)
-        .map(|n| queue.push(n, &small(&[1; 256], 1)))
+        .map(|n| queue.push(n, &small(&[1; 256], 1), false))
         .collect();
     assert!(queue.bytes.capacity() > KEPT);
-    queue.release(entries[999].span().1);
+    queue.release(entries[999].span(1).1);
     assert!(queue.bytes.capacity() <= KEPT);
 }

@@ -6,6 +6,7 @@ mod frames;
 mod handshake;
 mod header;
 mod numbers;
+mod rows;
 mod runs;
 
 use super::*;

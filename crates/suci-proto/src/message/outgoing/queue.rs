@@ -1,0 +1,216 @@
+//! The messages of a channel, in the order of their numbers: those sent and not acknowledged, and those that wait.
+//!
+//! They stand apart because small ones stand in runs, as they were accepted, and leave in others, as packets have room:
+//! a run is divided where the two meet, which costs nothing at the ends of two queues.
+
+use super::super::entry::Entry;
+use super::super::small::Small;
+use crate::types::MessageNumber;
+use std::collections::VecDeque;
+
+/// A message or a run of them.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// The number of the first.
+    pub(super) first: MessageNumber,
+    pub(super) entry: Entry,
+}
+
+impl Item {
+    /// The number behind it.
+    pub(super) fn end(&self) -> MessageNumber {
+        self.first.saturating_add(self.entry.count())
+    }
+}
+
+/// All messages whose numbers have not left the channel's front.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// Every byte of them was sent once.
+    sent: VecDeque<Item>,
+    /// The first of them may have been sent in part.
+    waiting: VecDeque<Item>,
+    base: MessageNumber,
+    cursor: MessageNumber,
+    end: MessageNumber,
+}
+
+impl Queue {
+    /// An empty one, whose next message has this number.
+    pub(super) fn at(number: MessageNumber) -> Self {
+        Self {
+            base: number,
+            cursor: number,
+            end: number,
+            ..Self::default()
+        }
+    }
+
+    /// The number of the first message.
+    pub(super) fn base(&self) -> MessageNumber {
+        self.base
+    }
+
+    /// The first message of which some byte was never sent.
+    pub(super) fn cursor(&self) -> MessageNumber {
+        self.cursor
+    }
+
+    /// The number that the next message will have.
+    pub(super) fn end(&self) -> MessageNumber {
+        self.end
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.base == self.end
+    }
+
+    /// Everything, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Item> {
+        self.sent.iter().chain(&self.waiting)
+    }
+
+    /// The first message that waits.
+    #[inline]
+    pub(super) fn next(&self) -> Option<&Entry> {
+        self.waiting.front().map(|item| &item.entry)
+    }
+
+    /// Where message `number` stands in `list`.
+    #[inline]
+    fn place(list: &VecDeque<Item>, number: MessageNumber) -> Option<usize> {
+        // Most questions are about the first.
+        let front = list.front()?;
+        if number < front.end() {
+            return (number >= front.first).then_some(0);
+        }
+        let place = list.partition_point(|item| item.end() <= number);
+        (place < list.len()).then_some(place)
+    }
+
+    fn list(&mut self, number: MessageNumber) -> &mut VecDeque<Item> {
+        if number < self.cursor {
+            &mut self.sent
+        } else {
+            &mut self.waiting
+        }
+    }
+
+    /// The entry that message `number` stands in.
+    pub(super) fn get(&self, number: MessageNumber) -> Option<&Item> {
+        let list = if number < self.cursor {
+            &self.sent
+        } else {
+            &self.waiting
+        };
+        list.get(Self::place(list, number)?)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, number: MessageNumber) -> Option<&mut Item> {
+        let list = self.list(number);
+        list.get_mut(Self::place(list, number)?)
+    }
+
+    /// Those of `first..end` that were sent.
+    pub(super) fn sent_mut(
+        &mut self,
+        first: MessageNumber,
+        end: MessageNumber,
+    ) -> impl Iterator<Item = &mut Item> {
+        let from = Self::place(&self.sent, first.max(self.base));
+        let sent = self.sent.range_mut(from.unwrap_or(self.sent.len())..);
+        sent.take_while(move |item| item.first < end)
+    }
+
+    /// Appends a message. Returns its number.
+    pub(super) fn push(&mut self, entry: Entry) -> MessageNumber {
+        let first = self.end;
+        self.end = first.saturating_add(1);
+        self.waiting.push_back(Item { first, entry });
+        first
+    }
+
+    /// Whether the last message is a small one that waits.
+    pub(super) fn ends_small(&self) -> bool {
+        let last = self.waiting.back().map(|item| &item.entry);
+        matches!(last, Some(Entry::Small(_)))
+    }
+
+    /// Counts a message more to the run that stands last, if it `follows`, as the one with the number given. Returns that.
+    #[inline(always)]
+    pub(super) fn extend_if(
+        &mut self,
+        follows: impl FnOnce(MessageNumber) -> bool,
+    ) -> Option<MessageNumber> {
+        let number = self.end;
+        let Entry::Small(last) = &mut self.waiting.back_mut()?.entry else {
+            return None;
+        };
+        let extended = last.extend_if(|| follows(number));
+        self.end = number.saturating_add(extended.into());
+        extended.then_some(number)
+    }
+
+    /// Appends a small message: to the run that stands last, if it is like those.
+    pub(super) fn push_small(&mut self, small: Small) -> MessageNumber {
+        if let Some(Item {
+            entry: Entry::Small(last),
+            ..
+        }) = self.waiting.back_mut()
+            && last.join(&small)
+        {
+            let number = self.end;
+            self.end = number.saturating_add(1);
+            return number;
+        }
+        self.push(Entry::Small(small))
+    }
+
+    /// The first `count` messages of the entry that waits first have been sent.
+    pub(super) fn advance(&mut self, count: u32) {
+        let Some(item) = self.waiting.front_mut() else {
+            return;
+        };
+        let rest = match &mut item.entry {
+            Entry::Small(run) if count < run.count() => run.split(count),
+            _ => None,
+        };
+        let Some(sent) = self.waiting.pop_front() else {
+            return;
+        };
+        let first = sent.end();
+        self.cursor = first;
+        self.sent.push_back(sent);
+        if let Some(rest) = rest {
+            let entry = Entry::Small(rest);
+            self.waiting.push_front(Item { first, entry });
+        }
+    }
+
+    /// Divides the run in which message `number` stands behind its first `count` messages. Returns the number of the
+    /// first that is apart now; none if there is nothing behind them.
+    pub(super) fn divide(&mut self, number: MessageNumber, count: u32) -> Option<MessageNumber> {
+        let list = self.list(number);
+        let place = Self::place(list, number)?;
+        let item = list.get_mut(place)?;
+        let Entry::Small(run) = &mut item.entry else {
+            return None;
+        };
+        let rest = run.split(count)?;
+        let first = item.end();
+        let entry = Entry::Small(rest);
+        list.insert(place.saturating_add(1), Item { first, entry });
+        Some(first)
+    }
+
+    /// Takes the first entry away if it was sent and `is_over`.
+    pub(super) fn pop_front_if(&mut self, is_over: impl FnOnce(&Entry) -> bool) -> Option<Item> {
+        let front = self.sent.front()?;
+        if !is_over(&front.entry) {
+            return None;
+        }
+        self.base = front.end();
+        self.sent.pop_front()
+    }
+}

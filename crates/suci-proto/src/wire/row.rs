@@ -1,0 +1,89 @@
+//! Rows: frames whose heads differ in nothing but the number of their message, which rises by one, as those of a batch of
+//! small messages do.
+//!
+//! A varint has its value above the bits that tell its length, so the next head of a row is the last one plus a constant:
+//! one addition writes it, and one comparison reads it.
+
+/// The longest head that a row has.
+const LONGEST: usize = size_of::<u128>();
+
+/// What the next head of a row is, and how many there are at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    next: u128,
+    step: u128,
+    /// Bytes of each head.
+    head: usize,
+    /// Heads before the number needs another byte.
+    left: u64,
+}
+
+impl Row {
+    /// What follows a frame whose head is the first `head` bytes of `frame`: its type, a channel and a number, both of any
+    /// form, and what else a row has in common. None if a row has no such heads.
+    pub(crate) fn after(frame: &[u8], head: usize) -> Option<Self> {
+        let mut word = [0; LONGEST];
+        word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);
+        let word = u128::from_le_bytes(word);
+        let size = |word: u128| {
+            let size = (word as u64).trailing_zeros() + 1;
+            (size <= 8).then_some(size)
+        };
+        let before = 1 + size(word >> 8)?;
+        let number = word >> (8 * before);
+        let size = size(number).filter(|size| (before + size) as usize <= head)?;
+        let number = (number as u64) << (64 - 8 * size) >> (64 - 7 * size);
+        let step = 1 << (8 * before + size);
+        Some(Self {
+            next: word.checked_add(step)?,
+            step,
+            head,
+            left: (u64::MAX >> (64 - 7 * size)).checked_sub(number)?,
+        })
+    }
+
+    /// Appends a frame with the next head and this data. False, and nothing done, if the row is over.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, buf: &mut Vec<u8>, data: &[u8]) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        buf.reserve(LONGEST + data.len());
+        let end = buf.len() + self.head;
+        buf.extend_from_slice(&self.next.to_le_bytes());
+        buf.truncate(end);
+        buf.extend_from_slice(data);
+        self.advance();
+        true
+    }
+
+    /// How many frames at the front of `bytes` go on with the row, each with `data` bytes behind its head, and what follows
+    /// them. None begins where no more than `stop` bytes are left.
+    #[inline]
+    pub(crate) fn skip<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        data: usize,
+        stop: usize,
+    ) -> (u64, &'a [u8]) {
+        let frame = self.head.saturating_add(data);
+        let mask = u128::MAX >> (8 * (LONGEST - self.head));
+        let (mut rest, mut count) = (bytes, 0);
+        while rest.len() > stop
+            && let Some(front) = rest.first_chunk::<LONGEST>()
+            && u128::from_le_bytes(*front) & mask == self.next
+            && let Some(behind) = rest.get(frame..)
+            && self.left > 0
+        {
+            rest = behind;
+            count += 1;
+            self.advance();
+        }
+        (count, rest)
+    }
+
+    fn advance(&mut self) {
+        self.left -= 1;
+        self.next = self.next.wrapping_add(self.step);
+    }
+}

@@ -1,0 +1,109 @@
+//! Rows: what is added and compared is what is written and read one by one.
+
+use crate::types::{ChannelId, Kind};
+use crate::wire::run::ENOUGH;
+use crate::wire::{FragHead, Row, Run, Start, frames};
+use proptest::prelude::*;
+
+fn write(buf: &mut Vec<u8>, channel: u32, message: u64, tag: u64, data: &[u8]) -> usize {
+    let head = FragHead {
+        channel: ChannelId(channel),
+        message,
+        offset: 0,
+        end: true,
+        start: Some(Start {
+            total: data.len() as u64,
+            tag,
+            kind: Kind::USER,
+            user_header: &[],
+        }),
+    };
+    head.put(buf, data.len(), false);
+    buf.extend_from_slice(data);
+    head.size(data.len(), false)
+}
+
+/// Numbers about where they need another byte, up to the highest.
+fn number() -> impl Strategy<Value = u64> {
+    (0..65_u32, 0..100_u64).prop_map(|(bits, less)| {
+        let power = 1_u128 << bits;
+        u64::try_from(power).map_or(u64::MAX - less, |power| power.saturating_sub(less))
+    })
+}
+
+fn channel() -> impl Strategy<Value = u32> {
+    prop_oneof![0..3_u32, 120..140_u32, any::<u32>()]
+}
+
+fn tag() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0), 1 => 0..200_u64, 1 => any::<u64>()]
+}
+
+proptest! {
+    #[test]
+    fn a_row_writes_what_its_frames_one_by_one_are(
+        (channel, first, tag) in (channel(), number(), tag()),
+        data in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut one_by_one = Vec::new();
+        let head = write(&mut one_by_one, channel, first, tag, &data);
+        let mut row = Row::after(&one_by_one, head);
+        for number in (first..u64::MAX).skip(1).take(300) {
+            let mut frame = Vec::new();
+            let length = write(&mut frame, channel, number, tag, &data);
+            let mut of_row = Vec::new();
+            if row.as_mut().is_some_and(|row| row.put(&mut of_row, &data)) {
+                prop_assert_eq!(&of_row, &frame);
+            } else {
+                prop_assert!(of_row.is_empty());
+                // Only where heads become longer, or are too long.
+                prop_assert!(row.is_none() || length != head);
+                break;
+            }
+        }
+    }
+
+    /// Where one frame of several is not what the row would have, the run ends there, or goes on with what it says.
+    #[test]
+    fn runs_are_as_long_as_frames_one_by_one_say(
+        (channel, first, tag) in (channel(), number(), tag()),
+        parts in prop::collection::vec((0..40_u64, 0..70_usize, 0..20_u8), 1..5),
+        cut in 0..30_usize,
+    ) {
+        let mut bytes = Vec::new();
+        let mut number = first;
+        for (count, len, odd) in parts {
+            for _ in 0..count {
+                write(&mut bytes, channel, number, tag, &vec![7; len]);
+                let Some(next) = number.checked_add(1) else { break };
+                number = next;
+            }
+            match odd {
+                0 => number = number.saturating_add(1),
+                1 => drop(write(&mut bytes, channel ^ 1, number, tag, b"other")),
+                2 => drop(write(&mut bytes, channel, number, tag ^ 1, b"tagged")),
+                _ => {}
+            }
+        }
+        bytes.truncate(bytes.len().saturating_sub(cut));
+        let run = Run::read(&bytes);
+        let mut expected = Vec::new();
+        let mut one_by_one = frames(&bytes);
+        let (mut payload, mut size) = (0, 0);
+        while let Some(Ok(frag)) = one_by_one.next_frag() {
+            let follows = expected.last().is_none_or(|last: &u64| last.checked_add(1) == Some(frag.message));
+            let same = expected.is_empty() || frag.channel.0 == run.map_or(0, |run| run.channel().0);
+            if !follows || !same || size >= ENOUGH {
+                break;
+            }
+            expected.push(frag.message);
+            payload += frag.data.len() as u64;
+            size += frag.head().size(frag.data.len(), false) + frag.data.len();
+        }
+        prop_assert_eq!(run.map_or(0, |run| run.count()), expected.len() as u64);
+        if let Some(run) = run {
+            prop_assert_eq!((run.first(), run.payload()), (expected[0], payload));
+            prop_assert!(bytes.starts_with(run.frames()));
+        }
+    }
+}
