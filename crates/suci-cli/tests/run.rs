@@ -374,7 +374,7 @@ fn a_hangup_that_is_ignored_is_not_passed_on() {
     let launch = "trap '' HUP; exec \"$0\" run -n 1 sh -c 'echo ready; sleep 1; echo done'";
     let mut running = Running::start(Command::new("sh").args(["-c", launch, path()]));
     assert_eq!(running.first_line(), "ready\n");
-    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
+    kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
     let output = running.finish();
     assert!(output.status.success(), "{}", errors(&output));
     assert_eq!(printed(&output), "done\n");
