@@ -15,7 +15,8 @@
 //! **Memory.** Open positions, plus at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
 //! non-eliciting packets, plus the resolved positions between them. The latter are bounded by
 //! [`MAX_RESOLVED`] plus what is sent within one reordering delay, after which the oldest open
-//! packet is lost itself.
+//! packet is lost itself. A peer that acknowledges nothing has the oldest packet stay in flight; of the
+//! non-eliciting ones behind it those beyond [`MAX_SILENT`] leave nothing but their five bits in the marks.
 
 mod flight;
 mod marks;
@@ -274,6 +275,12 @@ impl Ledger {
         ((self.next - self.base) as usize, self.frames.len())
     }
 
+    /// Flights that take memory.
+    #[cfg(test)]
+    pub(super) fn flights(&self) -> usize {
+        self.flights.len()
+    }
+
     /// What the packets of a stretch carried.
     pub(super) fn carried(&self, stretch: &Stretch) -> Carried<'_> {
         self.flights
@@ -314,7 +321,11 @@ impl Ledger {
         if position > next {
             self.skips.push_back(next..=position.saturating_sub(1));
         }
+        let remembered = sent.eliciting || self.has_room_for_silent();
         self.next = position.saturating_add(count);
+        if !remembered {
+            return;
+        }
         let first_frame = self.frames_base.saturating_add(self.frames.len() as u64);
         let flight = Flight::new(position, count, sent, first_frame, frames);
         if !self.joins_newest(&flight, frames) {
@@ -331,10 +342,21 @@ impl Ledger {
             self.marks
                 .change(position..self.next, Fate::Gone, Fate::Silent);
             self.silent = self.silent.saturating_add(count);
-            if self.silent > MAX_SILENT as u64 {
-                self.forget_oldest_silent();
-            }
         }
+    }
+
+    /// Whether one more packet that calls for no acknowledgement can be remembered, mostly in the place of the oldest
+    /// such. But what stands behind the oldest packet in flight gives no memory back before that does: there the newest
+    /// counts as told at once.
+    fn has_room_for_silent(&mut self) -> bool {
+        if self.silent < MAX_SILENT as u64 {
+            return true;
+        }
+        let stuck = self.marks.get(self.base) == Fate::Flying;
+        if !stuck {
+            self.forget_oldest_silent();
+        }
+        !stuck
     }
 
     /// Whether the packets of `flight`, which carried `frames`, are more of the newest flight.

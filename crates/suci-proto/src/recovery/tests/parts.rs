@@ -280,17 +280,43 @@ fn f04_unanswered_ack_only_packets_are_capped() {
         first_open(&ledger, 0, 9_999),
         Some(10_000 - MAX_SILENT as u64)
     );
-    // Also behind an eliciting packet that stays open.
+}
+
+/// A peer that acknowledges nothing, but has us acknowledge (PING), costs no memory however long it goes on.
+#[test]
+fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     let mut ledger = Ledger::new(0);
-    ledger.record(0, 1, sent(0, 100, DATA), &[]);
-    for number in 1..10_000 {
-        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[]);
+    let most = MAX_SILENT as u64;
+    for number in 0..most {
+        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
     }
-    ledger.acknowledge(&packet(&ledger, 0));
+    ledger.record(most, 1, sent(0, 100, DATA), &[SentFrame::Close]);
+    let (open, last) = (most, 5 * most);
+    for number in open + 1..=last {
+        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        assert!(ledger.flights() <= MAX_SILENT + 1, "{number}");
+        assert!(ledger.held().1 <= 2 * MAX_SILENT + 2, "{number}");
+    }
     assert_eq!(
-        first_open(&ledger, 0, 9_999),
-        Some(10_000 - MAX_SILENT as u64)
+        first_open(&ledger, 0, last),
+        Some(open),
+        "older ones made way"
     );
+    assert_eq!(first_open(&ledger, open + 1, last), Some(open + 1));
+    let forgotten = open + most + 1;
+    assert_eq!(
+        first_open(&ledger, forgotten, last),
+        None,
+        "newer ones count as told"
+    );
+    // Whatever is sent then is remembered.
+    ledger.record(last + 1, 1, sent(0, 100, DATA), &[]);
+    ledger.acknowledge(&packet(&ledger, open));
+    ledger.acknowledge(&packet(&ledger, last + 1));
+    ledger.expire(at(0));
+    assert_eq!((ledger.flights(), ledger.held()), (0, (0, 0)));
+    ledger.record(last + 2, 1, sent(0, 60, ACK_ONLY), &[]);
+    assert_eq!(first_open(&ledger, 0, last + 2), Some(last + 2));
 }
 
 #[test]
