@@ -111,6 +111,42 @@ fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
     assert_eq!(events.filter(refused).count(), 1);
 }
 
+/// A gate may let in what the engine does not take yet. Once it would, nothing else may come that wakes the thread.
+#[test]
+fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
+    const ACK_DELAY: Duration = Duration::from_millis(500);
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    let builder = builder.statistics(false);
+    let builder = builder.config(|config| config.max_ack_delay = ACK_DELAY);
+    let (a, b) = (builder.open_threads(1).unwrap(), node(1));
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    a.send(NodeId(1), "up").unwrap();
+    take(&b);
+    let round = |text: &'static str| {
+        b.suspend(NodeId(0)).unwrap();
+        let gate = a.inner.shards[0].gate(NodeId(1)).unwrap();
+        while gate.suspended().is_none() {
+            std::thread::yield_now();
+        }
+        // From a handle that looked at the gate just before.
+        let late = Draft::new(text).into_outgoing();
+        assert!(gate.debit(gate::charge_of(late.payload.len())));
+        let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), late));
+        assert!(pushed.is_ok());
+        a.peers().unwrap();
+        let resumed = std::time::Instant::now();
+        b.resume(NodeId(0)).unwrap();
+        assert_eq!(take(&b).payload, text);
+        resumed.elapsed()
+    };
+    // The thread wakes up to acknowledge that the session was resumed, by itself only then.
+    let took = ["one", "two", "three"].map(round);
+    assert!(took.into_iter().min() < Some(ACK_DELAY / 2), "{took:?}");
+    a.flush(LONG).unwrap();
+}
+
 /// Whoever came once leaves nothing behind for ever; what a call still uses stays.
 #[test]
 fn f02_gates_of_forgotten_nodes_are_forgotten() {

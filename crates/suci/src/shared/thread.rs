@@ -205,7 +205,7 @@ impl Worker {
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(look)?;
             self.deliver();
-            self.balance();
+            let offered = self.settle();
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -213,13 +213,12 @@ impl Worker {
             if active {
                 self.spinner.restart();
             }
-            look = self.spinner.pauses(self.driver.now()) || self.sleep()?;
+            look = offered || self.spinner.pauses(self.driver.now()) || self.sleep()?;
         }
     }
 
     /// Executes what the handles asked for. Returns how much that was.
     fn take_commands(&mut self) -> Result<usize, Error> {
-        self.unstash();
         let mut count = 0;
         while let Some(command) = self.ending.shard().commands.pop() {
             count += 1;
@@ -258,19 +257,10 @@ impl Worker {
         }
     }
 
-    /// Offers the engine what it did not take before.
-    fn unstash(&mut self) {
-        for &to in &self.open {
-            if let Some(account) = self.accounts.get_mut(&to)
-                && !account.stash.is_empty()
-            {
-                Self::offer(&self.ending, &mut self.driver, to, account);
-            }
-        }
-    }
-
-    fn offer(ending: &Ending, driver: &mut Driver, to: NodeId, account: &mut Account) {
+    /// Offers the engine what is stashed. Returns whether it took any of it.
+    fn offer(ending: &Ending, driver: &mut Driver, to: NodeId, account: &mut Account) -> bool {
         let now = driver.now();
+        let before = account.stash.len();
         while let Some(message) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
             match driver.offer(now, to, message) {
@@ -278,7 +268,7 @@ impl Worker {
                 // The gate let it in before it knew of the suspension: it is accepted, and kept.
                 Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {
                     account.stash.push_front(message.into_outgoing());
-                    return;
+                    break;
                 }
                 // The session is closing, or has too many channels: the message has its outcome.
                 Err(_) => {
@@ -294,6 +284,7 @@ impl Worker {
                 }
             }
         }
+        account.stash.len() < before
     }
 
     /// Hands events and messages over, as many messages as there is room for.
@@ -395,18 +386,32 @@ impl Worker {
         }
     }
 
-    /// Tells the gates of failures that are not among the events handed over, then credits them with what is
-    /// acknowledged or ended.
-    fn balance(&mut self) {
-        let (accounts, engine) = (&mut self.accounts, &self.driver.engine);
+    /// Offers the engine again what it did not take, tells the gates of failures that are not among the events handed
+    /// over, and credits them with what is acknowledged or ended.
+    ///
+    /// After the engine's step, and the last before the thread sleeps: what makes room (an acknowledgement, the peer that
+    /// resumes, an event that was handed over) may be the last thing that wakes it. Returns whether the engine took
+    /// something: a step more is due.
+    fn settle(&mut self) -> bool {
+        let Self {
+            ending,
+            driver,
+            accounts,
+            ..
+        } = self;
+        let mut offered = false;
         self.open.retain(|&node| {
             let Some(account) = accounts.get_mut(&node) else {
                 return false;
             };
-            account.balance(node, engine);
+            if !account.stash.is_empty() {
+                offered |= Self::offer(ending, driver, node, account);
+            }
+            account.balance(node, &driver.engine);
             account.open = !account.is_settled();
             account.open
         });
+        offered
     }
 
     /// Sleeps until something may have happened. Returns whether the socket should be looked at.
@@ -433,6 +438,7 @@ impl Worker {
     fn close(&mut self) -> Result<(), Error> {
         // No handle gets past its check any more: this is all.
         let taken = self.take_commands();
+        self.settle();
         let patience = match lock(&self.ending.inner.life).phase {
             Phase::Closing(patience) => patience,
             Phase::Open => std::time::Duration::ZERO,
@@ -451,7 +457,6 @@ impl Worker {
         // Whatever is left is bounded, and nobody will ask the engine again.
         self.deliver_events(usize::MAX);
         let result = self.refuse_stashed(result);
-        self.balance();
         self.stand_by();
         result
     }
@@ -478,10 +483,10 @@ impl Worker {
             (count > 0).then_some((node, count))
         };
         let mut left: BTreeMap<NodeId, u64> = self.accounts.iter().filter_map(stashed).collect();
+        self.settle();
         if left.is_empty() {
             return closed;
         }
-        self.unstash();
         match closed {
             Ok(()) => {}
             Err(Error::NotFlushed { peers }) => {
