@@ -99,7 +99,8 @@ pub struct Engine {
     /// Until when the driver said it would sleep, and when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
-    sweep_at: Option<Instant>,
+    /// Before that no sweep follows the last one.
+    sweep_at: Instant,
     hints: (u64, u64),
     closing: Option<Instant>,
     /// Nodes that are not in the book, by where they came from.
@@ -176,7 +177,7 @@ impl Engine {
             flush: false,
             expected: None,
             last_run: now,
-            sweep_at: None,
+            sweep_at: now,
             hints: (0, 0),
             closing: None,
             strangers: HashMap::new(),
@@ -452,9 +453,7 @@ impl Engine {
     /// then [`Engine::handle_timeout`] has something to do at once.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        // Packets alone make credit short, too: then the first look at all peers is due at once.
-        let unswept = || self.is_sweep_needed().then_some(self.last_run);
-        let sweep = self.sweep_at.or_else(unswept);
+        let sweep = self.next_sweep();
         self.wheel.next().into_iter().chain(sweep).min()
     }
 

@@ -12,21 +12,25 @@ const SILENT: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Whether credit or places are short.
-    pub(super) fn is_sweep_needed(&self) -> bool {
+    fn is_sweep_needed(&self) -> bool {
         self.shared.is_credit_short() || !self.shared.line.is_empty()
+    }
+
+    /// When all peers are looked at next; in the past if at once. Whatever makes credit short and ends that again, as a
+    /// peer can each round trip, the looks keep their distance.
+    pub(super) fn next_sweep(&self) -> Option<Instant> {
+        // Packets alone make credit short, too, so it may have been due before.
+        let at = self.sweep_at.max(self.last_run);
+        self.is_sweep_needed().then_some(at)
     }
 
     /// While credit is short: asks idle peers to return theirs, serves those that wait.
     pub(super) fn sweep(&mut self, now: Instant) {
         let crowd = self.shared.line.len(now);
-        if crowd == 0 && !self.shared.is_credit_short() {
-            self.sweep_at = None;
+        if self.sweep_at > now || !self.is_sweep_needed() {
             return;
         }
-        if self.sweep_at.is_some_and(|at| at > now) {
-            return;
-        }
-        self.sweep_at = Some(now + SWEEP);
+        self.sweep_at = now + SWEEP;
         self.make_places(now, crowd);
         self.wake_the_generous();
         let mut touched = Vec::new();

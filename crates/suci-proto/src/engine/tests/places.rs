@@ -212,3 +212,24 @@ fn f31_a_close_is_not_lost_with_the_place() {
     let told = |event: &Event| matches!(event, Event::Ended { .. });
     assert!(world.events(1).iter().any(told));
 }
+
+/// F02: looking at all peers costs a step for each. However often one of them makes credit short and returns it, ten such
+/// looks a second are enough.
+#[test]
+fn f02_sweeps_keep_their_distance_whatever_comes_and_goes() {
+    let mut world = World::new(2);
+    let begun = world.now;
+    let mut sweeps = 0;
+    while world.now < begun + SECOND {
+        let (now, engine) = (world.now, &mut world.engines[0]);
+        assert!(!engine.shared.line.ask(now, None, 0), "somebody waits");
+        let due = engine.next_timeout().expect("a sweep serves it");
+        sweeps += u32::from(due <= now);
+        engine.handle_timeout(now);
+        engine.shared.line.leave(None);
+        engine.handle_timeout(now);
+        assert_eq!(engine.next_timeout(), None, "nobody waits any more");
+        world.now += Duration::from_millis(1);
+    }
+    assert_eq!(sweeps, 10);
+}
