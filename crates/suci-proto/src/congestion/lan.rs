@@ -115,7 +115,7 @@ pub struct Lan {
     phase: Phase,
     /// When the own packets were last drained, or the connection began to measure.
     drained_at: Option<Instant>,
-    /// The window before the last loss, in case that proves spurious.
+    /// The whole window before the last loss, in case that proves spurious.
     before_loss: Option<f64>,
     /// Losses and marks of packets sent before this belong to an event already answered.
     answered: Option<Instant>,
@@ -249,6 +249,14 @@ impl Lan {
 
     fn set_window(&mut self, window: f64) {
         self.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
+    }
+
+    /// The window that is not drained: while it is, the one that applies again afterwards.
+    fn whole(&mut self) -> &mut f64 {
+        match &mut self.phase {
+            Phase::Draining { window, .. } => window,
+            _ => &mut self.window,
+        }
     }
 
     /// The queueing delay to aim at, in seconds (Swift section 3.5).
@@ -438,20 +446,15 @@ impl Lan {
                 floor = self.floor(base, self.target());
             }
         }
-        self.before_loss = Some(self.window);
+        self.before_loss = Some(*self.whole());
         self.shrink(now, AFTER_LOSS, floor);
     }
 
     /// Answers loss or mark, once for all that is in flight now: `left` is left of the window, but not less than `floor`.
     fn shrink(&mut self, now: Instant, left: f64, floor: f64) {
-        let shrunk = |window: f64| window.min((window * left).max(floor));
-        let whole = match &mut self.phase {
-            Phase::Draining { window, .. } => {
-                *window = shrunk(*window);
-                *window
-            }
-            _ => shrunk(self.window),
-        };
+        let whole = self.whole();
+        *whole = whole.min((*whole * left).max(floor));
+        let whole = *whole;
         self.set_window(self.window.min(whole));
         self.answered = Some(now);
         self.losses = Losses::default();
@@ -540,9 +543,7 @@ impl Controller for Lan {
             }
         }
         if event.persistent {
-            if let Phase::Draining { window, .. } = &mut self.phase {
-                *window = 0.0;
-            }
+            *self.whole() = 0.0;
             self.set_window(0.0);
         }
     }
@@ -554,7 +555,8 @@ impl Controller for Lan {
         }
         self.losses = Losses::default();
         if let Some(window) = self.before_loss.take() {
-            self.set_window(self.window.max(window));
+            let whole = self.whole();
+            *whole = whole.max(window);
             self.answered = None;
         }
     }

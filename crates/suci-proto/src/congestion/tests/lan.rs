@@ -333,21 +333,63 @@ fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     lan.on_ack(*now, &sample);
 }
 
-#[test]
-fn persistent_congestion_while_draining_is_not_forgotten() {
+/// Lets rounds pass until it drains, but at most so many; the window before, whether it drains, and how many passed.
+fn until_it_drains(lan: &mut Lan, now: &mut Instant, most: usize) -> (u64, bool, usize) {
+    let mut before = lan.window();
+    for passed in 0..most {
+        round(lan, now);
+        if lan.window() < before / 2 {
+            return (before, true, passed);
+        }
+        before = lan.window();
+    }
+    (before, false, most)
+}
+
+/// A controller that was told of a loss, which ends slow start.
+fn steady() -> (Lan, Instant) {
     let mut lan = Lan::new(MTU as usize);
     let mut now = Instant::from_nanos(1_000_000_000);
     round(&mut lan, &mut now);
     lose(&mut lan, now, 3, false);
-    let mut before = lan.window();
-    for _ in 0..2_000 {
-        round(&mut lan, &mut now);
-        if lan.window() < before / 2 {
-            break;
-        }
-        before = lan.window();
-    }
-    assert!(lan.window() < before / 2, "it drains");
+    (lan, now)
+}
+
+#[test]
+fn a_loss_while_draining_that_was_none_is_undone() {
+    let (mut lan, mut now) = steady();
+    let (before, drains, _) = until_it_drains(&mut lan, &mut now, 2_000);
+    assert!(drains);
+    let drained = lan.window();
+    lose(&mut lan, now, 50, false);
+    lan.on_spurious(now);
+    assert_eq!(lan.window(), drained, "it goes on draining");
+    (0..2).for_each(|_| round(&mut lan, &mut now));
+    assert_eq!(lan.window(), before);
+}
+
+#[test]
+fn a_loss_before_draining_that_was_none_is_undone_afterwards() {
+    let (mut lan, mut now) = steady();
+    let (_, _, passed) = until_it_drains(&mut lan, &mut now, 2_000);
+    let (mut lan, mut now) = steady();
+    let (before, drains, _) = until_it_drains(&mut lan, &mut now, passed - 1);
+    assert!(!drains);
+    lose(&mut lan, now, 50, false);
+    let (shrunk, drains, _) = until_it_drains(&mut lan, &mut now, 5);
+    assert!(drains && shrunk < before * 9 / 10, "{shrunk} of {before}");
+    let drained = lan.window();
+    lan.on_spurious(now);
+    assert_eq!(lan.window(), drained, "it goes on draining");
+    (0..2).for_each(|_| round(&mut lan, &mut now));
+    assert_eq!(lan.window(), before);
+}
+
+#[test]
+fn persistent_congestion_while_draining_is_not_forgotten() {
+    let (mut lan, mut now) = steady();
+    let (_, drains, _) = until_it_drains(&mut lan, &mut now, 2_000);
+    assert!(drains);
     lose(&mut lan, now, 1, true);
     for _ in 0..3 {
         round(&mut lan, &mut now);
