@@ -345,6 +345,7 @@ impl Outbox {
         self.session_used = self.session_used.saturating_add(run.charged);
         if channel.has_sent_all() {
             self.turns.finish_front(run.bytes);
+            self.park(place, Status::Idle);
         } else {
             self.turns.charge(run.bytes);
         }

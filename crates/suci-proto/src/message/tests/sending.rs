@@ -1,6 +1,7 @@
 //! The outbox: packets, repetition, completion, outcomes.
 
 use super::*;
+use crate::waits::WaitReason;
 
 #[test]
 fn small_messages_share_packets_and_are_remembered_as_one() {
@@ -468,6 +469,25 @@ fn a_small_message_asks_first_where_the_peers_program_decides_about_all() {
         .for_each(|p| acked(&mut outbox, p));
     assert!(outbox.is_empty());
     assert_eq!(completions(&mut outbox).len(), 3);
+}
+
+/// The last is small, and goes without another look at whether there is more.
+#[test]
+fn what_was_answered_is_waited_for_no_more_once_all_is_under_way() {
+    for permitted in [true, false] {
+        let mut outbox = outbox();
+        push(&mut outbox, C0, 0..1, 100_001);
+        push(&mut outbox, C0, 1..2, 10);
+        assert_eq!(packets(&mut outbox, ROOM).len(), 1);
+        assert_eq!(outbox.wait_reason(), Some(WaitReason::Answer));
+        if permitted {
+            outbox.on_cts(C0, 0).unwrap();
+        } else {
+            outbox.on_refused(C0, 0, 1).unwrap();
+        }
+        assert!(!packets(&mut outbox, ROOM).is_empty());
+        assert_eq!(outbox.wait_reason(), None, "permitted: {permitted}");
+    }
 }
 
 #[test]
