@@ -219,7 +219,14 @@ impl Shares {
         self.hungry.weight > 0
             || !self.waiting.is_empty()
             || self.free() < self.reserve()
-            || self.control_free() < NEWCOMER_PART
+            || self.is_control_short()
+    }
+
+    /// Whether newcomers find few control packets because some peer has more than its part. All may be few
+    /// because the buffer is small: then there is nothing to look after.
+    pub(super) fn is_control_short(&self) -> bool {
+        let parts = self.peers.saturating_mul(self.control_target());
+        self.control_free() < NEWCOMER_PART && self.booked.control > parts
     }
 
     /// Control packets beyond the limit that each peer is given in the long run.

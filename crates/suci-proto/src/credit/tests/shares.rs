@@ -143,6 +143,29 @@ fn content_peers_leave_the_budget_to_hungry_ones() {
     assert_eq!(sum(&modest), before);
 }
 
+/// Looking after all peers finds nothing there.
+#[test]
+fn what_is_little_for_all_is_not_short() {
+    for buffer in [0, 4_096, 13_312, 50_000, 100_000, 106_496, 212_992, 8 * MIB] {
+        let mut shares = Shares::new(buffer);
+        assert!(!shares.is_short(), "{buffer} B without a peer");
+        let mut grants = Vec::new();
+        while let Some(grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
+            grants.push(grant);
+            let control_short = shares.is_control_short();
+            let excessive = grants
+                .iter()
+                .any(|g| shares.is_reserve_excessive(g.control()));
+            assert_eq!(
+                control_short,
+                excessive,
+                "{buffer} B, {} peers",
+                grants.len()
+            );
+        }
+    }
+}
+
 #[test]
 fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     let mut shares = Shares::new(8 * MIB);

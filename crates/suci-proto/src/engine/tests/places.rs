@@ -233,3 +233,19 @@ fn f02_sweeps_keep_their_distance_whatever_comes_and_goes() {
     }
     assert_eq!(sweeps, 10);
 }
+
+/// A process that has nothing to do sleeps, however small its socket's buffer is.
+#[test]
+fn nobody_is_woken_for_credit_that_nobody_could_give() {
+    for buffer in [20_000, 50_000, 100_000, 212_992] {
+        let mut world = World::new(2);
+        world.engines[0] = world.start(0, 2, buffer);
+        assert_eq!(world.engines[0].next_timeout(), None, "{buffer} B");
+        world.send(1, 0).unwrap();
+        world.run(5 * SECOND);
+        assert_eq!(world.received(0), 1);
+        let next = world.engines[0].next_timeout();
+        let soon = world.now + SECOND;
+        assert!(next.is_none_or(|at| at > soon), "{buffer} B: {next:?}");
+    }
+}
