@@ -150,7 +150,7 @@ pub(super) enum Phase {
     Granted,
     /// Sent in one piece; `lost`: is to be sent again.
     Whole { lost: bool },
-    /// Sent in several pieces, so far or since the path's packets became smaller.
+    /// Sent in several pieces, in the first place or when it was lost.
     Parts(Box<Parts>),
     /// The peer has all of it. The payload is released.
     Acked,
@@ -304,8 +304,8 @@ impl Long {
         }
     }
 
-    /// Takes the next bytes that were never sent, as fit into `room`; `full` is what an empty packet has.
-    pub(super) fn cut_new(&mut self, room: usize, full: usize, of: Name) -> Option<What> {
+    /// Takes the next bytes that were never sent, as fit into `room`.
+    pub(super) fn cut_new(&mut self, room: usize, of: Name) -> Option<What> {
         if let Phase::Parts(parts) = &self.phase {
             let cut = self.fit(parts.next..self.total(), room, of)?;
             return Some(self.sent_part(cut));
@@ -313,9 +313,6 @@ impl Long {
         if self.fits_whole(room, of) {
             self.phase = Phase::Whole { lost: false };
             return Some(What::Whole);
-        }
-        if self.fits_whole(full, of) {
-            return None;
         }
         let cut = self.fit(0..self.total(), room, of)?;
         self.phase = Phase::Parts(Box::default());
@@ -330,7 +327,7 @@ impl Long {
     }
 
     /// Takes something that is owed again, as fits into `room`.
-    pub(super) fn cut_lost(&mut self, room: usize, full: usize, of: Name) -> Option<What> {
+    pub(super) fn cut_lost(&mut self, room: usize, of: Name) -> Option<What> {
         match &self.phase {
             Phase::Asked { .. } => {
                 if Frame::Rts(self.request(of)).size() > room {
@@ -343,9 +340,7 @@ impl Long {
                 self.phase = Phase::Whole { lost: false };
                 Some(What::Whole)
             }
-            Phase::Whole { .. } if self.fits_whole(full, of) => None,
             Phase::Whole { .. } => {
-                // Packets have become smaller than the message.
                 let cut = self.fit(0..self.total(), room, of)?;
                 let mut parts = Parts {
                     next: self.total(),

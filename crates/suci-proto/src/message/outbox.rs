@@ -352,13 +352,13 @@ impl Outbox {
         Some(run)
     }
 
-    /// The next piece for a packet with `room` bytes left, once [`pack`](Self::pack) has nothing for it; `full` is what
-    /// an empty packet has. Lost pieces go before new ones. None if nothing fits: the packet is to be closed.
+    /// The next piece for a packet with `room` bytes left, once [`pack`](Self::pack) has nothing for it. Lost
+    /// pieces go before new ones. None if nothing fits: the packet is to be closed.
     ///
     /// A piece that was returned counts as put into the packet: if it is not sent, it is lost.
-    pub fn next(&mut self, room: usize, full: usize) -> Option<Piece<'_>> {
+    pub fn next(&mut self, room: usize) -> Option<Piece<'_>> {
         let (place, terms) = self.ready()?;
-        let plan = self.channels.get_mut(place)?.next(room, full, terms)?;
+        let plan = self.channels.get_mut(place)?.next(room, terms)?;
         self.session_used = self.session_used.saturating_add(plan.charged);
         let piece = self.channels.get(place)?.piece(&plan, room)?;
         let size = match &piece {

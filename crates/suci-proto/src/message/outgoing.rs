@@ -301,11 +301,11 @@ impl Channel {
         None
     }
 
-    /// The next piece for a packet with `room` bytes left of `full`; none if nothing fits, or what is next goes by
+    /// The next piece for a packet with `room` bytes left; none if nothing fits, or what is next goes by
     /// [`pack`](Self::pack).
-    pub(super) fn next(&mut self, room: usize, full: usize, terms: Terms) -> Option<Plan> {
+    pub(super) fn next(&mut self, room: usize, terms: Terms) -> Option<Plan> {
         if self.owed > 0 {
-            return self.next_lost(room, full);
+            return self.next_lost(room);
         }
         let (number, name) = (self.queue.cursor(), self.name(self.queue.cursor()));
         let entry = self.queue.next()?;
@@ -323,7 +323,7 @@ impl Channel {
         } else if let Some(plan) = self.ask_ahead(room, terms) {
             return Some(plan);
         }
-        let what = self.long_mut(number)?.cut_new(room, full, name)?;
+        let what = self.long_mut(number)?.cut_new(room, name)?;
         if is_new {
             self.take_credit(number, charged);
         }
@@ -337,11 +337,11 @@ impl Channel {
     }
 
     /// Something that was lost.
-    fn next_lost(&mut self, room: usize, full: usize) -> Option<Plan> {
+    fn next_lost(&mut self, room: usize) -> Option<Plan> {
         let number = self.first_owed()?;
         let name = self.name(number);
         let long = self.long_mut(number)?;
-        let what = long.cut_lost(room, full, name)?;
+        let what = long.cut_lost(room, name)?;
         if !long.owes() {
             self.owed = self.owed.saturating_sub(1);
             self.unlist_front();

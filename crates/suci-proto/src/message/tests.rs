@@ -105,13 +105,13 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
                 let room = full - bytes.len();
                 assert!(outbox.pack(room, &mut bytes).is_none());
                 assert!(
-                    outbox.next(room, full).is_none(),
+                    outbox.next(room).is_none(),
                     "no room for what is next"
                 );
             }
             continue;
         }
-        let Some(piece) = outbox.next(room, full) else {
+        let Some(piece) = outbox.next(room) else {
             break;
         };
         let (frame, closed) = match piece {

@@ -15,7 +15,7 @@ use super::{Connection, Peer};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
-use crate::message::{Piece, merge};
+use crate::message::{Piece, SMALL, merge};
 use crate::recovery::{SentFrame, SentKind};
 use crate::time::{Duration, Instant, nanos};
 use crate::transmit::Train;
@@ -24,8 +24,9 @@ use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Frame, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 
 /// A packet that falls short of its train's segment size by at most so many bytes is padded, so
-/// that the train goes on; beyond it the train ends.
-const PADDING_LIMIT: usize = 192;
+/// that the train goes on; beyond it the train ends. More is left over where a small message with a header of its own,
+/// which is not cut, did not fit.
+const PADDING_LIMIT: usize = SMALL + 32;
 
 /// Bytes of a PING frame, which any packet of messages may have to carry beside them.
 const PING: usize = 1;
@@ -400,8 +401,6 @@ impl Peer {
 
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
     fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
-        // What rides along may ride on every packet: the first message has no better one to wait for.
-        let mut full = size.saturating_sub(train.packet_len());
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
@@ -410,14 +409,13 @@ impl Peer {
                 train.note_copied(run.payload);
                 resent += if run.resent { run.payload } else { 0 };
                 (run.sent, false, run.full)
-            } else if let Some(piece) = outbox.next(room, full) {
+            } else if let Some(piece) = outbox.next(room) {
                 resent += piece.resent();
                 let (sent, closed) = write_piece(&piece, room, train);
                 (sent, closed, closed)
             } else {
                 break false;
             };
-            full = size.saturating_sub(PLAIN_OVERHEAD + PING);
             if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
                 frames.push(sent);
             }

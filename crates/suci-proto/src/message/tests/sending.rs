@@ -19,22 +19,48 @@ fn small_messages_share_packets_and_are_remembered_as_one() {
     assert!(count >= 30, "{count} messages of 32 B in a packet");
 }
 
+/// Packets of one size make a train, however long their messages are.
 #[test]
-fn a_message_goes_whole_into_the_next_packet_rather_than_cut() {
-    let mut outbox = outbox();
-    push(&mut outbox, C0, 0..3, 800);
-    let sent: Vec<_> = packets(&mut outbox, ROOM)
-        .into_iter()
-        .map(|p| p.sent)
-        .collect();
-    let whole = |first| {
-        vec![SentFrame::Whole {
-            channel: C0,
-            first,
-            count: 1,
-        }]
-    };
-    assert_eq!(sent, [whole(0), whole(1), whole(2)]);
+fn every_packet_but_the_last_is_full_with_what_is_next() {
+    let (mut outbox, mut inbox) = (outbox(), inbox());
+    push(&mut outbox, C0, 0..12, 800);
+    let packets = packets(&mut outbox, ROOM);
+    let (last, others) = packets.split_last().unwrap();
+    let sliver = MIN_PIECE + 10;
+    assert!(others.iter().all(|packet| ROOM - packet.bytes.len() < sliver));
+    assert_eq!(others.len(), 12 * 800 / ROOM, "{} B last", last.bytes.len());
+    for packet in &packets {
+        take(&mut inbox, packet).unwrap();
+    }
+    let payloads = pop_all(&mut inbox).into_iter().map(|m| m.payload);
+    let expected = (0..12).map(|number| content(number, 800));
+    assert!(payloads.eq(expected));
+}
+
+/// What was one piece when it was lost is cut where the packet that repeats it has room for a part only.
+#[test]
+fn a_whole_message_that_was_lost_fills_a_packet_too() {
+    let (mut outbox, mut inbox) = (outbox(), inbox());
+    push(&mut outbox, C0, 0..2, 800);
+    let first = packet(&mut outbox, ROOM).unwrap();
+    let second = packet(&mut outbox, ROOM).unwrap();
+    push(&mut outbox, C0, 2..3, 800);
+    let third = packet(&mut outbox, ROOM).unwrap();
+    for packet in [&third, &first, &second] {
+        lost(&mut outbox, packet);
+    }
+    let again = packets(&mut outbox, ROOM);
+    assert_eq!(again.len(), 2, "{again:?}");
+    assert_eq!(again[0].bytes.len(), ROOM);
+    for packet in &again {
+        take(&mut inbox, packet).unwrap();
+        acked(&mut outbox, packet);
+    }
+    assert_eq!(pop_all(&mut inbox).len(), 3);
+    assert!(outbox.is_empty());
+    // The answers to the first sending come after all.
+    acked(&mut outbox, &third);
+    assert!(outbox.is_empty());
 }
 
 #[test]
@@ -171,7 +197,7 @@ fn completions_come_in_order_and_only_if_wanted() {
         let message = Outgoing {
             notify,
             token: 70,
-            ..message(C0, content(0, 1_000))
+            ..message(C0, content(0, 1_350))
         };
         outbox.push(message).unwrap();
     }
@@ -236,7 +262,7 @@ fn a_late_acknowledgement_spares_the_repetition() {
     assert!(outbox.has_sendable());
     sent.iter().for_each(|packet| acked(&mut outbox, packet));
     assert!(!outbox.has_sendable());
-    assert!(outbox.next(ROOM, ROOM).is_none());
+    assert!(outbox.next(ROOM).is_none());
     assert!(outbox.is_empty());
     // And the other way round: the loss of a second copy means nothing any more.
     sent.iter().for_each(|packet| lost(&mut outbox, packet));
@@ -340,7 +366,7 @@ fn channels_have_turns_and_small_messages_of_one_stay_together() {
 fn the_end_gives_every_outstanding_message_one_outcome() {
     use Outcome::{Delivered, NotDelivered, Unknown};
     let mut outbox = outbox();
-    push(&mut outbox, C0, 0..3, 1_000);
+    push(&mut outbox, C0, 0..3, 1_350);
     push(&mut outbox, C0, 3..4, 5_000);
     push(&mut outbox, C0, 4..5, 20_000);
     push(&mut outbox, C0, 5..6, 10);
