@@ -47,6 +47,13 @@ const WORKLOADS: &[Workload] = &[
         has_host: false,
     },
     Workload {
+        name: "engine-middle",
+        what: "Two engines in virtual time: batches of 256 messages of 1 KiB, one way: most stand in two packets",
+        unit: "message",
+        rounds: 40,
+        has_host: false,
+    },
+    Workload {
         name: "engine-large",
         what: "Two engines in virtual time: messages of 256 KiB, one way",
         unit: "full packet",

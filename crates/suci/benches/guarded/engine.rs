@@ -7,7 +7,7 @@ use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{Arrival, Config, Engine, Identity, Message, Outgoing, TransmitResult};
 
-use crate::{BATCH, Done, LARGE, SMALL, TINY, of};
+use crate::{BATCH, Done, LARGE, MIDDLE, SMALL, TINY, of};
 
 /// Between a packet's departure and its arrival.
 const LATENCY: Duration = Duration::from_micros(20);
@@ -34,8 +34,15 @@ pub(crate) fn round_trip(rounds: usize) -> Done {
 }
 
 pub(crate) fn batch(rounds: usize) -> Done {
+    batches(rounds, Bytes::from_static(&TINY))
+}
+
+pub(crate) fn middle(rounds: usize) -> Done {
+    batches(rounds, Bytes::from(vec![3; MIDDLE]))
+}
+
+fn batches(rounds: usize, payload: Bytes) -> Done {
     let mut pair = Pair::new();
-    let payload = Bytes::from_static(&TINY);
     for _ in 0..rounds {
         pair.send(0, &payload, BATCH);
         pair.until_received(1, BATCH);

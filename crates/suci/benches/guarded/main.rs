@@ -30,6 +30,9 @@ const TINY: [u8; 32] = [9; 32];
 /// Messages in a batch: several packets of them.
 const BATCH: usize = 256;
 
+/// Bytes of a message that fits a packet, in which another begins.
+const MIDDLE: usize = 1_024;
+
 /// Bytes of a large message: it needs many packets and no leave.
 const LARGE: usize = 256 << 10;
 
@@ -66,6 +69,7 @@ type Workload = fn(usize) -> Done;
 const WORKLOADS: &[(&str, Workload)] = &[
     ("engine-round-trip", engine::round_trip),
     ("engine-batch", engine::batch),
+    ("engine-middle", engine::middle),
     ("engine-large", engine::large),
     ("node-round-trip", node::round_trip),
     ("node-batch", node::batch),
