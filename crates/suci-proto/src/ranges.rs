@@ -1,6 +1,7 @@
 //! A set of `u64` offsets kept as sorted, disjoint, non-adjacent half-open ranges.
 //!
-//! Reassembly keeps the bytes it has, retransmission the bytes it owes. Both see almost
+//! Reassembly keeps the bytes it has, retransmission the bytes it owes. Most sets never have more than one span, which
+//! needs no memory of its own. Of others both see almost
 //! only appends at the end and removals at the front, so the spans live in a ring buffer:
 //! those two cost O(1), anything else a binary search and one shift. A tree was rejected:
 //! the owner caps the number of spans anyway (F04), and for a few hundred a flat array is
@@ -16,22 +17,31 @@ use std::collections::VecDeque;
 /// [`span_count`](Self::span_count).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
-    /// Sorted; each non-empty; each ends before the next one starts.
+    /// The lowest span; empty if the set is.
+    front: Span,
+    /// The others: sorted; each non-empty; each ends before the next one starts.
     spans: VecDeque<Span>,
     /// Sum of the spans' lengths. At most `u64::MAX`, as spans are disjoint.
     covered: u64,
 }
 
 /// One maximal run of offsets, `start < end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Span {
     start: u64,
     end: u64,
 }
 
 impl Span {
+    /// None.
+    const EMPTY: Self = Self { start: 0, end: 0 };
+
     fn len(self) -> u64 {
         self.end.saturating_sub(self.start)
+    }
+
+    fn range(self) -> Range<u64> {
+        self.start..self.end
     }
 }
 
@@ -40,6 +50,7 @@ impl RangeSet {
     #[must_use]
     pub const fn new() -> Self {
         Self {
+            front: Span::EMPTY,
             spans: VecDeque::new(),
             covered: 0,
         }
@@ -50,20 +61,37 @@ impl RangeSet {
         if range.is_empty() {
             return 0;
         }
-        if let Some(last) = self.spans.back_mut()
-            && last.start <= range.start
-            && range.start <= last.end
-        {
+        if self.is_empty() {
+            (self.front.start, self.front.end) = (range.start, range.end);
+            self.covered = self.front.len();
+            return self.covered;
+        }
+        let last = self.spans.back_mut().unwrap_or(&mut self.front);
+        if last.start <= range.start && range.start <= last.end {
             // The usual case: in order, at the end.
             let added = range.end.saturating_sub(last.end);
             last.end = last.end.max(range.end);
             self.covered = self.covered.saturating_add(added);
             return added;
         }
+        self.among_all(|set| set.insert_anywhere(range))
+    }
+
+    /// Does something where all spans stand in the ring.
+    fn among_all(&mut self, act: impl FnOnce(&mut Self) -> u64) -> u64 {
         if self.spans.capacity() == 0 {
-            // Most sets never have more.
-            self.spans.reserve_exact(1);
+            // Few sets have more.
+            self.spans.reserve_exact(2);
         }
+        if !self.is_empty() {
+            self.spans.push_front(self.front);
+        }
+        let changed = act(self);
+        self.front = self.spans.pop_front().unwrap_or_default();
+        changed
+    }
+
+    fn insert_anywhere(&mut self, range: Range<u64>) -> u64 {
         // Everything that overlaps or touches the new range melts into one span.
         let from = self.spans.partition_point(|span| span.end < range.start);
         let to = self.spans.partition_point(|span| span.start <= range.end);
@@ -85,9 +113,19 @@ impl RangeSet {
 
     /// Takes `range` out and says how many of its offsets were there.
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
-        if range.is_empty() {
+        if !self.intersects(range.clone()) {
             return 0;
         }
+        if range.start <= self.front.start && range.end <= self.front.end {
+            // The usual case: in order, at the front.
+            let removed = range.end.saturating_sub(self.front.start);
+            self.pop_front(removed);
+            return removed;
+        }
+        self.among_all(|set| set.remove_anywhere(range))
+    }
+
+    fn remove_anywhere(&mut self, range: Range<u64>) -> u64 {
         let from = self.spans.partition_point(|span| span.end <= range.start);
         let to = self.spans.partition_point(|span| span.start < range.end);
         let mut removed = 0_u64;
@@ -131,40 +169,33 @@ impl RangeSet {
     /// Whether any of `range` is in the set; false for an empty range.
     #[must_use]
     pub fn intersects(&self, range: Range<u64>) -> bool {
-        let next = self.spans.partition_point(|span| span.end <= range.start);
-        !range.is_empty()
-            && self
-                .spans
-                .get(next)
-                .is_some_and(|span| span.start < range.end)
+        let next = self.ending_beyond(range.start);
+        !range.is_empty() && next.is_some_and(|span| span.start < range.end)
     }
 
     /// Where the first span begins that ends beyond `offset`, which may lie in it.
     #[must_use]
     pub fn next_start(&self, offset: u64) -> Option<u64> {
-        if self.spans.back()?.end <= offset {
-            // The usual case.
-            return None;
-        }
-        let next = self.spans.partition_point(|span| span.end <= offset);
-        self.spans.get(next).map(|span| span.start)
+        self.ending_beyond(offset).map(|span| span.start)
     }
 
     /// The lowest span.
     #[must_use]
     pub fn first(&self) -> Option<Range<u64>> {
-        self.spans.front().map(|span| span.start..span.end)
+        (!self.is_empty()).then(|| self.front.range())
     }
 
     /// The highest span.
     #[must_use]
     pub fn last(&self) -> Option<Range<u64>> {
-        self.spans.back().map(|span| span.start..span.end)
+        let last = self.spans.back().map(|span| span.range());
+        last.or_else(|| self.first())
     }
 
     /// The spans in ascending order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone {
-        self.spans.iter().map(|span| span.start..span.end)
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + Clone {
+        let others = self.spans.iter().map(|span| span.range());
+        self.first().into_iter().chain(others)
     }
 
     /// How many offsets are in the set.
@@ -182,22 +213,23 @@ impl RangeSet {
     /// How many separate spans the set needs: its memory, in units of 16 bytes.
     #[must_use]
     pub fn span_count(&self) -> usize {
-        self.spans.len()
+        self.spans
+            .len()
+            .saturating_add(usize::from(!self.is_empty()))
     }
 
     /// Takes the lowest span out, or its first `max_len` offsets if it is longer.
     /// None if the set is empty or `max_len` is 0.
     pub fn pop_front(&mut self, max_len: u64) -> Option<Range<u64>> {
-        if max_len == 0 {
+        if max_len == 0 || self.is_empty() {
             return None;
         }
-        let first = self.spans.front_mut()?;
-        let start = first.start;
-        let end = first.end.min(start.saturating_add(max_len));
-        if end == first.end {
-            self.spans.pop_front();
+        let Span { start, end } = self.front;
+        let end = end.min(start.saturating_add(max_len));
+        if end == self.front.end {
+            self.front = self.spans.pop_front().unwrap_or_default();
         } else {
-            first.start = end;
+            self.front.start = end;
         }
         self.covered = self.covered.saturating_sub(end.saturating_sub(start));
         Some(start..end)
@@ -205,13 +237,27 @@ impl RangeSet {
 
     /// Empties the set and keeps its memory.
     pub fn clear(&mut self) {
+        self.front = Span::EMPTY;
         self.spans.clear();
         self.covered = 0;
     }
 
-    fn span_at(&self, offset: u64) -> Option<&Span> {
+    /// The lowest span that ends beyond `offset`.
+    fn ending_beyond(&self, offset: u64) -> Option<&Span> {
+        if offset < self.front.end {
+            return Some(&self.front);
+        }
+        // The usual case, if any.
+        if self.spans.back()?.end <= offset {
+            return None;
+        }
         let next = self.spans.partition_point(|span| span.end <= offset);
-        self.spans.get(next).filter(|span| span.start <= offset)
+        self.spans.get(next)
+    }
+
+    fn span_at(&self, offset: u64) -> Option<&Span> {
+        self.ending_beyond(offset)
+            .filter(|span| span.start <= offset)
     }
 
     /// Puts up to two spans where those of `old` were, reusing their places.

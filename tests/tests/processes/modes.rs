@@ -154,9 +154,8 @@ fn meet(pair: &Pair) -> Meeting {
     std::thread::sleep(Duration::from_secs(1));
     let tcp_together = median((0..TURNS).map(|_| tcp_ping(7012)));
     drop(flow);
-    let [alone, together] = [alone, together].map(|times| {
-        [0, 1].map(|figure| median(times.iter().map(|time: &[f64; 2]| time[figure])))
-    });
+    let [alone, together] = [alone, together]
+        .map(|times| [0, 1].map(|figure| median(times.iter().map(|time: &[f64; 2]| time[figure]))));
     let (lone_rate, rate) = (lone_rate.unwrap(), median(rates.into_iter()));
     let (slower, share) = (together[1] / alone[1], rate / lone_rate);
     println!(

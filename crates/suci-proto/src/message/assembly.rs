@@ -292,6 +292,14 @@ impl Assembly {
         self.description.is_some() && self.total.is_some_and(|total| self.got.covers(0..total))
     }
 
+    /// The message's bytes, once it is complete, if it came without asking or a header: nothing else is left to know.
+    pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
+        let plain = self.way == Way::Unasked && self.header_len() == 0;
+        let description = self.description.take_if(|_| plain)?;
+        let payload = self.buffer.take().map_or_else(Bytes::new, Buffer::freeze);
+        Some((payload, description))
+    }
+
     /// The message, if it is complete.
     pub(super) fn finish(self) -> Option<(Description, Bytes)> {
         if !self.is_complete() {

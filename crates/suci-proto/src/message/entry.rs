@@ -151,7 +151,7 @@ pub(super) enum Phase {
     /// Sent in one piece; `lost`: is to be sent again.
     Whole { lost: bool },
     /// Sent in several pieces, in the first place or when it was lost.
-    Parts(Box<Parts>),
+    Parts(Parts),
     /// The peer has all of it. The payload is released.
     Acked,
     /// The receiver refused it, for this reason. The payload is released.
@@ -315,7 +315,7 @@ impl Long {
             return Some(What::Whole);
         }
         let cut = self.fit(0..self.total(), room, of)?;
-        self.phase = Phase::Parts(Box::default());
+        self.phase = Phase::Parts(Parts::default());
         Some(self.sent_part(cut))
     }
 
@@ -347,7 +347,7 @@ impl Long {
                     ..Parts::default()
                 };
                 parts.lost.insert(cut.end..self.total());
-                self.phase = Phase::Parts(Box::new(parts));
+                self.phase = Phase::Parts(parts);
                 Some(What::Part(cut))
             }
             Phase::Parts(parts) => {

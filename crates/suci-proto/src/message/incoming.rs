@@ -287,7 +287,7 @@ impl Channel {
                 accounts.unfinished = accounts.unfinished.saturating_sub(1);
                 accounts.owed = accounts.owed.saturating_sub(assembly.budgeted());
             }
-            *slot = Slot::Assembled(assembly);
+            *slot = Slot::assembled(assembly);
             accounts.complete = accounts.complete.saturating_add(1);
             self.settle();
         }

@@ -36,7 +36,7 @@ mod small;
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub(crate) use outbox::Rest;
-pub use outbox::{NoRoom, Outbox, OutboxLimits, Piece};
+pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
 pub use outgoing::Run;
 pub use pool::Pool;
 pub use small::{SMALL, SmallOutgoing};

@@ -1,7 +1,7 @@
 //! What one side of a session sends: a bounded queue per channel, and turns between channels by their
 //! priorities.
 //!
-//! Polling: [`Outbox::has_sendable`], [`Outbox::pack`] and [`Outbox::next`] while packets are built, then
+//! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod fate;
@@ -67,6 +67,15 @@ pub enum Piece<'a> {
         /// What the packet has to remember.
         sent: SentFrame,
     },
+}
+
+/// What goes into a packet next.
+#[derive(Clone, Debug)]
+pub enum Next<'a> {
+    /// Small messages, which were put there.
+    Run(Run),
+    /// Something to put there.
+    Piece(Piece<'a>),
 }
 
 impl Piece<'_> {
@@ -316,28 +325,36 @@ impl Outbox {
         None
     }
 
-    /// Puts small messages into a packet with `room` bytes left, behind what `out` holds. None if what is next is none,
-    /// or does not fit: [`next`](Self::next) knows more.
+    /// What is next for a packet with `room` bytes left: small messages, which are put behind what `out` holds, or a piece of
+    /// a long one. Lost ones go before new ones. None if nothing fits: the packet is to be closed.
     ///
-    /// What was put there counts as sent: if it is not, it is lost.
-    pub fn pack(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Run> {
-        if self.turns.is_empty() {
-            return None;
-        }
-        let place = self.turns.front()?;
-        if let Some(run) = self.pack_of(place, room, out) {
-            return Some(run);
+    /// What was returned counts as put into the packet: if it is not sent, it is lost.
+    pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Next<'_>> {
+        let guess = self.turns.front()?;
+        if let Some(run) = self.pack(guess, room, out) {
+            return Some(Next::Run(run));
         }
         // It may have nothing to send.
-        let (next, _) = self.find_ready()?;
-        if next == place {
-            return None;
+        let (place, terms) = self.find_ready()?;
+        if place != guess
+            && let Some(run) = self.pack(place, room, out)
+        {
+            return Some(Next::Run(run));
         }
-        self.pack_of(next, room, out)
+        let plan = self.channels.get_mut(place)?.next(room, terms)?;
+        self.session_used = self.session_used.saturating_add(plan.charged);
+        let piece = self.channels.get(place)?.piece(&plan, room)?;
+        let size = match &piece {
+            Piece::Data { range, .. } => range.len(),
+            Piece::Rts { .. } => 0,
+        };
+        self.turns.charge(size.saturating_add(HEAD));
+        Some(Next::Piece(piece))
     }
 
-    /// As [`pack`](Self::pack), from the channel whose turn it is.
-    fn pack_of(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Run> {
+    /// Puts the small messages of the channel whose turn it is behind what `out` holds. None if what is next is none, or does
+    /// not fit.
+    fn pack(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Run> {
         let terms = self.terms();
         let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
         let channel = self.channels.get_mut(place)?;
@@ -350,23 +367,6 @@ impl Outbox {
             self.turns.charge(run.bytes);
         }
         Some(run)
-    }
-
-    /// The next piece for a packet with `room` bytes left, once [`pack`](Self::pack) has nothing for it. Lost
-    /// pieces go before new ones. None if nothing fits: the packet is to be closed.
-    ///
-    /// A piece that was returned counts as put into the packet: if it is not sent, it is lost.
-    pub fn next(&mut self, room: usize) -> Option<Piece<'_>> {
-        let (place, terms) = self.ready()?;
-        let plan = self.channels.get_mut(place)?.next(room, terms)?;
-        self.session_used = self.session_used.saturating_add(plan.charged);
-        let piece = self.channels.get(place)?.piece(&plan, room)?;
-        let size = match &piece {
-            Piece::Data { range, .. } => range.len(),
-            Piece::Rts { .. } => 0,
-        };
-        self.turns.charge(size.saturating_add(HEAD));
-        Some(piece)
     }
 
     /// A channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is used up, and

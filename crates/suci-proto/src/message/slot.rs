@@ -1,6 +1,6 @@
 //! One message of a channel on its way in, from nothing to what the program takes.
 
-use super::assembly::{Assembly, Way};
+use super::assembly::{Assembly, Description, Way};
 use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::Kind;
@@ -36,6 +36,19 @@ const _: () = assert!(
 );
 
 impl Slot {
+    /// A message that is complete. Most need nothing beside their bytes any more.
+    pub(super) fn assembled(mut assembly: Box<Assembly>) -> Self {
+        match assembly.take_plain() {
+            Some((bytes, Description { tag, kind, .. })) => Self::Whole {
+                bytes,
+                tag,
+                kind,
+                header_len: 0,
+            },
+            None => Self::Assembled(assembly),
+        }
+    }
+
     /// What it counts against memory credit.
     pub(super) fn charge(&self) -> u64 {
         match self {

@@ -97,22 +97,19 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
     let mut sent: Vec<SentFrame> = Vec::new();
     loop {
         let room = full - bytes.len();
-        if let Some(run) = outbox.pack(room, &mut bytes) {
-            if !sent.last_mut().is_some_and(|last| merge(last, run.sent)) {
-                sent.push(run.sent);
+        let piece = match outbox.next(room, &mut bytes) {
+            Some(Next::Run(run)) => {
+                if !sent.last_mut().is_some_and(|last| merge(last, run.sent)) {
+                    sent.push(run.sent);
+                }
+                if run.full {
+                    let next = outbox.next(full - bytes.len(), &mut bytes);
+                    assert!(next.is_none(), "no room for what is next");
+                }
+                continue;
             }
-            if run.full {
-                let room = full - bytes.len();
-                assert!(outbox.pack(room, &mut bytes).is_none());
-                assert!(
-                    outbox.next(room).is_none(),
-                    "no room for what is next"
-                );
-            }
-            continue;
-        }
-        let Some(piece) = outbox.next(room) else {
-            break;
+            Some(Next::Piece(piece)) => piece,
+            None => break,
         };
         let (frame, closed) = match piece {
             Piece::Rts { rts, sent } => {

@@ -15,7 +15,7 @@ use super::{Connection, Peer};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
-use crate::message::{Piece, SMALL, merge};
+use crate::message::{Next, Piece, SMALL, merge};
 use crate::recovery::{SentFrame, SentKind};
 use crate::time::{Duration, Instant, nanos};
 use crate::transmit::Train;
@@ -404,17 +404,18 @@ impl Peer {
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
-            let outbox = &mut self.session.outbox;
-            let (sent, closed, done) = if let Some(run) = outbox.pack(room, train.head()) {
-                train.note_copied(run.payload);
-                resent += if run.resent { run.payload } else { 0 };
-                (run.sent, false, run.full)
-            } else if let Some(piece) = outbox.next(room) {
-                resent += piece.resent();
-                let (sent, closed) = write_piece(&piece, room, train);
-                (sent, closed, closed)
-            } else {
-                break false;
+            let (sent, closed, done) = match self.session.outbox.next(room, train.head()) {
+                Some(Next::Run(run)) => {
+                    train.note_copied(run.payload);
+                    resent += if run.resent { run.payload } else { 0 };
+                    (run.sent, false, run.full)
+                }
+                Some(Next::Piece(piece)) => {
+                    resent += piece.resent();
+                    let (sent, closed) = write_piece(&piece, room, train);
+                    (sent, closed, closed)
+                }
+                None => break false,
             };
             if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
                 frames.push(sent);

@@ -418,11 +418,7 @@ impl Ledger {
 
     /// The packet at `position` and those after it of the same flight and fate, up to `end`.
     fn stretch(&self, position: u64, end: u64) -> Option<Stretch> {
-        // The oldest is asked for most of the time.
-        let at = match self.flights.front() {
-            Some(oldest) if position < oldest.end() => 0,
-            _ => self.flights.partition_point(|f| f.end() <= position),
-        };
+        let at = self.flight_at(position);
         let flight = self.flights.get(at).filter(|f| f.first <= position)?;
         let end = end.min(flight.end());
         let fate = self.marks.get(position);
@@ -434,6 +430,25 @@ impl Ledger {
             sent: flight.sent,
             flight: at,
         })
+    }
+
+    /// The first flight that ends beyond `position`. Looked for from the old end in steps that double: mostly the oldest are
+    /// asked for, one after the other.
+    fn flight_at(&self, position: u64) -> usize {
+        let before = |at: usize| self.flights.get(at).is_some_and(|f| f.end() <= position);
+        let (mut from, mut to) = (0_usize, 0_usize);
+        while before(to) {
+            (from, to) = (to.saturating_add(1), to.saturating_mul(2).saturating_add(2));
+        }
+        while from < to {
+            let middle = from.midpoint(to);
+            if before(middle) {
+                from = middle.saturating_add(1);
+            } else {
+                to = middle;
+            }
+        }
+        from
     }
 
     /// These packets were acknowledged.

@@ -224,11 +224,11 @@ fn a_lost_request_is_repeated_until_it_arrives_or_is_answered() {
 fn a_request_does_not_go_into_too_little_room() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..1, 200_000);
-    assert!(outbox.next(8).is_none());
+    assert!(outbox.next(8, &mut Vec::new()).is_none());
     assert_eq!(outbox.session_credit().0, 0);
     let sent = packet(&mut outbox, ROOM).unwrap();
     lost(&mut outbox, &sent);
-    assert!(outbox.next(8).is_none());
+    assert!(outbox.next(8, &mut Vec::new()).is_none());
     assert_eq!(asked(&packets(&mut outbox, ROOM)), [0]);
 }
 

@@ -27,7 +27,11 @@ fn every_packet_but_the_last_is_full_with_what_is_next() {
     let packets = packets(&mut outbox, ROOM);
     let (last, others) = packets.split_last().unwrap();
     let sliver = MIN_PIECE + 10;
-    assert!(others.iter().all(|packet| ROOM - packet.bytes.len() < sliver));
+    assert!(
+        others
+            .iter()
+            .all(|packet| ROOM - packet.bytes.len() < sliver)
+    );
     assert_eq!(others.len(), 12 * 800 / ROOM, "{} B last", last.bytes.len());
     for packet in &packets {
         take(&mut inbox, packet).unwrap();
@@ -262,7 +266,7 @@ fn a_late_acknowledgement_spares_the_repetition() {
     assert!(outbox.has_sendable());
     sent.iter().for_each(|packet| acked(&mut outbox, packet));
     assert!(!outbox.has_sendable());
-    assert!(outbox.next(ROOM).is_none());
+    assert!(outbox.next(ROOM, &mut Vec::new()).is_none());
     assert!(outbox.is_empty());
     // And the other way round: the loss of a second copy means nothing any more.
     sent.iter().for_each(|packet| lost(&mut outbox, packet));
