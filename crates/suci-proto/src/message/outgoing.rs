@@ -401,7 +401,7 @@ impl Channel {
         if self.asked.is_some() || self.charged != number {
             return None;
         }
-        let entry = self.entry(number)?;
+        let entry = self.queue.after_next()?;
         if !Self::asks_first(entry, terms) || self.fits(entry.request_charge(), terms).is_err() {
             return None;
         }

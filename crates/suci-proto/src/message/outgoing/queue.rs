@@ -76,13 +76,21 @@ impl Queue {
         self.waiting.front().map(|item| &item.entry)
     }
 
+    /// What waits behind it.
+    pub(super) fn after_next(&self) -> Option<&Entry> {
+        self.waiting.get(1).map(|item| &item.entry)
+    }
+
     /// Where message `number` stands in `list`.
     #[inline]
     fn place(list: &VecDeque<Item>, number: MessageNumber) -> Option<usize> {
-        // Most questions are about the first.
-        let front = list.front()?;
+        // Most questions are about the first, or what was sent last.
+        let (front, back) = (list.front()?, list.back()?);
         if number < front.end() {
             return (number >= front.first).then_some(0);
+        }
+        if number >= back.first {
+            return (number < back.end()).then(|| list.len().saturating_sub(1));
         }
         let place = list.partition_point(|item| item.end() <= number);
         (place < list.len()).then_some(place)
