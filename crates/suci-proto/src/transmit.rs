@@ -371,6 +371,12 @@ pub struct Transmit<'a> {
 }
 
 impl<'a> Transmit<'a> {
+    /// How many slices there are at most.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// The bytes in order, as few slices as possible. A segment's end need not fall on a slice's end.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let train = self.train;

@@ -37,6 +37,10 @@ const STALE: Duration = Duration::from_micros(200);
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many as a system call takes
+/// has 16 KiB, and whatever is called from above it runs on a part of the stack that no cache holds.
+const FEW: usize = 8;
+
 /// An engine, its socket and its clock.
 pub(crate) struct Driver {
     pub(crate) engine: Engine,
@@ -192,20 +196,30 @@ impl Driver {
 
     /// Sends whatever may go. Returns whether anything did, which takes time.
     fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
-        if let Some(publisher) = &mut self.outlook.publisher
-            && publisher.is_due(now)
-        {
-            publisher.serve(now, &mut self.engine);
-            publisher.publish(now, &self.engine, &self.backend.counters());
-        }
-        let mut sent = self.transmit(now)?;
+        let mut busy = self.transmit(now)?;
         while let Some((node, address)) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(address);
             self.engine.set_route_mtu(node, mtu);
             self.transmit(self.clock.now())?;
-            sent = true;
+            busy = true;
         }
-        Ok(sent)
+        let due = |publisher: &Publisher| publisher.is_due(now);
+        if self.outlook.publisher.as_ref().is_some_and(due) {
+            self.publish(now)?;
+            busy = true;
+        }
+        Ok(busy)
+    }
+
+    /// Shows the node's numbers, and does what was asked from outside. It takes longer than a message, so none waits for it.
+    #[cold]
+    fn publish(&mut self, now: Instant) -> Result<(), Error> {
+        if let Some(publisher) = &mut self.outlook.publisher {
+            publisher.serve(now, &mut self.engine);
+            publisher.publish(now, &self.engine, &self.backend.counters());
+        }
+        self.transmit(self.clock.now())?;
+        Ok(())
     }
 
     /// Each train has a time of its own: sending many takes milliseconds, which are not the network's.
@@ -252,11 +266,14 @@ impl Driver {
     pub(crate) fn idle_time(&self, now: Instant) -> Option<Duration> {
         let publisher = self.outlook.publisher.as_ref();
         let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
-        let due = self.engine.next_timeout().into_iter().chain(publish).min();
-        due.map(|at| at.since(now))
-            .into_iter()
-            .chain(self.backend.due_in())
-            .min()
+        let publish = publish.map(|at| at.since(now));
+        publish.into_iter().chain(self.punctual_time(now)).min()
+    }
+
+    /// The same but for what may be late by a few of the system's ticks: the numbers that others see.
+    fn punctual_time(&self, now: Instant) -> Option<Duration> {
+        let due = self.engine.next_timeout().map(|at| at.since(now));
+        due.into_iter().chain(self.backend.due_in()).min()
     }
 
     /// The socket, and whether it did not take everything.
@@ -312,7 +329,7 @@ impl Driver {
         else {
             return false;
         };
-        self.idle_time(now).is_none_or(|idle| idle >= PRECISE)
+        self.punctual_time(now).is_none_or(|idle| idle >= PRECISE)
             && deadline.left().is_none_or(|left| left >= limit)
     }
 
@@ -456,16 +473,30 @@ impl Driver {
     }
 }
 
-/// Hands a gather list over as it is. One of more pieces than a system call takes is copied into `spill`:
-/// they are all tiny then, so that copying costs little.
+/// Hands a gather list over as it is.
 fn send(
     backend: &mut dyn Backend,
     spill: &mut Vec<u8>,
     transmit: &Transmit<'_>,
 ) -> io::Result<SendOutcome> {
-    let mut slices = ArrayVec::<IoSlice<'_>, MAX_SLICES>::new();
+    if transmit.pieces() <= FEW {
+        gather::<FEW>(backend, spill, transmit)
+    } else {
+        gather::<MAX_SLICES>(backend, spill, transmit)
+    }
+}
+
+/// The same with a list for at most `N` slices. A train of more than a system call takes is copied into `spill`: they are
+/// all tiny then, so that copying costs little.
+#[inline(never)]
+fn gather<const N: usize>(
+    backend: &mut dyn Backend,
+    spill: &mut Vec<u8>,
+    transmit: &Transmit<'_>,
+) -> io::Result<SendOutcome> {
+    let mut slices = ArrayVec::<IoSlice<'_>, N>::new();
     let mut rest = transmit.slices();
-    slices.extend(rest.by_ref().take(MAX_SLICES).map(IoSlice::new));
+    slices.extend(rest.by_ref().take(N).map(IoSlice::new));
     if rest.next().is_some() {
         spill.clear();
         transmit.copy_to(spill);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::statistics::About;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -336,6 +337,25 @@ fn what_is_due_soon_is_not_slept_through() {
         0,
         "the socket can perhaps be written first"
     );
+}
+
+/// Others look at the numbers ten times a second, and care for no millisecond.
+#[test]
+fn numbers_to_be_shown_soon_keep_no_receive_from_blocking() {
+    let (mut a, script, _b) = settled();
+    let about = About {
+        node: NodeId(0),
+        local: a.backend.local_addr(),
+    };
+    let (publisher, _file) = Publisher::anonymous(about, a.now()).unwrap();
+    a.show(Outlook {
+        publisher: Some(publisher),
+        ..Outlook::default()
+    });
+    assert!(a.idle_time(a.now()).is_some_and(|idle| idle < PRECISE));
+    assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
+    let shown = a.idle_time(a.now());
+    assert!(shown.is_none_or(|idle| idle >= PRECISE), "in the same turn");
 }
 
 /// A report of the network, say, behind which an acknowledgement may wait.
