@@ -109,6 +109,15 @@ folds!(Control {
     proof
 });
 
+/// How a share is divided.
+#[derive(Clone, Copy, Debug)]
+struct Division {
+    /// Packets beyond the highest number drained.
+    ahead: u64,
+    /// Those held back for packets that arrive late.
+    late: u64,
+}
+
 /// What [`Shares`](crate::credit::Shares) has on its books for this grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Booked {
@@ -357,9 +366,7 @@ impl Grant {
     /// Whether all that packets up to `last` do, which follow one that was drained just now, is to move the numbers drained
     /// and granted: whatever else may move stands where each of them would leave it.
     pub(super) fn glides_to(&self, last: PacketNumber) -> bool {
-        let late = self.share / LATE_PART;
-        let ahead = self.share.saturating_sub(late);
-        let told = self.announced.map_or(self.limit_end, |told| told.limit_end);
+        let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {
             Some(left) => self.need.hungry || !self.need.is_near(left, self.share),
             None => true,
@@ -367,10 +374,27 @@ impl Grant {
         self.late == late
             && self.drained_end.checked_add(ahead) == Some(self.limit_end)
             && self.limit_end.checked_add(ahead).is_some()
-            && last < self.limit_end.min(told)
-            && self.control.proof.is_none_or(|proof| last < proof)
+            && last < self.limit_end
+            && !self.is_beyond(last)
+            && !self.proves(last)
             && self.booking() == self.booked
             && unmoved
+    }
+
+    fn division(&self) -> Division {
+        let late = self.share / LATE_PART;
+        let ahead = self.share.saturating_sub(late);
+        Division { ahead, late }
+    }
+
+    /// Whether the peer was not told that it may send the packet `number`.
+    fn is_beyond(&self, number: PacketNumber) -> bool {
+        self.announced.is_some_and(|told| number >= told.limit_end)
+    }
+
+    /// Whether the packet `number` proves that the peer knows its smaller reserve.
+    fn proves(&self, number: PacketNumber) -> bool {
+        self.control.proof.is_some_and(|proof| number >= proof)
     }
 
     /// Since when the peer has not used what it has.
@@ -402,10 +426,7 @@ impl Grant {
         self.lower(target);
         self.last_drained = self.last_drained.max(now);
         self.eliciting |= eliciting;
-        let beyond = self
-            .announced
-            .is_some_and(|announced| number >= announced.limit_end);
-        self.forced |= beyond && eliciting;
+        self.forced |= eliciting && self.is_beyond(number);
         let end = number.saturating_add(1);
         #[cfg(suci_plant)]
         let end = if crate::plant::active("credit-not-moved-after-loss") {
@@ -417,10 +438,9 @@ impl Grant {
             return;
         }
         self.drained_end = end;
-        self.late = self
-            .late
-            .min((self.share / LATE_PART).max(self.ahead() / (LATE_PART - 1)));
-        if self.control.proof.is_some_and(|proof| number >= proof) {
+        let late = self.division().late;
+        self.late = self.late.min(late.max(self.ahead() / (LATE_PART - 1)));
+        if self.proves(number) {
             self.control.charged = self.control.target;
             self.control.proof = None;
         }
@@ -473,11 +493,9 @@ impl Grant {
         if !self.live || self.reclaimed_at.is_some() || self.outstanding() > self.share {
             return;
         }
-        let late = self.share / LATE_PART;
+        let Division { ahead, late } = self.division();
         self.late = late.min(self.share.saturating_sub(self.ahead()));
-        let end = self
-            .drained_end
-            .saturating_add(self.share.saturating_sub(late));
+        let end = self.drained_end.saturating_add(ahead);
         self.limit_end = self.limit_end.max(end);
     }
 

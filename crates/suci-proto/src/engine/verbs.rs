@@ -212,10 +212,6 @@ impl Engine {
             return Err(SendError::TooLong { length });
         }
         check_header(&message.user_header)?;
-        if let Some(small) = message.as_small() {
-            let accepted = self.accept_small(now, node, &small);
-            return accepted.map_err(|refusal| refusal.of(|| message));
-        }
         let (key, peer) = match self.willing(node) {
             Ok(willing) => willing,
             Err(refusal) => return Err(refusal.of(|| message)),
@@ -228,6 +224,8 @@ impl Engine {
 
     /// As [`Engine::send`], for a message whose bytes stay the caller's: copied once if it is small, and into memory of
     /// its own if it is longer than [`SMALL`].
+    ///
+    /// Inlined, as all on its way is: calling a function for each step would be half of what a small message costs.
     ///
     /// # Errors
     /// As [`Engine::send`].
@@ -243,21 +241,12 @@ impl Engine {
             return self.send(now, node, message.to_outgoing());
         }
         check_header(message.user_header)?;
-        self.accept_small(now, node, message)
-            .map_err(|refusal| refusal.of(|| message.to_outgoing()))
-    }
-
-    /// Inlined, as all on its way is: calling a function for each step would be half of what a small message costs.
-    #[inline(always)]
-    fn accept_small(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        message: &SmallOutgoing<'_>,
-    ) -> Result<MessageNumber, Refusal> {
-        let (key, peer) = self.willing(node)?;
-        let number = peer.session.outbox.push_small(message)?;
-        self.on_accepted(now, key, message.payload.len() as u64);
+        let accepted = self.willing(node).and_then(|(key, peer)| {
+            let number = peer.session.outbox.push_small(message)?;
+            Ok((key, number))
+        });
+        let (key, number) = accepted.map_err(|refusal| refusal.of(|| message.to_outgoing()))?;
+        self.on_accepted(now, key, length);
         Ok(number)
     }
 
