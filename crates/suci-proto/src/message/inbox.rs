@@ -17,7 +17,8 @@ use super::assembly::budgeted;
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
 use super::pool::{Chunk, Pool};
-use super::slot::Spare;
+use super::runs::SpareRuns;
+use super::slot::SpareSlots;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -92,8 +93,8 @@ impl Inbox {
                 owed: 0,
                 pool,
                 chunk: Chunk::default(),
-                spare: Spare::default(),
-                spare_runs: Spare::default(),
+                spare: SpareSlots::default(),
+                spare_runs: SpareRuns::default(),
             },
             consumed: 0,
             channels: Vec::new(),
@@ -581,7 +582,8 @@ impl Inbox {
     /// Bytes allocated for messages that the program did not take yet.
     pub(super) fn footprint(&self) -> usize {
         let held = self.channels.iter().map(Channel::footprint);
-        held.sum::<usize>() + self.accounts.spare.heap() + self.accounts.spare_runs.heap()
+        let (slots, runs) = (&self.accounts.spare, &self.accounts.spare_runs);
+        held.sum::<usize>() + slots.footprint() + runs.footprint()
     }
 
     /// Bytes of all chunks that messages ever shared, in runs or else.

@@ -6,8 +6,8 @@ mod run;
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
 use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
-use super::runs::Runs;
-use super::slot::{Slot, Spare};
+use super::runs::{Runs, SpareRuns};
+use super::slot::{Slot, SpareSlots};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -63,8 +63,8 @@ pub(super) struct Accounts {
     pub(super) owed: u64,
     pub(super) pool: Pool,
     pub(super) chunk: Chunk,
-    pub(super) spare: Spare<Slot>,
-    pub(super) spare_runs: Spare<Bytes>,
+    pub(super) spare: SpareSlots,
+    pub(super) spare_runs: SpareRuns,
 }
 
 /// What a popped message gives back.

@@ -15,6 +15,7 @@
 //! | `runs` | small messages that came in order, a packet's side by side |
 //! | `slot` | any other message on its way in |
 //! | `assembly` | the bytes of one message in pieces |
+//! | `spare` | what empty queues of either direction lend to others |
 //! | `pool` | where received bytes live |
 //!
 //! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per session.
@@ -32,6 +33,7 @@ mod pool;
 mod runs;
 mod slot;
 mod small;
+mod spare;
 
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};

@@ -12,7 +12,7 @@ mod run;
 pub use push::NoRoom;
 pub(crate) use run::Rest;
 
-use super::outgoing::{Block, Channel, Run, Status, Terms};
+use super::outgoing::{Block, Channel, Run, Spares, Status, Terms};
 use super::{Completion, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
@@ -128,6 +128,7 @@ pub struct Outbox {
     over_bytes: u64,
     accepted: u64,
     completions: VecDeque<Completion>,
+    spares: Spares,
 }
 
 impl Outbox {
@@ -157,6 +158,7 @@ impl Outbox {
             over_bytes: 0,
             accepted: 0,
             completions: VecDeque::new(),
+            spares: Spares::default(),
         }
     }
 

@@ -16,7 +16,8 @@ pub use pack::Run;
 use super::Outgoing;
 use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;
-use super::small::{FrameQueue, SmallOutgoing};
+use super::small::{FrameQueue, SmallOutgoing, SpareFrames};
+use super::spare::Spare;
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
 use crate::wire::Frame;
@@ -27,6 +28,25 @@ use std::collections::VecDeque;
 /// Messages up to this many bytes wait for credit, however long that takes; longer ones may ask instead.
 /// Every receiver's window has room for several such: [`super::MIN_WINDOW`].
 const ASK_INSTEAD: u64 = 4_096;
+
+/// Entries for which a channel without messages keeps memory, in each of its queues.
+const OWN: usize = 16;
+
+const _: () = assert!(
+    OWN * size_of::<Item>() <= 1_024,
+    "little, for there may be many channels"
+);
+
+/// The memory of channels without messages, beyond what each keeps, for the next that has some.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    frames: SpareFrames,
+    sent: SpareItems,
+    waiting: SpareItems,
+}
+
+/// Of at most 6 KiB.
+type SpareItems = Spare<VecDeque<Item>, 128>;
 
 /// What decides whether a message may go now.
 #[derive(Clone, Copy, Debug)]
@@ -151,25 +171,44 @@ impl Channel {
         higher
     }
 
-    pub(super) fn push(&mut self, message: Outgoing) -> MessageNumber {
+    pub(super) fn push(&mut self, message: Outgoing, spares: &mut Spares) -> MessageNumber {
+        self.queue.borrow(spares);
         self.queue.push(Entry::Long(Box::new(Long::new(message))))
     }
 
     #[inline(always)]
-    pub(super) fn push_small(&mut self, message: &SmallOutgoing<'_>) -> MessageNumber {
+    pub(super) fn push_small(
+        &mut self,
+        message: &SmallOutgoing<'_>,
+        spares: &mut Spares,
+    ) -> MessageNumber {
         let (queue, frames) = (&mut self.queue, &mut self.frames);
         match queue.extend_if(|number| frames.follow(number, message)) {
             Some(number) => number,
-            None => self.push_other(message),
+            None => self.push_other(message, spares),
         }
     }
 
     /// Takes a small message that is not like the last one, or stands alone.
     #[inline(never)]
-    fn push_other(&mut self, message: &SmallOutgoing<'_>) -> MessageNumber {
+    fn push_other(&mut self, message: &SmallOutgoing<'_>, spares: &mut Spares) -> MessageNumber {
+        self.queue.borrow(spares);
+        self.frames.borrow(&mut spares.frames);
         let row = self.queue.ends_small();
         let small = self.frames.push(self.queue.end(), message, row);
         self.queue.push_small(small)
+    }
+
+    /// Gives back memory that nothing stands in, if it is more than a channel keeps.
+    #[inline]
+    pub(super) fn give_back(&mut self, spares: &mut Spares) {
+        self.frames.give_back(&mut spares.frames);
+        if self.queue.is_empty() {
+            self.queue.give_back(spares);
+            if self.resend.capacity() > OWN {
+                self.resend = VecDeque::new();
+            }
+        }
     }
 
     fn name(&self, number: MessageNumber) -> Name {
@@ -469,8 +508,21 @@ impl Channel {
 }
 
 #[cfg(test)]
+impl Spares {
+    pub(super) fn footprint(&self) -> usize {
+        self.frames.footprint() + self.sent.footprint() + self.waiting.footprint()
+    }
+}
+
+#[cfg(test)]
 impl Channel {
     pub(super) fn frames_held(&self) -> usize {
         self.frames.held()
+    }
+
+    /// Bytes allocated for messages, those of long ones apart.
+    pub(super) fn footprint(&self) -> usize {
+        let resend = self.resend.capacity() * size_of::<MessageNumber>();
+        self.frames.footprint() + self.queue.footprint() + resend
     }
 }

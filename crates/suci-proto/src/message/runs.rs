@@ -5,7 +5,7 @@
 //! that more follow of which nothing but the number differs.
 
 use super::pool::{Chunk, Pool};
-use super::slot::Spare;
+use super::spare::Spare;
 use crate::limits::MESSAGE_CHARGE;
 use crate::wire::{Plain, Row, Run};
 use bytes::{Buf, Bytes};
@@ -16,6 +16,9 @@ const ENTRY: u64 = size_of::<Bytes>() as u64 * 3 / 2;
 
 /// The least memory of a queue, in entries.
 const FEWEST: usize = 4;
+
+/// The memory of a queue of runs, of at most 8 KiB.
+pub(super) type SpareRuns = Spare<VecDeque<Bytes>, 256>;
 
 /// Messages of one channel, in order and without a gap, that can be taken at once.
 #[derive(Debug, Default)]
@@ -87,7 +90,7 @@ impl Runs {
         run: &Run<'_>,
         chunk: &mut Chunk,
         pool: &Pool,
-        spare: &mut Spare<Bytes>,
+        spare: &mut SpareRuns,
     ) {
         spare.lend(&mut self.frames);
         if self.frames.len() == self.frames.capacity() {
@@ -100,7 +103,7 @@ impl Runs {
 
     /// Takes the first message.
     #[inline]
-    pub(super) fn pop(&mut self, spare: &mut Spare<Bytes>) -> Option<Taken> {
+    pub(super) fn pop(&mut self, spare: &mut SpareRuns) -> Option<Taken> {
         let frames = self.frames.front_mut()?;
         if self.like.count == 0 {
             self.like = Like::read(frames)?;
@@ -112,7 +115,7 @@ impl Runs {
             frames.split_to(len)
         } else {
             let last = self.frames.pop_front()?;
-            spare.collect(&mut self.frames);
+            spare.collect(&mut self.frames, 0);
             // An empty one holds nothing of what it shared.
             if len == 0 { Bytes::new() } else { last }
         };

@@ -1,14 +1,15 @@
 //! One message of a channel on its way in, from nothing to what the program takes.
 
 use super::assembly::{Assembly, Description, Way};
+use super::spare::Spare;
 use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::Kind;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Most entries of a queue whose memory is kept for channels to come.
-const KEPT: usize = 256;
+/// The memory of a queue of messages, of at most 16 KiB.
+pub(super) type SpareSlots = Spare<VecDeque<Slot>, 256>;
 
 /// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its credit.
 #[derive(Debug)]
@@ -79,39 +80,7 @@ impl Slot {
     }
 }
 
-/// The memory of a channel's queue that is empty, for the next that is not. Each channel keeping its own would let a
-/// peer fill one after the other, and cost as much as if all were full.
-#[derive(Debug)]
-pub(super) struct Spare<T>(VecDeque<T>);
-
-impl<T> Default for Spare<T> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
-}
-
-impl<T> Spare<T> {
-    /// Gives the memory to `queue`, if that has none.
-    #[inline]
-    pub(super) fn lend(&mut self, queue: &mut VecDeque<T>) {
-        if queue.capacity() == 0 {
-            core::mem::swap(queue, &mut self.0);
-        }
-    }
-
-    /// Takes the memory of `queue` back if it is empty.
-    #[inline]
-    pub(super) fn collect(&mut self, queue: &mut VecDeque<T>) {
-        if queue.is_empty() && queue.capacity() > 0 {
-            let old = core::mem::take(queue);
-            if old.capacity() <= KEPT && old.capacity() > self.0.capacity() {
-                self.0 = old;
-            }
-        }
-    }
-}
-
-impl Spare<Slot> {
+impl SpareSlots {
     /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling: a slot costs
     /// what a message is charged.
     #[inline]
@@ -141,13 +110,6 @@ impl Slot {
             Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.heap(),
             Self::Unseen | Self::Refused { .. } => 0,
         }
-    }
-}
-
-#[cfg(test)]
-impl<T> Spare<T> {
-    pub(super) fn heap(&self) -> usize {
-        self.0.capacity() * size_of::<T>()
     }
 }
 

@@ -6,6 +6,7 @@
 //! refers to the payload and a head written for each packet, as long messages have it, all that around
 //! the bytes of a message of 32 was ten times as much work as the bytes.
 
+use super::spare::Spare;
 use super::{Outgoing, charge, len64};
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{self, FragHead, Frame, Row, Start};
@@ -17,8 +18,14 @@ use bytes::Bytes;
 /// A frame of so many bytes, with any header, fits every packet that messages may ride on.
 pub const SMALL: usize = 256;
 
-/// Memory that a channel without messages keeps for the next, in bytes.
-const KEPT: usize = 65_536;
+/// Memory for frames that a channel without messages keeps, in bytes.
+const OWN: usize = 1_024;
+
+/// Bytes of the first memory that a channel gets. Doubled, they come to `OWN` and to what is spare.
+const FIRST: usize = 512;
+
+/// The memory of a channel's frames, of at most 16 KiB.
+pub(super) type SpareFrames = Spare<Vec<u8>, 16_384>;
 
 /// Bytes given up at the front that are worth moving the others.
 const WORTH_MOVING: usize = 4_096;
@@ -218,6 +225,21 @@ struct Like {
 }
 
 impl FrameQueue {
+    /// Takes memory that another left, if it has none.
+    #[inline]
+    pub(super) fn borrow(&mut self, spare: &mut SpareFrames) {
+        spare.lend(&mut self.bytes);
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(FIRST);
+        }
+    }
+
+    /// Gives its memory back if nothing stands in it, and it is more than a channel keeps.
+    #[inline]
+    pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
+        spare.collect(&mut self.bytes, OWN);
+    }
+
     /// Writes the frame of a message that gets this number. If it is like the one before, and more of a `row` may come,
     /// those will [`follow`](Self::follow).
     pub(super) fn push(
@@ -301,9 +323,6 @@ impl FrameQueue {
             self.base = self.base.saturating_add(len64(self.gone));
             self.gone = 0;
             self.bytes.clear();
-            if self.bytes.capacity() > KEPT {
-                self.bytes = Vec::new();
-            }
         } else if self.gone >= WORTH_MOVING && self.gone >= self.bytes.len() / 2 {
             // Each byte is moved at most as often as others before it went.
             self.bytes.drain(..self.gone);
@@ -335,6 +354,10 @@ impl FrameQueue {
 impl FrameQueue {
     pub(super) fn held(&self) -> usize {
         self.bytes.len()
+    }
+
+    pub(super) fn footprint(&self) -> usize {
+        self.bytes.capacity()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A channel of the inbox without messages, and the session's books beside it.
 
-use super::{Accounts, Channel, Chunk, Request, Runs, Spare, Verdict};
+use super::{Accounts, Channel, Chunk, Request, Runs, SpareRuns, SpareSlots, Verdict};
 use crate::fold::{Fold, Words, folds};
 use std::collections::VecDeque;
 
@@ -76,8 +76,8 @@ impl Accounts {
         let nothing = self.large == 0 && self.unfinished == 0 && self.owed == 0;
         if nothing {
             self.chunk = Chunk::default();
-            self.spare = Spare::default();
-            self.spare_runs = Spare::default();
+            self.spare = SpareSlots::default();
+            self.spare_runs = SpareRuns::default();
         }
         nothing
     }

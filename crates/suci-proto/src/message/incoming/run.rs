@@ -63,7 +63,7 @@ impl Channel {
             message.into_iter().for_each(each);
         }
         freed.charge = freed.charge.saturating_add(self.skip_refused());
-        accounts.spare.collect(&mut self.slots);
+        accounts.spare.collect(&mut self.slots, 0);
         self.consume(freed.charge);
         popped
     }

@@ -100,6 +100,7 @@ impl Outbox {
             return;
         };
         let popped = channel.pop_done(&mut self.completions);
+        channel.give_back(&mut self.spares);
         self.over_messages =
             (self.over_messages.saturating_add(released.messages)).saturating_sub(popped.messages);
         self.over_bytes =

@@ -2,7 +2,7 @@
 
 use super::Outbox;
 use crate::limits::MAX_CHANNELS;
-use crate::message::outgoing::Channel;
+use crate::message::outgoing::{Channel, Spares};
 use crate::message::small::SmallOutgoing;
 use crate::message::{Outgoing, len64};
 use crate::types::{ChannelId, MessageNumber};
@@ -28,7 +28,9 @@ impl Outbox {
         }
         let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
         match self.make_room(message.channel, size) {
-            Ok(place) => Ok(self.queue(place, size, |channel| channel.push(message))),
+            Ok(place) => {
+                Ok(self.queue(place, size, |channel, spares| channel.push(message, spares)))
+            }
             Err(no) => Err((no, message)),
         }
     }
@@ -41,7 +43,9 @@ impl Outbox {
     pub fn push_small(&mut self, message: &SmallOutgoing<'_>) -> Result<MessageNumber, NoRoom> {
         let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
         let place = self.make_room(message.channel, size)?;
-        Ok(self.queue(place, size, |channel| channel.push_small(message)))
+        Ok(self.queue(place, size, |channel, spares| {
+            channel.push_small(message, spares)
+        }))
     }
 
     /// The place of the channel, if the queue takes `size` bytes more on it.
@@ -74,9 +78,10 @@ impl Outbox {
         &mut self,
         place: usize,
         size: u64,
-        push: impl FnOnce(&mut Channel) -> MessageNumber,
+        push: impl FnOnce(&mut Channel, &mut Spares) -> MessageNumber,
     ) -> MessageNumber {
-        let number = self.channels.get_mut(place).map_or(0, push);
+        let (channel, spares) = (self.channels.get_mut(place), &mut self.spares);
+        let number = channel.map_or(0, |channel| push(channel, spares));
         self.queued_bytes = self.queued_bytes.saturating_add(size);
         self.queued_messages = self.queued_messages.saturating_add(1);
         self.accepted = self.accepted.saturating_add(1);

@@ -16,6 +16,7 @@ impl Outbox {
         self.session_parked = Vec::new();
         self.to_report = Default::default();
         self.completions = Default::default();
+        self.spares = Default::default();
         self.channel_parked == 0
             && self.answer_parked == 0
             && self.channels.iter_mut().all(Channel::rests)
@@ -46,6 +47,7 @@ impl Outbox {
             over_bytes: _,
             accepted,
             completions: _,
+            spares: _,
         } = self;
         channels.fold(to);
         turns.fold(to);
@@ -73,5 +75,14 @@ impl Outbox {
         self.session_limit = Fold::unfold(from);
         self.session_used = Fold::unfold(from);
         self.accepted = Fold::unfold(from);
+    }
+}
+
+#[cfg(test)]
+impl Outbox {
+    /// Bytes allocated for messages, those of long ones apart.
+    pub(in crate::message) fn footprint(&self) -> usize {
+        let held: usize = self.channels.iter().map(Channel::footprint).sum();
+        held + self.spares.footprint()
     }
 }

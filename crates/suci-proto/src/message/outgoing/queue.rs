@@ -5,6 +5,7 @@
 
 use super::super::entry::Entry;
 use super::super::small::Small;
+use super::{OWN, Spares};
 use crate::types::MessageNumber;
 use std::collections::VecDeque;
 
@@ -63,6 +64,22 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.base == self.end
+    }
+
+    /// Takes memory that another left, if it has none.
+    #[inline]
+    pub(super) fn borrow(&mut self, spares: &mut Spares) {
+        if self.is_empty() {
+            spares.sent.lend(&mut self.sent);
+            spares.waiting.lend(&mut self.waiting);
+        }
+    }
+
+    /// Gives its memory back, if it is more than a channel keeps.
+    #[inline]
+    pub(super) fn give_back(&mut self, spares: &mut Spares) {
+        spares.sent.collect(&mut self.sent, OWN);
+        spares.waiting.collect(&mut self.waiting, OWN);
     }
 
     /// Everything, in order.
@@ -220,5 +237,12 @@ impl Queue {
         }
         self.base = front.end();
         self.sent.pop_front()
+    }
+}
+
+#[cfg(test)]
+impl Queue {
+    pub(super) fn footprint(&self) -> usize {
+        (self.sent.capacity() + self.waiting.capacity()) * size_of::<Item>()
     }
 }

@@ -52,14 +52,3 @@ fn what_is_acknowledged_is_given_up_and_what_is_not_stays_readable() {
     queue.release(last.span(1).1);
     assert!(queue.bytes.is_empty() && queue.gone == 0);
 }
-
-#[test]
-fn an_idle_channel_keeps_little() {
-    let mut queue = FrameQueue::default();
-    let entries: Vec<_> = (0..1_000)
-        .map(|n| queue.push(n, &small(&[1; 256], 1), false))
-        .collect();
-    assert!(queue.bytes.capacity() > KEPT);
-    queue.release(entries[999].span(1).1);
-    assert!(queue.bytes.capacity() <= KEPT);
-}

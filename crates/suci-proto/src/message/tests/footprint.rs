@@ -167,3 +167,69 @@ fn f32_channels_that_are_empty_again_keep_nothing() {
     assert!(most > 50_000, "{most}");
     assert!(inbox.footprint() <= 16_384, "{}", inbox.footprint());
 }
+
+/// An outbox with room for bursts, whose peer has, too.
+fn roomy() -> Outbox {
+    let mut outbox = Outbox::new(OutboxLimits {
+        max_queued_bytes: 1 << 30,
+        max_queued_messages: 1 << 20,
+        ..limits()
+    });
+    outbox.set_initial_channel_limit(1 << 30);
+    outbox.set_session_limit(1 << 40);
+    outbox
+}
+
+/// So many messages of these lengths, one after the other, sent and acknowledged. Returns what was allocated at most.
+fn burst(outbox: &mut Outbox, channel: u32, count: usize, lens: &[usize]) -> usize {
+    for len in lens.iter().cycle().take(count) {
+        let draft = message(ChannelId(channel), Bytes::from(vec![1; *len]));
+        outbox.push(draft).unwrap();
+    }
+    let built = packets(outbox, ROOM);
+    let most = outbox.footprint();
+    built.iter().for_each(|packet| acked(outbox, packet));
+    while outbox.poll_completion().is_some() {}
+    assert!(outbox.is_empty());
+    most
+}
+
+#[test]
+fn f32_channels_that_sent_bursts_keep_little_of_them() {
+    // Many frames, many entries, and both.
+    for (count, lens) in [
+        (1_000, &[100][..]),
+        (1_000, &[300, 301]),
+        (1_000, &[30, 31]),
+    ] {
+        let mut outbox = roomy();
+        for channel in 0..1_000 {
+            let most = burst(&mut outbox, channel, count, lens);
+            assert!(most > 30_000, "{most}");
+        }
+        let kept = outbox.footprint();
+        assert!(kept <= 32_768 + 1_000 * 1_024, "{kept}");
+    }
+    // Those that send a little now and then keep what they need for that.
+    let mut outbox = roomy();
+    for channel in 0..1_000 {
+        burst(&mut outbox, channel, 3, &[200, 300]);
+    }
+    let each = outbox.footprint() / 1_000;
+    assert!(each <= 3_072, "{each}");
+}
+
+/// The next burst finds the memory of the one before, on whichever channel that was.
+#[test]
+fn bursts_one_after_the_other_share_their_memory() {
+    for lens in [&[40][..], &[30, 31], &[300, 301]] {
+        let mut outbox = roomy();
+        let most = burst(&mut outbox, 0, 100, lens);
+        assert_eq!(outbox.footprint(), most, "all of it");
+        for channel in [0, 1, 0, 2] {
+            // A channel has a little of its own.
+            let again = burst(&mut outbox, channel, 100, lens);
+            assert!(again <= most + 1_024, "{again} of {most}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Memory that queues which are empty lend to those which are not.
+
+use std::collections::VecDeque;
+
+/// What a queue holds its entries in.
+pub(super) trait Memory: Default {
+    /// Bytes of an entry.
+    #[cfg(test)]
+    const ENTRY: usize;
+
+    fn is_empty(&self) -> bool;
+    /// Entries that there is room for.
+    fn capacity(&self) -> usize;
+}
+
+impl<T> Memory for Vec<T> {
+    #[cfg(test)]
+    const ENTRY: usize = size_of::<T>();
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+}
+
+impl<T> Memory for VecDeque<T> {
+    #[cfg(test)]
+    const ENTRY: usize = size_of::<T>();
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+}
+
+/// The memory of a channel's queue that is empty, of at most `MOST` entries, for the next that is not. Were each channel to
+/// keep what it once needed, one after the other that was full would cost as much as if all were.
+#[derive(Debug, Default)]
+pub(super) struct Spare<M, const MOST: usize>(M);
+
+impl<M: Memory, const MOST: usize> Spare<M, MOST> {
+    /// Gives the memory to `queue`, if that has none.
+    #[inline]
+    pub(super) fn lend(&mut self, queue: &mut M) {
+        if queue.capacity() == 0 {
+            core::mem::swap(queue, &mut self.0);
+        }
+    }
+
+    /// Takes the memory of `queue` back if it is empty, unless that is for no more than `own` entries.
+    #[inline]
+    pub(super) fn collect(&mut self, queue: &mut M, own: usize) {
+        if queue.capacity() > own && queue.is_empty() {
+            let old = core::mem::take(queue);
+            if old.capacity() <= MOST && old.capacity() > self.0.capacity() {
+                self.0 = old;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl<M: Memory, const MOST: usize> Spare<M, MOST> {
+    /// Bytes allocated.
+    pub(super) fn footprint(&self) -> usize {
+        self.0.capacity() * M::ENTRY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Bytes = Spare<Vec<u8>, 100>;
+
+    #[test]
+    fn who_has_no_memory_gets_that_of_who_is_empty() {
+        let (mut spare, mut one, mut other) = (Bytes::default(), Vec::with_capacity(50), vec![]);
+        let place = one.as_ptr();
+        spare.collect(&mut one, 10);
+        assert_eq!((one.capacity(), spare.footprint()), (0, 50));
+        spare.lend(&mut other);
+        assert_eq!((other.as_ptr(), spare.footprint()), (place, 0));
+        spare.lend(&mut one);
+        assert_eq!(one.capacity(), 0, "there is one only");
+    }
+
+    #[test]
+    fn who_has_some_keeps_it() {
+        let (mut spare, mut full, mut short) =
+            (Bytes::default(), vec![1; 50], Vec::with_capacity(10));
+        spare.collect(&mut full, 10);
+        spare.collect(&mut short, 10);
+        assert_eq!(
+            (full.capacity(), short.capacity(), spare.footprint()),
+            (50, 10, 0)
+        );
+        spare.collect(&mut Vec::with_capacity(50), 10);
+        spare.lend(&mut short);
+        assert_eq!((short.capacity(), spare.footprint()), (10, 50));
+    }
+
+    #[test]
+    fn the_largest_that_is_not_too_large_is_kept() {
+        let mut spare = Bytes::default();
+        for (size, held) in [(20, 20), (101, 20), (100, 100), (50, 100)] {
+            let mut queue = Vec::with_capacity(size);
+            spare.collect(&mut queue, 10);
+            assert_eq!((queue.capacity(), spare.footprint()), (0, held), "{size}");
+        }
+    }
+}
