@@ -57,6 +57,8 @@ pub(super) struct Setting {
     buffer: u64,
     pub(super) mtu: usize,
     priorities: bool,
+    /// Longer messages are the receiving program's to decide about.
+    pub(super) max_message: u64,
 }
 
 impl Setting {
@@ -69,6 +71,7 @@ impl Setting {
             buffer: BUFFER,
             mtu: 1_472,
             priorities: false,
+            max_message: Config::default().max_message,
         }
     }
 
@@ -89,6 +92,7 @@ impl Setting {
             mode: self.mode,
             payload_checksum: self.payload_checksum,
             max_datagram: self.mtu,
+            max_message: self.max_message,
             ack_on_poll: true,
             ..Config::default()
         };
@@ -112,14 +116,16 @@ pub(super) fn setting() -> impl Strategy<Value = Setting> {
     let buffers = prop_oneof![Just(BUFFER), Just(1 << 20)];
     let mtus = prop_oneof![3 => Just(1_472_usize), 1 => Just(1_200_usize), 1 => Just(8_972_usize)];
     let flags = (any::<bool>(), prop::bool::weighted(0.3));
-    (controller(), modes, buffers, mtus, flags).prop_map(
-        |(controller, mode, buffer, mtu, (payload_checksum, priorities))| Setting {
+    let longest = prop_oneof![3 => Just(Config::default().max_message), 1 => Just(50_000)];
+    (controller(), modes, buffers, mtus, flags, longest).prop_map(
+        |(controller, mode, buffer, mtu, (payload_checksum, priorities), max_message)| Setting {
             controller,
             mode,
             payload_checksum,
             buffer,
             mtu,
             priorities,
+            max_message,
         },
     )
 }

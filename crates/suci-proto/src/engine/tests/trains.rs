@@ -1,7 +1,10 @@
 //! Packets taken as trains do what they would do one by one: to the books, to what is sent, and to what is received.
 
+mod gates;
+
 use super::runs::{Setting, difference, setting};
 use super::*;
+use crate::peer::Closing;
 use proptest::prelude::*;
 
 /// What the network does to the packets of a round, beside delivering them.
@@ -33,6 +36,65 @@ enum Step {
     },
     /// The receiving program takes what came.
     Take,
+    /// It decides about long messages.
+    Decide(Decision),
+    Close(Link),
+    Suspend(Link),
+    Resume(Link),
+    /// The sender makes another connection.
+    Replace(usize),
+    /// The receiver wants the sender's place for others.
+    Dismiss(usize),
+}
+
+/// A sender and the receiver, and which of the two does something about the other.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    sender: usize,
+    by_receiver: bool,
+}
+
+impl Link {
+    /// Who does it, and to whom.
+    fn ends(self) -> (usize, NodeId) {
+        if self.by_receiver {
+            (RECEIVER, id(self.sender))
+        } else {
+            (self.sender, id(RECEIVER))
+        }
+    }
+}
+
+/// What a program says of a message that was announced.
+#[derive(Clone, Copy, Debug)]
+enum Decision {
+    Refuse,
+    Accept,
+    /// It is to come into memory of the program's own.
+    Supply,
+}
+
+fn link() -> impl Strategy<Value = Link> {
+    (0..RECEIVER, any::<bool>()).prop_map(|(sender, by_receiver)| Link {
+        sender,
+        by_receiver,
+    })
+}
+
+fn event() -> impl Strategy<Value = Step> {
+    let decisions = prop_oneof![
+        1 => Just(Decision::Refuse),
+        2 => Just(Decision::Accept),
+        4 => Just(Decision::Supply),
+    ];
+    prop_oneof![
+        8 => decisions.prop_map(Step::Decide),
+        1 => link().prop_map(Step::Close),
+        1 => link().prop_map(Step::Suspend),
+        2 => link().prop_map(Step::Resume),
+        1 => (0..RECEIVER).prop_map(Step::Replace),
+        1 => (0..RECEIVER).prop_map(Step::Dismiss),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -60,6 +122,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(from, channel, size)| Step::Send { from, channel, size }),
         8 => (mischief, 0..400_u64).prop_map(|(mischief, wait)| Step::Round { mischief, wait }),
         2 => Just(Step::Take),
+        2 => event(),
     ]
 }
 
@@ -177,17 +240,10 @@ impl Trio {
             Step::Round { mischief, wait } => {
                 let mut packets = self.outgoing();
                 let sent = packets.iter().map(|p| p.bytes.clone()).collect();
-                self.world.now += Duration::from_micros(*wait);
-                for engine in &mut self.world.engines {
-                    engine.begin_turn(self.world.now);
-                }
                 mischief
                     .iter()
                     .for_each(|(m, at)| harm(&mut packets, *m, *at));
-                self.deliver(&packets);
-                for engine in &mut self.world.engines {
-                    engine.handle_timeout(self.world.now);
-                }
+                self.turn(&packets, *wait);
                 sent
             }
             Step::Take => {
@@ -195,7 +251,105 @@ impl Trio {
                 let messages = core::iter::from_fn(|| engine.recv());
                 messages.map(|(_, m)| m.payload.to_vec()).collect()
             }
+            Step::Decide(decision) => self.decide(*decision),
+            Step::Close(link) => {
+                let (host, node) = link.ends();
+                self.world.engines[host].close_peer(self.world.now, node, SECOND);
+                Vec::new()
+            }
+            Step::Suspend(link) => {
+                let (host, node) = link.ends();
+                self.world.engines[host].suspend(node).unwrap();
+                Vec::new()
+            }
+            Step::Resume(link) => {
+                let (host, node) = link.ends();
+                self.world.engines[host].resume(node).unwrap();
+                Vec::new()
+            }
+            Step::Replace(sender) => {
+                self.replace(*sender);
+                Vec::new()
+            }
+            Step::Dismiss(sender) => {
+                self.dismiss(*sender);
+                Vec::new()
+            }
         }
+    }
+
+    /// These packets arrive, so many microseconds later.
+    fn turn(&mut self, packets: &[Arriving], wait: u64) {
+        self.world.now += Duration::from_micros(wait);
+        for engine in &mut self.world.engines {
+            engine.begin_turn(self.world.now);
+        }
+        self.deliver(packets);
+        for engine in &mut self.world.engines {
+            engine.handle_timeout(self.world.now);
+        }
+    }
+
+    /// What the receiving program hears, and how it decides.
+    fn decide(&mut self, decision: Decision) -> Vec<Vec<u8>> {
+        let events = self.world.events(RECEIVER);
+        for event in &events {
+            let Event::Incoming {
+                node,
+                channel,
+                number,
+                total,
+                ..
+            } = *event
+            else {
+                continue;
+            };
+            let engine = &mut self.world.engines[RECEIVER];
+            let decided = match decision {
+                Decision::Refuse => engine.refuse(node, channel, number, 1),
+                Decision::Accept => engine.accept(node, channel, number, None),
+                Decision::Supply => {
+                    let buffer = Some(vec![0; total as usize]);
+                    engine.accept(node, channel, number, buffer)
+                }
+            };
+            // Its session may be over.
+            let _ = decided;
+        }
+        events.iter().map(|e| format!("{e:?}").into()).collect()
+    }
+
+    fn replace(&mut self, sender: usize) {
+        let now = self.world.now;
+        let peer = self.world.peer(sender, RECEIVER);
+        if peer.has_connection() && peer.attempt.is_none() && peer.closing == Closing::Open {
+            peer.open(now, 7);
+            self.touch(sender, RECEIVER);
+        }
+    }
+
+    fn dismiss(&mut self, sender: usize) {
+        let key = self.touch(RECEIVER, sender);
+        let engine = &mut self.world.engines[RECEIVER];
+        let peer = engine.peers.get_mut(key).unwrap();
+        if let Some(connection) = &mut peer.connection
+            && !connection.grant.is_dismissed()
+        {
+            engine.shared.shares.dismiss(&mut connection.grant);
+            peer.balance_credit(self.world.now, &mut engine.shared);
+        }
+    }
+
+    fn touch(&mut self, host: usize, other: usize) -> usize {
+        let engine = &mut self.world.engines[host];
+        let key = engine.peer_key(id(other)).unwrap();
+        engine.touch(key);
+        key
+    }
+
+    /// Packets that the receiver took in runs.
+    fn in_runs(&self) -> u64 {
+        self.world.engines[RECEIVER].shared.in_runs
     }
 
     /// All that the receiver knows of its senders, and how it divides its socket's buffer among them.
@@ -235,29 +389,48 @@ fn harm(packets: &mut Vec<Arriving>, mischief: Mischief, at: usize) {
     }
 }
 
+/// The same world twice: packets arrive in trains, and one by one.
+struct Both([Trio; 2]);
+
+impl Both {
+    fn new(setting: &Setting) -> Self {
+        Self([true, false].map(|in_trains| Trio::new(setting, in_trains)))
+    }
+
+    /// Does the same in both, of which the same must come.
+    fn each<T: PartialEq>(&mut self, act: impl Fn(&mut Trio) -> T) -> T {
+        let [in_trains, one_by_one] = self.0.each_mut().map(act);
+        assert!(in_trains == one_by_one, "others were sent or received");
+        let [trains, singles] = self.0.each_mut().map(Trio::books);
+        assert_eq!(trains.len(), singles.len());
+        for (train, single) in trains.iter().zip(&singles) {
+            assert_eq!(difference(train, single), None);
+        }
+        in_trains
+    }
+
+    fn take(&mut self, step: &Step) -> Vec<Vec<u8>> {
+        self.each(|trio| trio.take(step))
+    }
+
+    /// Packets that were taken in runs.
+    fn in_runs(&self) -> u64 {
+        let [in_trains, one_by_one] = &self.0;
+        assert_eq!(one_by_one.in_runs(), 0);
+        in_trains.in_runs()
+    }
+}
+
 /// What is compared are runs: else trains taken packet by packet would pass.
 #[test]
 fn a_long_message_that_comes_as_trains_is_taken_in_runs() {
-    for in_trains in [true, false] {
-        let mut trio = Trio::new(&Setting::usual(), in_trains);
-        for _ in 0..3 {
-            trio.take(&Step::Send {
-                from: 0,
-                channel: 0,
-                size: 90_000,
-            });
-            for _ in 0..50 {
-                let mischief = Vec::new();
-                trio.take(&Step::Round {
-                    mischief,
-                    wait: 100,
-                });
-            }
-            assert_eq!(trio.take(&Step::Take).len(), 1);
-        }
-        let in_runs = trio.world.engines[RECEIVER].shared.in_runs;
-        assert_eq!(in_runs > 30, in_trains, "{in_runs} packets in runs");
+    let mut both = Both::new(&Setting::usual());
+    for _ in 0..3 {
+        gates::send(&mut both, 90_000);
+        gates::rounds(&mut both, 50);
+        assert_eq!(both.take(&Step::Take).len(), 1);
     }
+    assert!(both.in_runs() > 30, "{} packets in runs", both.in_runs());
 }
 
 proptest! {
@@ -268,15 +441,9 @@ proptest! {
         setting in setting(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        let mut worlds = [true, false].map(|in_trains| Trio::new(&setting, in_trains));
+        let mut both = Both::new(&setting);
         for step in &steps {
-            let [in_trains, one_by_one] = worlds.each_mut().map(|world| world.take(step));
-            prop_assert!(in_trains == one_by_one, "others were sent or received");
-            let [in_trains, one_by_one] = worlds.each_mut().map(Trio::books);
-            prop_assert_eq!(in_trains.len(), one_by_one.len());
-            for (train, single) in in_trains.iter().zip(&one_by_one) {
-                prop_assert_eq!(difference(train, single), None);
-            }
+            both.take(step);
         }
     }
 }

@@ -1,0 +1,269 @@
+//! Where the packets of a train may not be taken in a run, or only as long as something else holds.
+
+use super::*;
+use crate::event::Side;
+
+/// The first sender's link to the receiver.
+const BY_SENDER: Link = Link {
+    sender: 0,
+    by_receiver: false,
+};
+const BY_RECEIVER: Link = Link {
+    sender: 0,
+    by_receiver: true,
+};
+
+/// So many packets are a train.
+const MANY: usize = 8;
+
+/// The first sender has a message of so many bytes.
+pub(super) fn send(both: &mut Both, size: usize) {
+    let (from, channel) = (0, 0);
+    both.take(&Step::Send {
+        from,
+        channel,
+        size,
+    });
+}
+
+pub(super) fn rounds(both: &mut Both, count: usize) {
+    for _ in 0..count {
+        let (mischief, wait) = (Vec::new(), 100);
+        both.take(&Step::Round { mischief, wait });
+    }
+}
+
+/// A long message is on its way, and the next of its packets, full ones, were sent and did not arrive yet.
+fn begun(setting: &Setting) -> (Both, Vec<Arriving>) {
+    let mut both = Both::new(setting);
+    send(&mut both, 200_000);
+    let train = next_train(&mut both);
+    (both, train)
+}
+
+/// The full packets that are sent next, once some were taken in runs. What came before arrives.
+fn next_train(both: &mut Both) -> Vec<Arriving> {
+    let before = both.in_runs();
+    for _ in 0..50 {
+        let packets = both.each(Trio::outgoing);
+        let is_full = |p: &&Arriving| p.to == RECEIVER && p.bytes.len() == 1_472;
+        let train: Vec<_> = packets.iter().filter(is_full).cloned().collect();
+        if both.in_runs() > before && train.len() >= MANY {
+            return train;
+        }
+        both.each(|trio| trio.turn(&packets, 100));
+    }
+    panic!("no train");
+}
+
+/// How many packets were taken in runs when these arrived.
+fn arrive(both: &mut Both, packets: &[Arriving]) -> u64 {
+    let before = both.in_runs();
+    both.each(|trio| trio.turn(packets, 100));
+    both.in_runs() - before
+}
+
+/// The same packets with numbers beyond those of all that was sent.
+fn renumbered(packets: &[Arriving]) -> Vec<Arriving> {
+    let later = |packet: &Arriving| {
+        let (header, body) = wire::open(&packet.bytes).unwrap();
+        let header = Header {
+            number: header.number + 1_000,
+            ..header
+        };
+        let mut bytes = Vec::new();
+        wire::put_header(&mut bytes, &header);
+        bytes.extend_from_slice(body);
+        wire::seal(&mut bytes);
+        Arriving {
+            bytes,
+            ..packet.clone()
+        }
+    };
+    packets.iter().map(later).collect()
+}
+
+/// The message arrives, and more of it in runs.
+fn goes_on(both: &mut Both) {
+    let before = both.in_runs();
+    for _ in 0..300 {
+        let (mischief, wait) = (Vec::new(), 1_000);
+        both.take(&Step::Round { mischief, wait });
+        if both.take(&Step::Take).len() == 1 {
+            assert!(both.in_runs() > before + MANY as u64);
+            return;
+        }
+    }
+    panic!("no message");
+}
+
+#[test]
+fn a_train_in_time_is_taken_in_a_run() {
+    let (mut both, train) = begun(&Setting::usual());
+    assert!(arrive(&mut both, &train) >= MANY as u64 / 2);
+    goes_on(&mut both);
+}
+
+/// F08: what comes late is not the newest, of which alone runs are made.
+#[test]
+fn f08_a_train_that_comes_late_is_no_run() {
+    let (mut both, train) = begun(&Setting::usual());
+    let (early, late) = train.split_at(train.len() / 2);
+    assert!(arrive(&mut both, late) > 0);
+    assert_eq!(arrive(&mut both, early), 0);
+    assert_eq!(arrive(&mut both, &train), 0, "repeated");
+    goes_on(&mut both);
+}
+
+#[test]
+fn f13_a_train_from_elsewhere_is_no_run() {
+    let (mut both, mut train) = begun(&Setting::usual());
+    train.iter_mut().for_each(|packet| packet.elsewhere = true);
+    assert_eq!(arrive(&mut both, &train), 0);
+    goes_on(&mut both);
+}
+
+#[test]
+fn f20_a_train_while_the_receiver_closes() {
+    let (mut both, train) = begun(&Setting::usual());
+    both.take(&Step::Close(BY_RECEIVER));
+    arrive(&mut both, &train);
+    rounds(&mut both, 20);
+    assert_eq!(arrive(&mut both, &renumbered(&train)), 0, "all is over");
+    rounds(&mut both, 20);
+}
+
+/// F20: who said that the session is over, and goes on.
+#[test]
+fn f20_a_train_after_the_sender_closed_is_no_run() {
+    let (mut both, train) = begun(&Setting::usual());
+    both.each(|trio| {
+        let now = trio.world.now;
+        trio.world.engines[0].abandon(now, id(RECEIVER));
+    });
+    rounds(&mut both, 1);
+    let lingers = both.each(|trio| trio.world.peer(RECEIVER, 0).lingering.is_some());
+    assert!(lingers);
+    assert_eq!(arrive(&mut both, &renumbered(&train)), 0);
+    rounds(&mut both, 20);
+    assert!(both.take(&Step::Take).is_empty());
+}
+
+#[test]
+fn f17_a_train_of_a_connection_that_was_replaced_is_no_run() {
+    let (mut both, train) = begun(&Setting::usual());
+    both.take(&Step::Replace(0));
+    let connection = |trio: &mut Trio| {
+        let connection = trio.world.peer(RECEIVER, 0).connection.as_ref();
+        connection.map(|connection| connection.local.index)
+    };
+    let before = both.each(connection);
+    for _ in 0..20 {
+        // Only what makes the connection arrives.
+        let mut packets = both.each(Trio::outgoing);
+        packets.retain(|packet| packet.bytes.len() < 1_472 || packet.from == RECEIVER);
+        both.each(|trio| trio.turn(&packets, 100));
+        if both.each(connection) != before {
+            break;
+        }
+    }
+    assert_ne!(both.each(connection), before, "another one");
+    assert_eq!(arrive(&mut both, &train), 0);
+    goes_on(&mut both);
+}
+
+#[test]
+fn what_was_under_way_when_the_session_was_suspended_is_taken_in_runs() {
+    for link in [BY_SENDER, BY_RECEIVER] {
+        let (mut both, train) = begun(&Setting::usual());
+        both.take(&Step::Suspend(link));
+        assert!(arrive(&mut both, &train) > 0);
+        rounds(&mut both, 3);
+        let suspended = both.each(|trio| trio.world.engines[RECEIVER].suspended_by(id(0)));
+        let by = if link.by_receiver {
+            Side::Here
+        } else {
+            Side::There
+        };
+        assert_eq!(suspended, Some(by));
+        rounds(&mut both, 20);
+        assert!(both.take(&Step::Take).is_empty());
+        both.take(&Step::Resume(link));
+        goes_on(&mut both);
+    }
+}
+
+/// As usual, but the receiving program decides about messages as long as those here.
+fn asking() -> Setting {
+    let mut setting = Setting::usual();
+    setting.max_message = 50_000;
+    setting
+}
+
+/// A message was announced that the program decides about, and its sender does not wait for that.
+fn unasked(both: &mut Both, decision: Option<Decision>) -> Vec<Arriving> {
+    rounds(both, 20);
+    if let Some(decision) = decision {
+        both.take(&Step::Decide(decision));
+    }
+    both.each(|trio| {
+        let outbox = &mut trio.world.peer(0, RECEIVER).session.outbox;
+        let number = outbox.delivered(ChannelId(0));
+        outbox.on_cts(ChannelId(0), number).unwrap();
+        trio.touch(0, RECEIVER);
+    });
+    let packets = both.each(Trio::outgoing);
+    let data = packets.into_iter().filter(|p| p.to == RECEIVER);
+    let train: Vec<_> = data.collect();
+    assert!(train.len() >= MANY, "{}", train.len());
+    train
+}
+
+/// F22: data of a message that the program did not want, or did not decide about yet.
+#[test]
+fn f22_a_train_of_a_message_that_was_refused_is_no_run() {
+    for decision in [Some(Decision::Refuse), None] {
+        let mut both = Both::new(&asking());
+        send(&mut both, 200_000);
+        let train = unasked(&mut both, decision);
+        assert_eq!(arrive(&mut both, &train), 0, "{decision:?}");
+        rounds(&mut both, 20);
+        assert!(both.take(&Step::Take).is_empty());
+    }
+}
+
+#[test]
+fn a_long_message_comes_in_runs_into_the_programs_memory() {
+    for decision in [Decision::Supply, Decision::Accept] {
+        let mut both = Both::new(&asking());
+        for _ in 0..3 {
+            send(&mut both, 90_000);
+            rounds(&mut both, 20);
+            assert!(both.take(&Step::Take).is_empty(), "it asks");
+            both.take(&Step::Decide(decision));
+            rounds(&mut both, 50);
+            let taken = both.take(&Step::Take);
+            let sent: Vec<u8> = (0..90_000).map(|at| (at * 7 + at / 251) as u8).collect();
+            assert!(taken == [sent], "{decision:?}");
+        }
+        assert!(both.in_runs() > 30, "{decision:?}: {}", both.in_runs());
+    }
+}
+
+/// F21: the receiver wants its credit back while a train is under way.
+#[test]
+fn f21_trains_while_credit_is_reclaimed() {
+    let (mut both, train) = begun(&Setting::usual());
+    both.take(&Step::Dismiss(0));
+    let grant = both.each(|trio| {
+        let connection = trio.world.peer(RECEIVER, 0).connection.as_ref().unwrap();
+        let grant = &connection.grant;
+        (grant.is_dismissed(), grant.is_reclaiming())
+    });
+    assert_eq!(grant, (true, true));
+    // RECLAIM goes, and crosses what was sent before.
+    let reclaim = both.each(Trio::outgoing);
+    assert!(arrive(&mut both, &train) > 0);
+    both.each(|trio| trio.turn(&reclaim, 100));
+    goes_on(&mut both);
+}
