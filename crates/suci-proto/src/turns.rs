@@ -96,6 +96,9 @@ pub(crate) struct Turns {
     /// A bit for each ring that is not empty.
     occupied: u8,
     entries: Vec<Entry>,
+    /// Those that the planted fault `resume-forgets-channel` keeps out.
+    #[cfg(suci_plant)]
+    forgotten: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -172,6 +175,10 @@ impl Turns {
     /// The place has something to do: it stands at the end of its class, unless it stands there already.
     #[inline]
     pub(crate) fn add(&mut self, place: usize) {
+        #[cfg(suci_plant)]
+        if self.forgotten.contains(&place) {
+            return;
+        }
         let Some(entry) = self.entries.get_mut(place) else {
             return self.list(place);
         };
@@ -325,13 +332,12 @@ impl Turns {
         *self.entry(place) = Entry::default();
     }
 
-    /// The planted fault `resume-forgets-channel`: the first has no turn any more, and seems to have one.
+    /// The planted fault `resume-forgets-channel`: the first never has a turn again.
     #[cfg(suci_plant)]
     pub(crate) fn plant_forgotten(&mut self) {
-        if let Some(place) = self.front() {
-            self.drop_front();
-            self.entry(place).listed = true;
-        }
+        let first = self.front();
+        self.drop_front();
+        self.forgotten.extend(first);
     }
 
     /// Takes a place out wherever it stands; whether it stood anywhere. Not for the hot path.

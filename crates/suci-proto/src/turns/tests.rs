@@ -80,6 +80,26 @@ fn a_change_of_class_counts_at_once() {
     assert_eq!(turns.priority(0), Priority::DEFAULT);
 }
 
+/// What the simulator does to it meanwhile ends, and leaves the others their turns.
+#[cfg(suci_plant)]
+#[test]
+fn a_place_that_was_planted_as_forgotten_holds_up_nobody_else() {
+    for forgotten in 0..2 {
+        let mut turns = turns(&[(3, 16), (3, 16), (3, 16)]);
+        if forgotten == 1 {
+            turns.pass();
+        }
+        turns.plant_forgotten();
+        turns.add(forgotten);
+        turns.set_priority(forgotten, priority(4, 16));
+        turns.add(forgotten);
+        let mut served = serve(&mut turns, 65_536, 4);
+        served.sort_unstable();
+        let others: Vec<usize> = (0..3).filter(|place| *place != forgotten).collect();
+        assert_eq!(served, [others[0], others[0], others[1], others[1]]);
+    }
+}
+
 /// Places in the order of their turns, a queue for each class: what the rings are to be like.
 #[derive(Default)]
 struct Queues([std::collections::VecDeque<usize>; CLASSES]);
