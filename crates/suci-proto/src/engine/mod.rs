@@ -156,6 +156,8 @@ impl Engine {
                 #[cfg(test)]
                 one_by_one: false,
                 #[cfg(test)]
+                built_in_runs: 0,
+                #[cfg(test)]
                 in_runs: 0,
                 config,
             },

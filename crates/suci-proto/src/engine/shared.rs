@@ -55,7 +55,9 @@ pub(crate) struct Shared {
     /// Packets are never built in runs: to compare with those that are.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
-    /// Packets that were received in runs.
+    /// Packets that were built in runs, and that were received in runs.
+    #[cfg(test)]
+    pub(crate) built_in_runs: u64,
     #[cfg(test)]
     pub(crate) in_runs: u64,
 }

@@ -239,6 +239,23 @@ fn a_text_differs_from_its_beginning() {
     assert!(difference("books", "looks").is_some());
 }
 
+/// What is compared are runs: else packets built one by one would pass.
+#[test]
+fn a_long_message_is_built_in_runs() {
+    for one_by_one in [false, true] {
+        let mut pairs = Pairs::new(&Setting::usual(), one_by_one);
+        for _ in 0..3 {
+            let (channel, size) = (0, 90_000);
+            pairs.take(&Step::Send { channel, size });
+            for _ in 0..50 {
+                pairs.round(None, 100);
+            }
+        }
+        let built = pairs.world.engines[0].shared.built_in_runs;
+        assert_eq!(built > 100, !one_by_one, "{built} packets in runs");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 10, ..ProptestConfig::default() })]
 

@@ -62,6 +62,10 @@ impl Peer {
             return false;
         }
         let count = pieces.count as u64;
+        #[cfg(test)]
+        {
+            shared.built_in_runs += count;
+        }
         shared.frames.clear();
         shared.frames.push(rest.sent(&pieces));
         self.session.outbox.on_cut(&rest);
