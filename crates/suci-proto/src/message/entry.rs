@@ -271,7 +271,7 @@ impl Long {
             return;
         };
         parts.lost.insert(range.clone());
-        // Few spans overlap: a piece is at most a packet.
+        // Few overlap a piece of a packet; as many as there are, what a whole train or connection sent.
         let arrived: Vec<_> = parts
             .acked
             .iter()

@@ -118,9 +118,9 @@ pub(super) struct Channel {
     asked: Option<MessageNumber>,
     limit: u64,
     used: u64,
-    /// Numbers in the order of their losses; those that owe nothing any more are passed over.
+    /// The first numbers of entries in the order of their losses; those that owe nothing any more are passed over.
     resend: VecDeque<MessageNumber>,
-    /// How many messages owe something.
+    /// How many entries owe something: long messages, and runs of small ones.
     owed: usize,
     pub(super) turn: Turn,
 }
