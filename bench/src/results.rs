@@ -34,9 +34,10 @@ both processes, what the kernel does on their behalf included; the shares of cli
 parts of the measured time.
 
 Read with care: quinn encrypts and nobody else does; MPICH, UCX and libfabric spin whatever is
-asked, so their CPU is always that of a whole processor; `gso` and `udp` are bounds that lose
-everything with the first packet; copies of large messages are bimodal by process on many machines,
-which the spread shows.
+asked, so their CPU is always that of a whole processor, and send messages one by one: `batch/this`
+compares them with messages that are collected, `Suci/this` like with like; `gso` and `udp` are bounds
+that lose everything with the first packet; copies of large messages are bimodal by process on many
+machines, which the spread shows.
 ";
 
 /// Writes RESULTS.md, and plots beside it. Figures of different trees are only mixed when that is wanted.

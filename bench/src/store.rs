@@ -12,7 +12,8 @@ use crate::launch::Turn;
 use crate::machine::Machine;
 use crate::plan::{Entrant, Task, Wait};
 
-/// Who fails so often in a task is not tried again before the next run: some failures take long.
+/// Who fails so often in a task is not tried again in the same run: some failures take long. Each failure counts as a
+/// turn, so another run tries again only in rounds that are still missing.
 const GIVE_UP: usize = 3;
 
 /// One turn of one entrant.
@@ -120,7 +121,7 @@ impl Store {
         own.cloned().collect()
     }
 
-    /// Rounds of `key` in which all of `entrants` had their turns.
+    /// Rounds of `key` in which all of `entrants` had their turns, or failed in them.
     pub(crate) fn complete(&self, key: &Key, entrants: &[Entrant]) -> u32 {
         let own = self.of(key);
         let is_whole = |round: u32| {

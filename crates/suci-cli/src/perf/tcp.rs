@@ -115,6 +115,7 @@ impl Tcp {
         for (payload, mark) in all {
             if payload.len() > SMALL {
                 self.flush()?;
+                bytes = 0;
                 self.transmit(payload, mark)?;
                 continue;
             }

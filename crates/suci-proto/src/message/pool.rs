@@ -54,7 +54,8 @@ impl core::fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A pool that keeps at most `max_kept` bytes of unused buffers.
+    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages. Beside them it keeps up to
+    /// [`FULL_CHUNKS`] chunks of [`CHUNK`] bytes for small ones (64 KiB), whatever `max_kept` is.
     #[must_use]
     pub fn new(max_kept: usize) -> Self {
         let shelves = Shelves {
@@ -68,7 +69,7 @@ impl Pool {
         }
     }
 
-    /// Bytes of unused buffers kept.
+    /// Bytes of unused buffers kept for long messages.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.lock().kept

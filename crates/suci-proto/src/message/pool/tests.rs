@@ -94,11 +94,10 @@ fn small_messages_share_a_chunk() {
 #[test]
 fn a_chunk_is_used_again_when_its_messages_are_gone() {
     let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
-    let mut places = std::collections::BTreeSet::new();
     for _ in 0..10_000 {
-        places.insert(chunk.copy(&pool, &[], &[0; 100]).as_ptr());
+        drop(chunk.copy(&pool, &[], &[0; 100]));
     }
-    assert!(places.len() <= 2 * CHUNK / 100, "{} places", places.len());
+    assert!(chunk.allocated <= CHUNK, "{} B", chunk.allocated);
 }
 
 #[test]
@@ -111,11 +110,9 @@ fn a_chunk_begins_small() {
 #[test]
 fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_meanwhile() {
     let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
-    let mut places = std::collections::BTreeSet::new();
     let mut held = VecDeque::new();
     for n in 0..10_000_u32 {
         let message = chunk.copy(&pool, &n.to_le_bytes(), &[7; 100]);
-        places.insert(message.as_ptr() as usize / 104);
         held.push_back((n, message));
         // So many that a chunk is full before the program let go of the first in it.
         if held.len() > 120 {
@@ -123,8 +120,8 @@ fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_mea
             assert_eq!(message[..4], n.to_le_bytes());
         }
     }
-    let most = 4 * (CHUNK / 104 + 1) + 2 * CHUNK / 104;
-    assert!(places.len() <= most, "{} places", places.len());
+    // Those that it grew through, and two or three of full size.
+    assert!(chunk.allocated <= 4 * CHUNK, "{} B", chunk.allocated);
     // Who lets go of nothing keeps no more than what it holds.
     for _ in 0..10_000 {
         held.push_back((0, chunk.copy(&pool, &[], &[7; 100])));
