@@ -26,8 +26,8 @@ pub struct Config {
     /// Longest message accepted without asking the program, in bytes. At most half of
     /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
     pub max_message: u64,
-    /// Payload bytes queued per peer before `send` refuses; default 64 MiB. One message longer
-    /// than that is taken when nothing else is queued.
+    /// What messages queued per peer count ([`Held::charge`](crate::message::Held)) before `send` refuses; default
+    /// 64 MiB. One message longer than that is taken when nothing else is queued.
     pub send_queue: u64,
     /// Messages longer than this many bytes ask the receiver first; default 256 KiB.
     pub rts_threshold: u64,

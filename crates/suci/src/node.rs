@@ -267,7 +267,8 @@ impl Node {
         turn.flushed()
     }
 
-    /// Messages and payload bytes accepted for `node` and not yet acknowledged.
+    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and header. Of those that are, some
+    /// still count in the queue: [`send_queue`](crate::NodeBuilder::send_queue) says which.
     ///
     /// # Errors
     /// [`Error::Forked`].

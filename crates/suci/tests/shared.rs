@@ -120,11 +120,11 @@ fn all_threads_of_a_node_hand_over_many_at_once() {
         a.flush(LONG).unwrap();
         a
     });
-    // Both threads hold messages by now; one call takes what both have.
+    // Each thread acknowledged them, and when it answers has handed them over. One call takes what both have.
+    b.counters().unwrap();
     let mut messages = Vec::new();
-    while messages.len() < 1_000 {
-        b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
-    }
+    let taken = b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
+    assert_eq!((taken, messages.len()), (1_000, 1_000));
     let mut next = [0_u32; 2];
     for message in &messages {
         let count = &mut next[message.from.0 as usize];
@@ -212,6 +212,102 @@ fn one_full_peer_blocks_no_other() {
     };
     assert_eq!(outcomes.len() as u64, accepted);
     a.send_timeout(NodeId(1), vec![1; 1 << 10], LONG).unwrap();
+}
+
+/// How many messages `send` accepts until it says that there is no room.
+fn accepted(mut send: impl FnMut() -> Result<(), Error>) -> u64 {
+    (0..)
+        .find(|_| match send() {
+            Ok(()) => false,
+            Err(error) => {
+                assert!(error.is_would_block(), "{error}");
+                true
+            }
+        })
+        .unwrap()
+}
+
+#[test]
+fn f26_both_kinds_of_nodes_queue_as_much() {
+    let shapes = [
+        (0, 0),
+        (0, 255),
+        (32, 0),
+        (1_000, 9),
+        (65_472, 0),
+        (80_000, 255),
+    ];
+    for (payload, header) in shapes {
+        let draft = || Draft::new(vec![1; payload]).user_header(vec![2; header]);
+        let (shared, nobody) = lonely(1 << 16);
+        let mut own = builder(2).send_queue(1 << 16).open().unwrap();
+        own.add_peer(NodeId(1), nobody.local_addr().unwrap())
+            .unwrap();
+        let most = ((1 << 16) / (payload + header + 64)).max(1) as u64;
+        assert_eq!(accepted(|| shared.send(NodeId(1), draft())), most);
+        assert_eq!(
+            accepted(|| own.send(NodeId(1), draft()).map(drop)),
+            most,
+            "{payload} B and {header} B"
+        );
+        let bytes = most * (payload + header) as u64;
+        assert_eq!(shared.queue_len(NodeId(1)).unwrap(), (most, bytes));
+        assert_eq!(own.queue_len(NodeId(1)).unwrap(), (most, bytes));
+        let _ = (shared.close(Duration::ZERO), own.close(Duration::ZERO));
+    }
+}
+
+/// What stays without a limit in bytes.
+#[test]
+fn f26_a_peer_that_takes_nothing_is_sent_a_million_messages_at_most() {
+    const MOST: u64 = 1 << 20;
+    let (shared, nobody) = lonely(u64::MAX);
+    let mut own = builder(2).send_queue(u64::MAX).open().unwrap();
+    own.add_peer(NodeId(1), nobody.local_addr().unwrap())
+        .unwrap();
+    assert_eq!(accepted(|| own.send_copy(NodeId(1), &[]).map(drop)), MOST);
+    let send = || {
+        // The thread may be behind: then its ring is full, and soon is not.
+        let sent = shared.send(NodeId(1), Bytes::new());
+        match shared.queue_len(NodeId(1)).unwrap().0 {
+            MOST => sent,
+            _ => Ok(()),
+        }
+    };
+    accepted(send);
+    assert_eq!(shared.queue_len(NodeId(1)).unwrap(), (MOST, 0));
+    let _ = (shared.close(Duration::ZERO), own.close(Duration::ZERO));
+}
+
+/// Packets are lost, and with them the first of those that are kept behind them: what is let in is what there is room
+/// for (a debug assertion looks), and all of it is given back.
+#[test]
+fn f26_what_is_kept_behind_a_loss_is_not_let_in_once_more() {
+    let faults: suci::FaultSpec = "loss=0.2,seed=3".parse().unwrap();
+    let a = builder(0).send_queue(1 << 16).faults(faults);
+    let (a, b) = (
+        a.open_threads(1).unwrap(),
+        builder(1).open_threads(1).unwrap(),
+    );
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    let id = b.id();
+    let taker = std::thread::spawn(move || {
+        (0..20_000).for_each(|_| drop(b.recv_timeout(LONG).unwrap().expect("a message")));
+        b
+    });
+    for number in 0..20_000_usize {
+        let draft = Draft::new(vec![1; number % 300]).user_header(vec![2; number % 256]);
+        a.send_timeout(id, draft, LONG).unwrap();
+        let (messages, bytes) = a.queue_len(id).unwrap();
+        assert!(
+            bytes <= 1 << 16 && messages <= 1_024,
+            "{messages}, {bytes} B"
+        );
+    }
+    a.flush(LONG).unwrap();
+    assert_eq!(a.queue_len(id).unwrap(), (0, 0));
+    taker.join().unwrap();
 }
 
 #[test]

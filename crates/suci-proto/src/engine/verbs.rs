@@ -5,7 +5,7 @@ use super::peers::Look;
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
-use crate::message::{self, NoRoom, Outgoing, SMALL, SmallOutgoing};
+use crate::message::{self, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
 use crate::peer::{Closing, Peer};
 use crate::time::{Duration, Instant};
 use crate::turns::Priority;
@@ -435,13 +435,15 @@ impl Engine {
     /// Messages and bytes accepted for `node` and not yet acknowledged.
     #[must_use]
     pub fn queue_len(&self, node: NodeId) -> (u64, u64) {
+        let open = self.queued(node).open();
+        (open.messages, open.bytes)
+    }
+
+    /// What the send queue of `node` holds.
+    #[must_use]
+    pub fn queued(&self, node: NodeId) -> Queued {
         let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
-        peer.map_or((0, 0), |p| {
-            (
-                p.session.outbox.queued_messages() as u64,
-                p.session.outbox.queued_bytes(),
-            )
-        })
+        peer.map_or(Queued::default(), |p| p.session.outbox.queued())
     }
 
     /// How many messages of this channel, from its first in this session, are all acknowledged.

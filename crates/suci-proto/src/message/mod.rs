@@ -8,6 +8,7 @@
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
+//! | `held` | what messages count against the bounds of the queue |
 //! | `small` | the same for runs of small ones: frames that stand ready |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
@@ -25,6 +26,7 @@
 mod answer;
 mod assembly;
 mod entry;
+mod held;
 mod inbox;
 mod incoming;
 mod outbox;
@@ -36,6 +38,7 @@ mod small;
 mod spare;
 
 pub use answer::{Answer, IncomingError, IncomingInfo};
+pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub(crate) use outbox::Rest;
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};

@@ -13,7 +13,7 @@ pub use push::NoRoom;
 pub(crate) use run::Rest;
 
 use super::outgoing::{Block, Channel, Run, Spares, Status, Terms};
-use super::{Completion, len64};
+use super::{Completion, Queued, index, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
@@ -32,8 +32,8 @@ const HEAD: usize = 8;
 pub struct OutboxLimits {
     /// Messages longer than this many bytes ask first.
     pub rts_threshold: u64,
-    /// Bytes of payload and header queued and not acknowledged, or kept for messages before them that are not. One
-    /// message beyond it is taken when nothing else is queued.
+    /// What messages that are [`Queued`] count at most ([`Held::charge`](super::Held)). One message beyond it is taken when nothing
+    /// else is queued.
     pub max_queued_bytes: u64,
     /// Messages queued and not acknowledged, or behind one that is not.
     pub max_queued_messages: usize,
@@ -121,11 +121,7 @@ pub struct Outbox {
     window: Option<u64>,
     session_limit: u64,
     session_used: u64,
-    queued_bytes: u64,
-    queued_messages: usize,
-    /// Messages that are over, behind one that is not, and bytes that are kept of them as long.
-    over_messages: usize,
-    over_bytes: u64,
+    queued: Queued,
     accepted: u64,
     completions: VecDeque<Completion>,
     spares: Spares,
@@ -152,10 +148,7 @@ impl Outbox {
             window: None,
             session_limit: limits.ride,
             session_used: 0,
-            queued_bytes: 0,
-            queued_messages: 0,
-            over_messages: 0,
-            over_bytes: 0,
+            queued: Queued::default(),
             accepted: 0,
             completions: VecDeque::new(),
             spares: Spares::default(),
@@ -205,7 +198,7 @@ impl Outbox {
     /// The session is over: exactly one outcome for every message that was outstanding, by channel
     /// and number, whether it asked for one or not. Completions not yet polled stay.
     pub fn end(&mut self) -> Vec<Completion> {
-        let mut outcomes = Vec::with_capacity(self.queued_messages);
+        let mut outcomes = Vec::with_capacity(index(self.queued.open().messages));
         for place in self.by_id.values() {
             if let Some(channel) = self.channels.get_mut(*place) {
                 channel.end_all(&mut outcomes);
@@ -214,9 +207,7 @@ impl Outbox {
         }
         self.session_parked.clear();
         (self.channel_parked, self.answer_parked) = (0, 0);
-        self.queued_bytes = 0;
-        self.queued_messages = 0;
-        (self.over_bytes, self.over_messages) = (0, 0);
+        self.queued = Queued::default();
         outcomes
     }
 
@@ -427,22 +418,16 @@ impl Outbox {
         self.get(channel).map_or(0, Channel::queue_len)
     }
 
-    /// Bytes of payload and header not yet acknowledged.
+    /// What it holds.
     #[must_use]
-    pub fn queued_bytes(&self) -> u64 {
-        self.queued_bytes
-    }
-
-    /// Messages not yet acknowledged or refused.
-    #[must_use]
-    pub fn queued_messages(&self) -> usize {
-        self.queued_messages
+    pub fn queued(&self) -> Queued {
+        self.queued
     }
 
     /// Whether every message was acknowledged or refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queued_messages == 0
+        self.queued.all.messages == 0
     }
 
     /// Messages accepted in this session, on all channels.

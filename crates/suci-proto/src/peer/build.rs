@@ -242,7 +242,7 @@ impl Peer {
     fn settle_mode(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
             let window = connection.congestion.window();
-            let queued = self.session.outbox.queued_bytes();
+            let queued = self.session.outbox.queued().open().bytes;
             self.lean.on_queue(now, queued > window);
             if queued > SHORT * connection.mtu.current() as u64 {
                 self.lean.on_long_message();

@@ -486,6 +486,7 @@ impl Peer {
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
         let connection = self.connection.as_ref();
         let rtt = connection.map(|c| c.recovery.rtt());
+        let queued = self.session.outbox.queued().open();
         PeerStats {
             node: self.node,
             address: self.path_address(),
@@ -505,8 +506,8 @@ impl Peer {
                     .peek()
                     .map_or(0, |n| c.credit.data_allowance(n, now))
             }),
-            queued_messages: self.session.outbox.queued_messages() as u64,
-            queued_bytes: self.session.outbox.queued_bytes(),
+            queued_messages: queued.messages,
+            queued_bytes: queued.bytes,
             traffic: *self.traffic(),
             waits: self.waits.until(now),
             waiting: self.waits.reason(),

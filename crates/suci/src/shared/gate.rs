@@ -1,22 +1,28 @@
 //! What is queued for one peer, debited before anything enters the common ring.
 //!
 //! A peer that takes nothing fills its own gate and nothing else: the ring is emptied whatever the
-//! peers do.
+//! peers do. The gate counts as the engine's queue does, and holds at least what that holds, since the thread credits
+//! it later: what it lets in the engine has room for, and a sender waits here, not in the thread.
 
 use super::sleepers::Sleepers;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use suci_proto::Side;
+use suci_proto::limits::MAX_QUEUED_MESSAGES;
+use suci_proto::message::{Held, has_room};
 
-/// What a message counts beside its payload.
-const PER_MESSAGE: u64 = suci_proto::limits::MESSAGE_CHARGE;
+/// Messages that one peer's queue takes.
+const MOST: u64 = MAX_QUEUED_MESSAGES as u64;
 
 /// The queue of one peer, as sums.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Payload bytes and charges of messages accepted and not yet acknowledged.
-    held: AtomicU64,
+    /// What counts of messages accepted and not yet acknowledged, or kept behind one that is not.
+    charge: AtomicU64,
     /// How many messages those are.
     messages: AtomicU64,
+    /// Of these, those that are acknowledged, and their bytes. Only the thread changes it.
+    over_messages: AtomicU64,
+    over_bytes: AtomicU64,
     /// Messages whose failure stands in events that the thread did not hand over yet.
     failed: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
@@ -25,21 +31,13 @@ pub(crate) struct Gate {
     pub(crate) room: Sleepers,
 }
 
-/// What messages of so many bytes in all count.
-pub(crate) fn charge(messages: u64, bytes: u64) -> u64 {
-    bytes.saturating_add(messages.saturating_mul(PER_MESSAGE))
-}
-
-/// What one message counts.
-pub(crate) fn charge_of(length: usize) -> u64 {
-    charge(1, u64::try_from(length).unwrap_or(u64::MAX))
-}
-
 impl Gate {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
-            held: AtomicU64::new(0),
+            charge: AtomicU64::new(0),
             messages: AtomicU64::new(0),
+            over_messages: AtomicU64::new(0),
+            over_bytes: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             suspended: AtomicU8::new(0),
             limit,
@@ -68,29 +66,41 @@ impl Gate {
         }
     }
 
-    /// Takes a message in; anything fits an empty queue.
-    pub(crate) fn debit(&self, charge: u64) -> bool {
-        let sum = |held: u64| {
-            let sum = held.saturating_add(charge);
-            (held == 0 || sum <= self.limit).then_some(sum)
-        };
-        // First the count, so that whoever finds a sum finds a count too.
-        self.messages.fetch_add(1, Ordering::AcqRel);
-        let fits = self
-            .held
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum)
-            .is_ok();
+    /// Whether a queue behind it that holds so much has room for a message.
+    pub(crate) fn admits(&self, held: Held, message: Held) -> bool {
+        held.messages < MOST && has_room(held.charge(), message.charge(), self.limit)
+    }
+
+    /// Takes a message in, if there is room for it.
+    pub(crate) fn debit(&self, message: Held) -> bool {
+        let charge = message.charge();
+        // Not more than all there is, once `has_room` said so.
+        let sum = |held| has_room(held, charge, self.limit).then(|| held.wrapping_add(charge));
+        // First the count, so that whoever finds a sum finds a count too. Who comes in vain is counted for a moment, and may
+        // turn another away, who is woken then when one of a million leaves.
+        let before = self.messages.fetch_add(1, Ordering::AcqRel);
+        let fits = before < MOST
+            && self
+                .charge
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum)
+                .is_ok();
         if !fits {
             self.messages.fetch_sub(1, Ordering::AcqRel);
         }
         fits
     }
 
-    /// So many messages were acknowledged, or did not enter after all.
-    pub(crate) fn credit(&self, messages: u64, charge: u64) {
-        self.held.fetch_sub(charge, Ordering::AcqRel);
-        self.messages.fetch_sub(messages, Ordering::AcqRel);
+    /// So much is not held any more, or did not enter after all.
+    pub(crate) fn credit(&self, released: Held) {
+        self.charge.fetch_sub(released.charge(), Ordering::AcqRel);
+        self.messages.fetch_sub(released.messages, Ordering::AcqRel);
         self.room.wake();
+    }
+
+    /// The thread says what of all that is acknowledged, and kept behind a message that is not.
+    pub(crate) fn set_over(&self, over: Held) {
+        self.over_messages.store(over.messages, Ordering::Release);
+        self.over_bytes.store(over.bytes, Ordering::Release);
     }
 
     /// The thread says how many messages failed whose events it has not handed over; before it credits them,
@@ -106,17 +116,19 @@ impl Gate {
 
     /// Whether nothing is queued.
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.load(Ordering::Acquire) == 0
+        self.charge.load(Ordering::Acquire) == 0
     }
 
-    /// Messages and payload bytes queued; between two changes a little of both.
-    pub(crate) fn queued(&self) -> (u64, u64) {
-        let held = self.held.load(Ordering::Acquire);
+    /// Messages queued and not acknowledged; between two changes a little of both.
+    pub(crate) fn queued(&self) -> Held {
+        let charge = self.charge.load(Ordering::Acquire);
         let messages = self.messages.load(Ordering::Acquire);
-        (
-            messages,
-            held.saturating_sub(messages.saturating_mul(PER_MESSAGE)),
-        )
+        let own = Held::new(messages, 0).charge();
+        let over = Held {
+            messages: self.over_messages.load(Ordering::Acquire),
+            bytes: self.over_bytes.load(Ordering::Acquire),
+        };
+        Held::new(messages, charge.saturating_sub(own)).minus(over)
     }
 }
 
@@ -125,12 +137,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_message_fits_an_empty_queue_whatever_its_length() {
+    fn a_gate_takes_what_the_queue_behind_it_would() {
         let gate = Gate::new(1_000);
-        assert!(gate.debit(5_000));
-        assert!(!gate.debit(1), "full");
-        gate.credit(1, 5_000);
-        assert!(gate.debit(600) && !gate.debit(600) && gate.debit(400));
-        assert_eq!(gate.queued(), (2, 1_000 - 2 * PER_MESSAGE));
+        assert!(gate.debit(Held::one(5_000)), "alone, however long");
+        assert!(!gate.debit(Held::one(0)), "full");
+        gate.credit(Held::one(5_000));
+        assert!(gate.debit(Held::one(536)));
+        assert!(!gate.debit(Held::one(337)) && gate.debit(Held::one(336)));
+        assert_eq!(gate.queued(), Held::new(2, 872));
+        gate.set_over(Held::one(336));
+        assert_eq!(gate.queued(), Held::new(1, 536));
+        assert!(!gate.debit(Held::one(0)), "what is kept counts");
+    }
+
+    /// Whatever its limit.
+    #[test]
+    fn f26_a_gate_takes_so_many_messages() {
+        let gate = Gate::new(u64::MAX);
+        assert!((0..MOST).all(|_| gate.debit(Held::one(0))));
+        assert!(!gate.debit(Held::one(0)) && !gate.is_empty());
+        gate.credit(Held::one(0));
+        assert!(gate.debit(Held::one(0)) && !gate.debit(Held::one(0)));
+        assert_eq!(gate.queued().messages, MOST);
     }
 }

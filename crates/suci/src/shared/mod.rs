@@ -406,7 +406,8 @@ impl SharedNode {
             .unwrap_or_else(|| self.inner.flushed())
     }
 
-    /// Messages and payload bytes accepted for `node` and not yet acknowledged.
+    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and header. Of those that are, some
+    /// still count in the queue: [`send_queue`](crate::NodeBuilder::send_queue) says which.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -416,6 +417,7 @@ impl SharedNode {
             .shard_of(node)
             .gate(node)
             .map(|gate| gate.queued())
+            .map(|queued| (queued.messages, queued.bytes))
             .ok_or(Error::UnknownPeer(node))
     }
 

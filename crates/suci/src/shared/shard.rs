@@ -279,7 +279,7 @@ impl Shard {
         for (&node, gate) in gates.iter() {
             let queued = match gate.is_empty() {
                 true => 0,
-                false => gate.queued().0.max(1),
+                false => gate.queued().messages.max(1),
             };
             counts.insert(node, queued.saturating_add(gate.failed()));
         }

@@ -2,6 +2,7 @@ use super::shard::EVENTS;
 use super::*;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
+use suci_proto::message::Held;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -132,7 +133,7 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
         }
         // From a handle that looked at the gate just before.
         let late = Draft::new(text).into_outgoing();
-        assert!(gate.debit(gate::charge_of(late.payload.len())));
+        assert!(gate.debit(Held::of(&late)));
         let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), late));
         assert!(pushed.is_ok());
         a.peers().unwrap();
@@ -157,7 +158,10 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
     }
     let in_use = a.inner.shards[0].gate(NodeId(1_001)).unwrap();
     assert!(
-        a.inner.shards[0].gate(NodeId(1_000)).unwrap().debit(1),
+        a.inner.shards[0]
+            .gate(NodeId(1_000))
+            .unwrap()
+            .debit(Held::one(1)),
         "holds a message"
     );
     a.add_peer(NodeId(1), b.local_addr()).unwrap();

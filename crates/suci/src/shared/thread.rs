@@ -1,6 +1,6 @@
 //! An I/O thread: owns the driver of its shard, and stands between it and the rings.
 
-use super::gate::{self, Gate};
+use super::gate::Gate;
 use super::inner::{Inner, Phase};
 use super::post::Post;
 use super::shard::{Command, EVENTS, MESSAGE_BYTES, Shard, length, lock};
@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Event, Outgoing};
 
@@ -22,15 +23,18 @@ const UNNUMBERED: u64 = u64::MAX;
 /// Gates of forgotten nodes that are kept in any case.
 const SPARE_GATES: usize = 64;
 
-/// What a peer's gate has let through, and how much of it was given back.
+/// What a peer's gate has let through.
 struct Account {
     gate: Arc<Gate>,
-    /// Charges and messages taken out of the ring.
-    taken: (u64, u64),
-    /// Those credited to the gate again.
-    credited: (u64, u64),
-    /// Messages that the engine did not take yet: its queue is bounded by other rules too.
+    /// What was taken out of the ring and not credited to the gate again.
+    held: Held,
+    /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
+    /// has not heard of the ends of those before.
     stash: VecDeque<Outgoing>,
+    /// What these hold.
+    stashed: Held,
+    /// What the gate was told of messages that are over.
+    over: Held,
     /// What the gate was told of failures.
     failed: u64,
     /// It is among the open ones.
@@ -50,34 +54,21 @@ impl Account {
     /// or ended.
     fn balance(&mut self, node: NodeId, engine: &Engine) {
         self.set_failed(engine.untold_failures(node));
-        let (messages, bytes) = engine.queue_len(node);
-        let waiting: u64 = self
-            .stash
-            .iter()
-            .map(|m| gate::charge_of(m.payload.len()))
-            .sum();
-        let stashed = u64::try_from(self.stash.len()).unwrap_or(u64::MAX);
-        let used = gate::charge(messages, bytes).saturating_add(waiting);
-        let charge = self
-            .taken
-            .0
-            .saturating_sub(used)
-            .saturating_sub(self.credited.0);
-        let count = self
-            .taken
-            .1
-            .saturating_sub(messages.saturating_add(stashed));
-        let count = count.saturating_sub(self.credited.1);
-        if charge > 0 {
-            self.credited.0 += charge;
-            self.credited.1 += count;
-            self.gate.credit(count, charge);
+        let queued = engine.queued(node);
+        if self.over != queued.over {
+            self.over = queued.over;
+            self.gate.set_over(queued.over);
+        }
+        let released = self.held.minus(queued.all.plus(self.stashed));
+        if released != Held::default() {
+            self.held = self.held.minus(released);
+            self.gate.credit(released);
         }
     }
 
     /// Whether the gate has everything back.
     fn is_settled(&self) -> bool {
-        self.stash.is_empty() && self.taken == self.credited && self.failed == 0
+        self.held == Held::default() && self.failed == 0
     }
 }
 
@@ -240,17 +231,19 @@ impl Worker {
         let ending = &self.ending;
         let account = self.accounts.entry(to).or_insert_with(|| Account {
             gate: ending.shard().gate_or_new(to),
-            taken: (0, 0),
-            credited: (0, 0),
+            held: Held::default(),
             stash: VecDeque::new(),
+            stashed: Held::default(),
+            over: Held::default(),
             failed: 0,
             open: false,
         });
         if !core::mem::replace(&mut account.open, true) {
             self.open.push(to);
         }
-        account.taken.0 += gate::charge_of(message.payload.len());
-        account.taken.1 += 1;
+        let size = Held::of(&message);
+        account.held = account.held.plus(size);
+        account.stashed = account.stashed.plus(size);
         account.stash.push_back(message);
         if account.stash.len() == 1 {
             Self::offer(ending, &mut self.driver, to, account);
@@ -263,10 +256,15 @@ impl Worker {
         let before = account.stash.len();
         while let Some(message) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
+            let size = Held::of(&message);
             match driver.offer(now, to, message) {
                 Ok(_) => {}
-                // The gate let it in before it knew of the suspension: it is accepted, and kept.
+                // The gate let it in before it knew of the suspension, or of the ends: it is accepted, and kept.
                 Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {
+                    debug_assert!(
+                        account.gate.admits(driver.engine.queued(to).all, size),
+                        "where the gate has room the engine has"
+                    );
                     account.stash.push_front(message.into_outgoing());
                     break;
                 }
@@ -283,6 +281,7 @@ impl Worker {
                     ending.inner.event_ready.0.wake();
                 }
             }
+            account.stashed = account.stashed.minus(size);
         }
         account.stash.len() < before
     }

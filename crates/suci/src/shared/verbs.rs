@@ -1,7 +1,6 @@
 //! What the handles do with what they share, without the waiting: every verb returns at once, or registers
 //! its caller's waker and says that it is pending.
 
-use super::gate;
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
 use crate::error::Error;
@@ -13,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_proto::Event;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
+use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 
 /// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
@@ -44,14 +44,14 @@ impl Inner {
         if let Some(by) = gate.suspended() {
             return Err(Error::suspended(to, outgoing, by));
         }
-        let charge = gate::charge_of(outgoing.payload.len());
-        if !gate.debit(charge) {
+        let held = Held::of(&outgoing);
+        if !gate.debit(held) {
             return Err(Error::would_block(to, outgoing));
         }
         match shard.push(Command::Send(to, outgoing)) {
             Ok(()) => Ok(()),
             Err(command) => {
-                gate.credit(1, charge);
+                gate.credit(held);
                 self.check_open()?;
                 match command {
                     Command::Send(_, outgoing) => Err(Error::would_block(to, outgoing)),
@@ -136,7 +136,8 @@ impl Inner {
         self.message_ready.0.poll(cx, || self.take_message(rota))
     }
 
-    /// What is there of the next messages, as far as each shard is asked once: ready with an error when there will be none.
+    /// What is there of the next messages, taken as many times as there are shards: once of each that has some. Ready with
+    /// an error when there will be none.
     fn take_messages(
         &self,
         rota: &Rota,

@@ -1,6 +1,7 @@
 //! What became of what was sent: acknowledged, or owed again.
 
 use super::Outbox;
+use crate::message::Queued;
 use crate::message::outgoing::Released;
 use crate::recovery::SentFrame;
 
@@ -94,17 +95,17 @@ impl Outbox {
         if released.messages == 0 {
             return;
         }
-        self.queued_bytes = self.queued_bytes.saturating_sub(released.bytes);
-        self.queued_messages = self.queued_messages.saturating_sub(released.messages);
         let Some(channel) = self.channels.get_mut(place) else {
             return;
         };
         let popped = channel.pop_done(&mut self.completions);
         channel.give_back(&mut self.spares);
-        self.over_messages =
-            (self.over_messages.saturating_add(released.messages)).saturating_sub(popped.messages);
-        self.over_bytes =
-            (self.over_bytes.saturating_add(released.copied)).saturating_sub(popped.copied);
+        let Queued { all, over } = self.queued;
+        let gone = popped.kept();
+        self.queued = Queued {
+            all: all.without(released.freed()).minus(gone),
+            over: over.plus(released.kept()).minus(gone),
+        };
         if channel.turn.parked.is_some() {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);

@@ -4,7 +4,7 @@ use super::Outbox;
 use crate::limits::MAX_CHANNELS;
 use crate::message::outgoing::{Channel, Spares};
 use crate::message::small::SmallOutgoing;
-use crate::message::{Outgoing, len64};
+use crate::message::{Held, Outgoing, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
 
 /// Why a message is not taken.
@@ -26,7 +26,7 @@ impl Outbox {
             let pushed = self.push_small(&small);
             return pushed.map_err(|no| (no, message));
         }
-        let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
+        let size = Held::of(&message);
         match self.make_room(message.channel, size) {
             Ok(place) => {
                 Ok(self.queue(place, size, |channel, spares| channel.push(message, spares)))
@@ -41,21 +41,20 @@ impl Outbox {
     /// [`NoRoom`].
     #[inline(always)]
     pub fn push_small(&mut self, message: &SmallOutgoing<'_>) -> Result<MessageNumber, NoRoom> {
-        let size = len64(message.payload.len()).saturating_add(len64(message.user_header.len()));
+        let payload = len64(message.payload.len());
+        let size = Held::one(payload.saturating_add(len64(message.user_header.len())));
         let place = self.make_room(message.channel, size)?;
         Ok(self.queue(place, size, |channel, spares| {
             channel.push_small(message, spares)
         }))
     }
 
-    /// The place of the channel, if the queue takes `size` bytes more on it.
+    /// The place of the channel, if the queue takes `size` more on it.
     #[inline(always)]
-    fn make_room(&mut self, channel: ChannelId, size: u64) -> Result<usize, NoRoom> {
-        // A peer that leaves the first message unacknowledged makes us keep those behind it.
-        let messages = self.queued_messages.saturating_add(self.over_messages);
-        let kept = self.queued_bytes.saturating_add(self.over_bytes);
-        let over = kept.saturating_add(size) > self.limits.max_queued_bytes && messages > 0;
-        if over || messages >= self.limits.max_queued_messages {
+    fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<usize, NoRoom> {
+        let held = self.queued.all;
+        let fits = has_room(held.charge(), size.charge(), self.limits.max_queued_bytes);
+        if !fits || held.messages >= len64(self.limits.max_queued_messages) {
             return Err(NoRoom::Full);
         }
         match self.find(channel) {
@@ -77,13 +76,12 @@ impl Outbox {
     fn queue(
         &mut self,
         place: usize,
-        size: u64,
+        size: Held,
         push: impl FnOnce(&mut Channel, &mut Spares) -> MessageNumber,
     ) -> MessageNumber {
         let (channel, spares) = (self.channels.get_mut(place), &mut self.spares);
         let number = channel.map_or(0, |channel| push(channel, spares));
-        self.queued_bytes = self.queued_bytes.saturating_add(size);
-        self.queued_messages = self.queued_messages.saturating_add(1);
+        self.queued.all = self.queued.all.plus(size);
         self.accepted = self.accepted.saturating_add(1);
         self.activate(place);
         number

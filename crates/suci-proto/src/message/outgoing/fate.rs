@@ -3,7 +3,7 @@
 use super::{Channel, Item, Queue};
 use crate::message::entry::{Entry, Long, Phase};
 use crate::message::small::{Fate, FrameQueue};
-use crate::message::{Completion, Outcome, index};
+use crate::message::{Completion, Held, Outcome, index, len64};
 use crate::types::{MessageNumber, ProtocolError};
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -18,6 +18,16 @@ pub(in crate::message) struct Released {
 }
 
 impl Released {
+    /// Bytes that are kept no longer.
+    pub(in crate::message) fn freed(self) -> u64 {
+        self.bytes.saturating_sub(self.copied)
+    }
+
+    /// The messages, with what is kept of them.
+    pub(in crate::message) fn kept(self) -> Held {
+        Held::new(len64(self.messages), self.copied)
+    }
+
     fn add(&mut self, bytes: u64, copied: u64, messages: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.copied = self.copied.saturating_add(copied);

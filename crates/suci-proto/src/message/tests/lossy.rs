@@ -238,7 +238,7 @@ impl Pair {
             self.step(&Step::Answer);
         }
         assert!(self.outbox.is_empty(), "{:?}", self.outbox);
-        assert_eq!(self.outbox.queued_bytes(), 0);
+        assert_eq!(self.outbox.queued().open().bytes, 0);
         assert_eq!(self.inbox.memory_used(), 0);
         for channel in 0..3 {
             let all = self.sent[channel].len() as u64;

@@ -136,7 +136,7 @@ fn a_refused_message_ahead_is_passed_over() {
     assert_eq!(inbox.memory_used(), 0);
     assert_eq!(outbox.delivered(C0), 3);
     assert!(outbox.is_empty());
-    assert_eq!(outbox.queued_bytes(), 0);
+    assert_eq!(outbox.queued().open().bytes, 0);
 }
 
 #[test]

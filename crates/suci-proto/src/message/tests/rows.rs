@@ -189,7 +189,10 @@ impl Both {
                 done.into_iter().map(unnamed).collect::<Vec<_>>(),
                 channels,
                 outbox.session_credit(),
-                (outbox.queued_bytes(), outbox.queued_messages()),
+                (
+                    outbox.queued().open().bytes,
+                    outbox.queued().open().messages,
+                ),
                 (outbox.wait_reason(), outbox.poll_channel_blocked()),
             )
         });

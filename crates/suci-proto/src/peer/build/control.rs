@@ -120,9 +120,8 @@ impl Peer {
         // Answers need credit as messages do.
         let answers = u64::from(self.has_answers());
         // An empty message has no bytes, and needs a packet all the same: nothing waiting would ask for none.
-        let outbox = &self.session.outbox;
-        let messages = u64::try_from(outbox.queued_messages()).unwrap_or(u64::MAX);
-        let waiting = outbox.queued_bytes().max(messages).max(answers);
+        let queued = self.session.outbox.queued().open();
+        let waiting = queued.bytes.max(queued.messages).max(answers);
         let (_, memory) = self.session.outbox.session_credit();
         let close = self.close_frame();
         let suspension = self.suspension_due().filter(|_| permit.free);

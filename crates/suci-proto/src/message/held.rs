@@ -1,0 +1,118 @@
+//! What messages count against the bounds of a send queue: decided here for the queue itself, and for those who let
+//! messages in before it sees them.
+
+use super::{Outgoing, len64};
+use crate::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
+
+const _: () = assert!(MAX_QUEUED_MESSAGES as u64 <= u64::MAX / MESSAGE_CHARGE);
+
+/// Messages, and their bytes of payload and header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub messages: u64,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+impl Held {
+    /// So many messages, with so many bytes in all.
+    #[must_use]
+    pub const fn new(messages: u64, bytes: u64) -> Self {
+        Self { messages, bytes }
+    }
+
+    /// One message with so many bytes.
+    #[must_use]
+    pub const fn one(bytes: u64) -> Self {
+        Self::new(1, bytes)
+    }
+
+    /// This message.
+    #[must_use]
+    pub fn of(message: &Outgoing) -> Self {
+        let payload = len64(message.payload.len());
+        Self::one(payload.saturating_add(len64(message.user_header.len())))
+    }
+
+    /// What they count: their bytes, and [`MESSAGE_CHARGE`] for each, which is about what its entry takes. Nothing only where
+    /// there is none.
+    #[must_use]
+    pub const fn charge(self) -> u64 {
+        // No queue holds so many that this wraps, and each message that is accepted asks.
+        let own = self.messages.wrapping_mul(MESSAGE_CHARGE);
+        self.bytes.saturating_add(own)
+    }
+
+    /// The same messages, without so many of their bytes.
+    #[must_use]
+    pub const fn without(self, bytes: u64) -> Self {
+        Self::new(self.messages, self.bytes.saturating_sub(bytes))
+    }
+
+    /// These and others.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.saturating_add(other.messages),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// These without some of them.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.saturating_sub(other.messages),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
+/// Whether a queue that holds what counts `held` takes what counts `charge`, if `most` is its bound. An empty one takes
+/// any message.
+#[must_use]
+pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
+    match held.checked_add(charge) {
+        Some(sum) => sum <= most || held == 0,
+        None => false,
+    }
+}
+
+/// What a send queue holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// All that counts against its bounds: a peer that leaves the first message unacknowledged makes us keep those behind
+    /// it.
+    pub all: Held,
+    /// Of these, messages that are acknowledged or refused, behind one that is not: what is kept of them until that one is,
+    /// too.
+    pub over: Held,
+}
+
+impl Queued {
+    /// Messages not yet acknowledged or refused.
+    #[must_use]
+    pub const fn open(self) -> Held {
+        self.all.minus(self.over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_takes_what_its_bound_allows_and_any_message_when_it_is_empty() {
+        assert!(has_room(0, 5_000, 1_000) && has_room(600, 400, 1_000));
+        assert!(!has_room(600, 401, 1_000) && !has_room(1_001, 1, 1_000));
+        assert!(has_room(1, u64::MAX - 1, u64::MAX));
+        assert!(!has_room(2, u64::MAX - 1, u64::MAX), "sums stay exact");
+        let empty = Held::one(0);
+        assert!(empty.charge() > 0 && Held::default() == Held::new(0, 0));
+        let two = empty.plus(Held::one(9));
+        assert_eq!((two, two.charge()), (Held::new(2, 9), 137));
+        assert_eq!(two.minus(empty), Held::one(9));
+        assert_eq!(two.without(9), Held::new(2, 0));
+    }
+}
