@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LONG, await_event, builder, introduce, pair, take};
+use common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::Duration;
 use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId};
 
@@ -52,19 +52,9 @@ fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
         }
     };
     a.batch(fill).unwrap();
-    let mut messages = Vec::new();
-    assert_eq!(b.recv_many(&mut messages, 0, LONG).unwrap(), 0);
-    while messages.len() < 1_000 {
-        let before = messages.len();
-        let taken = b.recv_many(&mut messages, 300, LONG).unwrap();
-        assert!((1..=300).contains(&taken), "{taken}");
-        assert_eq!(messages.len(), before + taken);
-    }
-    for (number, message) in (0_u32..).zip(&messages) {
-        assert_eq!(&message.payload[..], number.to_le_bytes());
-        assert_eq!((message.from, message.number), (a.id(), number.into()));
-    }
-    assert_eq!(b.recv_many(&mut messages, 9, Duration::ZERO).unwrap(), 0);
+    let mut messages = take_many(a.id(), 1_000, |messages, most, timeout| {
+        b.recv_many(messages, most, timeout)
+    });
     // One that was put back is the first, and counts.
     a.send_copy(b.id(), b"long one").unwrap();
     a.send_copy(b.id(), b"short").unwrap();

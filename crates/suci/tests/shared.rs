@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LONG, builder, shared_pair};
+use common::{LONG, builder, shared_pair, take_many};
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -77,19 +77,9 @@ fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
     };
     send(0..3_000);
     a.flush(LONG).unwrap();
-    let mut messages = Vec::new();
-    assert_eq!(b.recv_many(&mut messages, 0, LONG).unwrap(), 0);
-    while messages.len() < 3_000 {
-        let before = messages.len();
-        let taken = b.recv_many(&mut messages, 300, LONG).unwrap();
-        assert!((1..=300).contains(&taken), "{taken}");
-        assert_eq!(messages.len(), before + taken);
-    }
-    for (number, message) in (0_u32..).zip(&messages) {
-        assert_eq!(&message.payload[..], number.to_le_bytes());
-        assert_eq!((message.from, message.number), (a.id(), number.into()));
-    }
-    assert_eq!(b.recv_many(&mut messages, 9, Duration::ZERO).unwrap(), 0);
+    let mut messages = take_many(a.id(), 3_000, |messages, most, timeout| {
+        b.recv_many(messages, most, timeout)
+    });
     // One that comes later wakes the call; what came before the end is taken after it.
     let waiting = b.clone();
     let taken = std::thread::spawn(move || waiting.recv_many(&mut Vec::new(), 9, LONG).unwrap());

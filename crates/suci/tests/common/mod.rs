@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use suci::{AddressBook, Event, Message, Node, NodeBuilder, NodeId, SharedNode};
+use suci::{AddressBook, Error, Event, Message, Node, NodeBuilder, NodeId, SharedNode};
 
 /// Longer than anything here takes: a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -47,6 +47,29 @@ pub(crate) fn shared_pair() -> (SharedNode, SharedNode) {
 /// The next message, which must come.
 pub(crate) fn take(node: &mut Node) -> Message {
     node.recv_timeout(LONG).unwrap().expect("a message")
+}
+
+/// Takes `count` messages of `from` by a `recv_many`, never more than asked for at once: the first of a channel, each with
+/// its number as its bytes, after which none is left.
+pub(crate) fn take_many(
+    from: NodeId,
+    count: u32,
+    mut recv_many: impl FnMut(&mut Vec<Message>, usize, Duration) -> Result<usize, Error>,
+) -> Vec<Message> {
+    let mut messages = Vec::new();
+    assert_eq!(recv_many(&mut messages, 0, LONG).unwrap(), 0);
+    while messages.len() < count as usize {
+        let before = messages.len();
+        let taken = recv_many(&mut messages, 300, LONG).unwrap();
+        assert!((1..=300).contains(&taken), "{taken}");
+        assert_eq!(messages.len(), before + taken);
+    }
+    for (number, message) in (0..count).zip(&messages) {
+        assert_eq!(&message.payload[..], number.to_le_bytes());
+        assert_eq!((message.from, message.number), (from, number.into()));
+    }
+    assert_eq!(recv_many(&mut messages, 9, Duration::ZERO).unwrap(), 0);
+    messages
 }
 
 /// The first event that is `wanted`, which must come; those before it are passed over.
