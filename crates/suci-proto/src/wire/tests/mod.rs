@@ -2,6 +2,7 @@
 //! `tests/vectors.rs`.
 
 mod acks;
+mod both_ways;
 mod frames;
 mod handshake;
 mod header;

@@ -1,53 +1,7 @@
 //! Runs are read by a parser of their own: whatever the bytes, it says what the one of frames says.
 
+use super::both_ways::read_both_ways;
 use super::*;
-use crate::wire::run::ENOUGH;
-
-/// Reads `bytes` with runs and without. Returns how many messages were in runs.
-fn read_both_ways(bytes: &[u8]) -> u64 {
-    let (mut with_runs, mut without) = (frames(bytes), frames(bytes));
-    let mut in_runs = 0;
-    loop {
-        let Some(run) = with_runs.next_run() else {
-            match (with_runs.next(), without.next()) {
-                (None, None) => return in_runs,
-                (one, other) => assert_eq!(one, other),
-            }
-            continue;
-        };
-        let mut left = run.frames();
-        let (mut count, mut payload) = (0, 0);
-        while !left.is_empty() {
-            let Some(Ok(frag)) = without.next_frag() else {
-                panic!("a run holds whole messages");
-            };
-            let plain = Plain::read(left).unwrap();
-            let start = Start {
-                total: plain.data() as u64,
-                tag: plain.tag(),
-                kind: Kind::USER,
-                user_header: b"",
-            };
-            let (data, behind) = left[plain.head()..].split_at(plain.data());
-            let said = Frag {
-                channel: run.channel(),
-                message: run.first() + count,
-                offset: 0,
-                end: true,
-                start: Some(start),
-                data,
-            };
-            assert_eq!(frag, said);
-            left = behind;
-            count += 1;
-            payload += data.len() as u64;
-        }
-        assert_eq!((run.count(), run.payload()), (count, payload));
-        assert!(count > 0 && payload <= count * LONGEST as u64);
-        assert!(run.frames().len() < ENOUGH + LONGEST + 32);
-        in_runs += count;
-    }
-}
 
 /// Whole messages side by side, most of them in a row.
 fn row() -> impl Strategy<Value = Vec<u8>> {
