@@ -6,10 +6,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use suci_proto::limits::{MAX_ACK_RANGES, MAX_MESSAGE, VERSION};
+use suci_proto::types::Kind;
 use suci_proto::wire::{
-    self, Accept, Cookie, Frame, Hello, Init, Malformed, PacketType, Refused, frames, open,
-    peek_index, peek_version, put_header, seal,
+    self, Accept, Cookie, Frag, Frame, Hello, Init, Malformed, PacketType, Plain, Refused, Start,
+    frames, open, peek_index, peek_version, put_header, seal,
 };
+
+#[path = "../../crates/suci-proto/src/wire/tests/both_ways.rs"]
+mod both_ways;
 
 fuzz_target!(|datagram: &[u8]| {
     let _ = (peek_version(datagram), peek_index(datagram));
@@ -66,8 +70,9 @@ fn twice<T: PartialEq + std::fmt::Debug>(
     assert_eq!(read(&again), Ok(value));
 }
 
-/// Decodes frames, checks what their types promise, and encodes them again.
+/// Decodes frames, checks what their types promise, and encodes them again. Runs of them say the same.
 fn payload(bytes: &[u8]) {
+    both_ways::read_both_ways(bytes);
     let mut again = Vec::new();
     for frame in frames(bytes).map_while(Result::ok) {
         again.clear();

@@ -147,7 +147,8 @@ impl World {
         let side = usize::from(code >> 7);
         match code & 15 {
             0 | 1 => self.send(side, input),
-            2..=5 => self.deliver_some(side, 1 + usize::from(code >> 4 & 7)),
+            2..=4 => self.deliver_some(side, 1 + usize::from(code >> 4 & 7)),
+            5 => self.deliver_train(side),
             6 => {
                 let dropped = self.sides[side].wire.pop_front();
                 self.remember(side, dropped);
@@ -160,8 +161,8 @@ impl World {
                 let late = self.sides[side].wire.pop_front();
                 self.sides[side].wire.extend(late);
             }
-            9 | 10 => self.damage(side, input, false),
-            11 => self.damage(side, input, true),
+            9 | 10 => self.damage(side, input, false, usize::from(code >> 4 & 7)),
+            11 => self.damage(side, input, true, usize::from(code >> 4 & 7)),
             12 => {
                 let place = input.index(self.sides[side].past.len());
                 if let Some(old) = self.sides[side].past.get(place).cloned() {
@@ -217,9 +218,29 @@ impl World {
         }
     }
 
-    /// Changes bytes of the next packet, by accident or with a checksum that says that nothing happened.
-    fn damage(&mut self, side: usize, input: &mut Input<'_>, lie: bool) {
-        let Some(mut packet) = self.sides[side].wire.pop_front() else {
+    /// Hands over what the kernel would join: packets of one length, and one that is shorter.
+    fn deliver_train(&mut self, side: usize) {
+        let wire = &mut self.sides[side].wire;
+        let Some(segment) = wire.front().map(Vec::len) else {
+            return;
+        };
+        let alike = wire.iter().take_while(|packet| packet.len() == segment);
+        let mut count = alike.take(44).count();
+        let is_shorter = |packet: &Vec<u8>| packet.len() < segment;
+        count += usize::from(wire.get(count).is_some_and(is_shorter));
+        let train: Vec<_> = wire.drain(..count).collect();
+        let arrival = self.arrival(side);
+        let engine = &mut self.sides[side].engine;
+        engine.handle_train(self.now, &arrival, segment, &train.concat());
+        train
+            .into_iter()
+            .for_each(|packet| self.remember(side, Some(packet)));
+    }
+
+    /// Changes bytes of a packet under way, by accident or with a checksum that says that nothing happened. The first
+    /// arrives then; others may stand in a train.
+    fn damage(&mut self, side: usize, input: &mut Input<'_>, lie: bool, at: usize) {
+        let Some(mut packet) = self.sides[side].wire.remove(at) else {
             return;
         };
         for _ in 0..1 + input.byte() % 8 {
@@ -232,7 +253,11 @@ impl World {
             self.honest = false;
             wire::seal(&mut packet);
         }
-        self.arrive(side, &packet);
+        if at == 0 {
+            self.arrive(side, &packet);
+        } else {
+            self.sides[side].wire.insert(at, packet);
+        }
     }
 
     fn rarely(&mut self, side: usize, input: &mut Input<'_>) {
@@ -273,12 +298,16 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, side: usize, packet: &[u8]) {
-        let arrival = Arrival {
+    fn arrival(&self, side: usize) -> Arrival {
+        Arrival {
             from: address(1 - side),
             ecn: Ecn::Ect0,
             at: self.now,
-        };
+        }
+    }
+
+    fn arrive(&mut self, side: usize, packet: &[u8]) {
+        let arrival = self.arrival(side);
         self.sides[side]
             .engine
             .handle_datagram(self.now, &arrival, packet);

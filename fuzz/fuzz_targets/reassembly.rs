@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, VecDeque};
 use suci_proto::message::{Answer, Inbox, InboxLimits, Message, Pool};
 use suci_proto::types::{ChannelId, Kind, MessageNumber};
-use suci_proto::wire::{Frag, Frame, Rts, Start, frames};
+use suci_proto::wire::{Frag, FragHead, Frame, Rts, Run, Start, frames};
 
 const WINDOW: u64 = 20_000;
 const LARGE: u64 = 8_000;
@@ -249,6 +249,63 @@ fn frag<'a>(input: &mut Input<'_>, filler: &'a [u8]) -> Option<Frag<'a>> {
     })
 }
 
+/// Whole messages side by side, most of them in a row.
+fn whole_ones(input: &mut Input<'_>, filler: &[u8]) -> Vec<u8> {
+    let ((channel, first), shape) = (name(input), input.byte());
+    let (count, odd) = (u64::from(shape & 7) + 1, u64::from(shape >> 3 & 7));
+    let (len, tag) = (usize::from(input.byte()), u64::from(shape >> 6));
+    let mut bytes = Vec::new();
+    for at in 0..count {
+        let len = if at == odd { len * 8 } else { len };
+        let head = FragHead {
+            channel,
+            message: first + at,
+            offset: 0,
+            end: true,
+            start: Some(Start {
+                total: len as u64,
+                tag,
+                kind: Kind::USER,
+                user_header: b"",
+            }),
+        };
+        head.put(&mut bytes, len, false);
+        bytes.extend_from_slice(&filler[..len]);
+    }
+    bytes
+}
+
+/// What the frames of a packet do, runs of them together. False if the connection would be closed.
+fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
+    let mut frames = frames(bytes);
+    loop {
+        let taken = if let Some(run) = frames.next_run() {
+            take_run(inbox, model, &run)
+        } else {
+            match frames.next() {
+                None => return true,
+                Some(Err(_)) => false,
+                Some(Ok(frame)) => take(inbox, model, frame),
+            }
+        };
+        if !taken {
+            return false;
+        }
+    }
+}
+
+/// What a run does. False if the connection would be closed.
+fn take_run(inbox: &mut Inbox, model: &mut Model, run: &Run<'_>) -> bool {
+    let taken = inbox.on_run(run).is_ok();
+    // Of one that breaks a rule some messages were taken, too.
+    for frame in frames(run.frames()) {
+        if let Ok(Frame::Frag(frag)) = frame {
+            model.take(&frag);
+        }
+    }
+    taken
+}
+
 /// What a frame does. False if the connection would be closed.
 fn take(inbox: &mut Inbox, model: &mut Model, frame: Frame<'_>) -> bool {
     match frame {
@@ -293,7 +350,8 @@ fn complete(name: Name, filler: &[u8], inbox: &mut Inbox, model: &mut Model) -> 
 /// Does one operation. False if the connection would be closed.
 fn operate(input: &mut Input<'_>, filler: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     match input.byte() % 8 {
-        0..=2 => frag(input, filler).is_none_or(|frag| take(inbox, model, Frame::Frag(frag))),
+        0 | 1 => frag(input, filler).is_none_or(|frag| take(inbox, model, Frame::Frag(frag))),
+        2 => take_all(&whole_ones(input, filler), inbox, model),
         3 => complete(name(input), filler, inbox, model),
         4 => {
             let (channel, message) = name(input);
@@ -310,12 +368,7 @@ fn operate(input: &mut Input<'_>, filler: &[u8], inbox: &mut Inbox, model: &mut 
         }
         5 => {
             let len = usize::from(input.byte());
-            let mut alive = true;
-            for frame in frames(input.bytes(len)) {
-                let Ok(frame) = frame else { return false };
-                alive = alive && take(inbox, model, frame);
-            }
-            alive
+            take_all(input.bytes(len), inbox, model)
         }
         6 => {
             for _ in 0..input.byte() % 8 {
