@@ -104,9 +104,9 @@ fn a_train_in_time_is_taken_in_a_run() {
     goes_on(&mut both);
 }
 
-/// F08: what comes late is not the newest, of which alone runs are made.
+/// What comes late is not the newest, of which alone runs are made.
 #[test]
-fn f08_a_train_that_comes_late_is_no_run() {
+fn a_train_that_comes_late_is_no_run() {
     let (mut both, train) = begun(&Setting::usual());
     let (early, late) = train.split_at(train.len() / 2);
     assert!(arrive(&mut both, late) > 0);
@@ -150,7 +150,7 @@ fn f20_a_train_after_the_sender_closed_is_no_run() {
 }
 
 #[test]
-fn f17_a_train_of_a_connection_that_was_replaced_is_no_run() {
+fn a_train_of_a_connection_that_was_replaced_is_no_run() {
     let (mut both, train) = begun(&Setting::usual());
     both.take(&Step::Replace(0));
     let connection = |trio: &mut Trio| {
@@ -219,9 +219,9 @@ fn unasked(both: &mut Both, decision: Option<Decision>) -> Vec<Arriving> {
     train
 }
 
-/// F22: data of a message that the program did not want, or did not decide about yet.
+/// Data of a message that the program did not want, or did not decide about yet.
 #[test]
-fn f22_a_train_of_a_message_that_was_refused_is_no_run() {
+fn a_train_of_a_message_that_was_refused_is_no_run() {
     for decision in [Some(Decision::Refuse), None] {
         let mut both = Both::new(&asking());
         send(&mut both, 200_000);
@@ -250,9 +250,9 @@ fn a_long_message_comes_in_runs_into_the_programs_memory() {
     }
 }
 
-/// F21: the receiver wants its credit back while a train is under way.
+/// The receiver wants its credit back while a train is under way.
 #[test]
-fn f21_trains_while_credit_is_reclaimed() {
+fn trains_while_credit_is_reclaimed() {
     let (mut both, train) = begun(&Setting::usual());
     both.take(&Step::Dismiss(0));
     let grant = both.each(|trio| {
