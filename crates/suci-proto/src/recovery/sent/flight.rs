@@ -106,35 +106,6 @@ impl Flight {
     }
 }
 
-impl SentFrame {
-    /// Makes a part of a message reach to the end of `next`, if that is a part of the same message and begins where it
-    /// ends.
-    pub(crate) fn adjoin(&mut self, next: &Self) -> bool {
-        let (
-            Self::Part {
-                channel,
-                message,
-                end,
-                ..
-            },
-            &Self::Part {
-                channel: of,
-                message: number,
-                start,
-                end: reach,
-            },
-        ) = (self, next)
-        else {
-            return false;
-        };
-        let adjoins = (*channel, *message, *end) == (of, number, start);
-        if adjoins {
-            *end = reach;
-        }
-        adjoins
-    }
-}
-
 /// What packets carried.
 #[derive(Debug)]
 pub(in crate::recovery) enum Carried<'a> {

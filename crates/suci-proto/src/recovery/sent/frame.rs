@@ -1,0 +1,119 @@
+//! What a packet carried, as far as that matters to its fate.
+
+use crate::types::{ChannelId, MessageNumber, PacketNumber};
+
+/// What a packet carried that must be repeated if it is lost, or completed when acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentFrame {
+    /// Whole small messages with consecutive numbers.
+    Whole {
+        /// Their channel.
+        channel: ChannelId,
+        /// The first message.
+        first: MessageNumber,
+        /// How many.
+        count: u32,
+    },
+    /// Bytes `start..end` of one message; at `start == 0` its description too. Never empty.
+    Part {
+        /// Its channel.
+        channel: ChannelId,
+        /// The message.
+        message: MessageNumber,
+        /// First byte.
+        start: u64,
+        /// One past the last byte.
+        end: u64,
+    },
+    /// The request to send a large message.
+    Rts {
+        /// Its channel.
+        channel: ChannelId,
+        /// The message.
+        message: MessageNumber,
+    },
+    /// The permission to send a large message.
+    Cts {
+        /// Its channel.
+        channel: ChannelId,
+        /// The message.
+        message: MessageNumber,
+    },
+    /// The refusal of a large message.
+    Refuse {
+        /// Its channel.
+        channel: ChannelId,
+        /// The message.
+        message: MessageNumber,
+    },
+    /// Memory credit of a channel; what is repeated is the newest.
+    MaxChannel {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// Memory credit of a channel used up.
+    ChannelBlocked {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// The announcement of a flow mode.
+    Mode {
+        /// Which announcement.
+        number: u64,
+    },
+    /// A SUSPEND or RESUME.
+    Suspension {
+        /// Which one.
+        number: u64,
+    },
+    /// The end of the session.
+    Close,
+    /// The return of reclaimed socket credit.
+    Return {
+        /// Of which grant.
+        generation: u64,
+    },
+    /// An ACK frame whose largest was this: once acknowledged, older ranges need no repetition.
+    Ack {
+        /// The largest number it acknowledged.
+        largest: PacketNumber,
+    },
+}
+
+/// What kind of packet was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentKind {
+    /// Whether the peer must acknowledge it: it counts as in flight and is watched by timers.
+    pub eliciting: bool,
+    /// Whether it probes the path's MTU: its loss says nothing about congestion.
+    pub mtu_probe: bool,
+}
+
+impl SentFrame {
+    /// Makes a part of a message reach to the end of `next`, if that is a part of the same message and begins where it
+    /// ends.
+    pub(crate) fn adjoin(&mut self, next: &Self) -> bool {
+        let (
+            Self::Part {
+                channel,
+                message,
+                end,
+                ..
+            },
+            &Self::Part {
+                channel: of,
+                message: number,
+                start,
+                end: reach,
+            },
+        ) = (self, next)
+        else {
+            return false;
+        };
+        let adjoins = (*channel, *message, *end) == (of, number, start);
+        if adjoins {
+            *end = reach;
+        }
+        adjoins
+    }
+}
