@@ -366,7 +366,8 @@ impl Lan {
     /// The same decisions once a round while CUBIC decides: look, stay or leave.
     fn end_round_in_company(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
-        let (target, base) = (self.target(), self.base);
+        // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a queue up to the whole.
+        let (target, base) = (self.target() / self.part, self.base);
         let Phase::Company(company) = &mut self.phase else {
             return;
         };

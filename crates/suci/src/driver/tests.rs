@@ -375,7 +375,7 @@ fn what_is_not_handed_on_does_not_show_an_empty_socket() {
     assert!(a.drained && a.drained_at > seen_empty);
 }
 
-/// Hands over so many messages, a packet each, and takes them.
+/// Hands over so many messages, each of which fills a packet, and takes them.
 fn exchange(
     a: &mut Driver,
     b: &mut Driver,
@@ -383,7 +383,7 @@ fn exchange(
     look: impl FnOnce(&mut Driver, &mut Driver),
 ) {
     for _ in 0..count {
-        b.push(&mut b.now(), NodeId(0), vec![7; 1_300].into())
+        b.push(&mut b.now(), NodeId(0), vec![7; 1_400].into())
             .unwrap();
     }
     look(a, b);

@@ -70,6 +70,19 @@ fn flows_share_evenly() {
     }
 }
 
+/// Only the one that lost packets aims lower, and takes the queue of the others for company.
+#[test]
+fn who_lost_packets_finds_back_to_the_others() {
+    let link = link(1_000, micros(100), 200);
+    for gap in [50, 300] {
+        let mut sim = Sim::new(link);
+        (0..4).for_each(|n| sim.add(lan(), millis(gap) * n, ENDLESS));
+        sim.run(millis(6_000));
+        let jain = jain(&sim.run(millis(2_000)));
+        assert!(jain >= 0.9, "begun {gap} ms apart: Jain {jain}");
+    }
+}
+
 /// At gigabits windows are large, and one packet more per round trip is little: it takes seconds, not forever.
 #[test]
 fn a_latecomer_at_gigabits_gets_its_share_in_time() {
