@@ -54,8 +54,8 @@ impl core::fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages. Beside them it keeps up to
-    /// [`FULL_CHUNKS`] chunks of [`CHUNK`] bytes for small ones (64 KiB), whatever `max_kept` is.
+    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and 64 KiB for small ones
+    /// whatever `max_kept` is.
     #[must_use]
     pub fn new(max_kept: usize) -> Self {
         let shelves = Shelves {
