@@ -259,8 +259,13 @@ impl Lan {
         }
     }
 
-    /// The queueing delay to aim at, in seconds (Swift section 3.5).
+    /// The queueing delay to aim at, in seconds.
     fn target(&self) -> f64 {
+        self.target_of(self.part)
+    }
+
+    /// The same for who aims at this part of the whole (Swift section 3.5).
+    fn target_of(&self, part: f64) -> f64 {
         let packets = (self.window / self.mtu).clamp(SCALING_FROM, SCALING_TO);
         let alpha = SCALING / (1.0 / SCALING_FROM.sqrt() - 1.0 / SCALING_TO.sqrt());
         let scaled = alpha * (1.0 / packets.sqrt() - 1.0 / SCALING_TO.sqrt());
@@ -270,7 +275,7 @@ impl Lan {
         } else {
             0.0
         };
-        (self.part * (TARGET + scaled)).max(few)
+        (part * (TARGET + scaled)).max(few)
     }
 
     /// What the path takes by itself, at the highest rate it delivered: less in flight leaves it idle for
@@ -367,7 +372,7 @@ impl Lan {
     fn end_round_in_company(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
         // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a queue up to the whole.
-        let (target, base) = (self.target() / self.part, self.base);
+        let (target, base) = (self.target_of(1.0), self.base);
         let Phase::Company(company) = &mut self.phase else {
             return;
         };

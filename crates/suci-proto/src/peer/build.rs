@@ -24,8 +24,8 @@ use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Frame, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 
 /// A packet that falls short of its train's segment size by at most so many bytes is padded, so
-/// that the train goes on; beyond it the train ends. More is left over where a small message with a header of its own,
-/// which is not cut, did not fit.
+/// that the train goes on; beyond it the train ends. More is left over only where a message with a long header of its
+/// own did not fit.
 const PADDING_LIMIT: usize = SMALL + 32;
 
 /// Bytes of a PING frame, which any packet of messages may have to carry beside them.

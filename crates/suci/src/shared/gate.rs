@@ -122,6 +122,10 @@ impl Gate {
     /// Messages queued and not acknowledged; between two changes a little of both.
     pub(crate) fn queued(&self) -> Held {
         let charge = self.charge.load(Ordering::Acquire);
+        if charge == 0 {
+            // The count follows.
+            return Held::default();
+        }
         let messages = self.messages.load(Ordering::Acquire);
         let own = Held::new(messages, 0).charge();
         let over = Held {

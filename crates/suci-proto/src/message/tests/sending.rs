@@ -45,26 +45,53 @@ fn every_packet_but_the_last_is_full_with_what_is_next() {
 #[test]
 fn a_whole_message_that_was_lost_fills_a_packet_too() {
     let (mut outbox, mut inbox) = (outbox(), inbox());
-    push(&mut outbox, C0, 0..2, 800);
-    let first = packet(&mut outbox, ROOM).unwrap();
-    let second = packet(&mut outbox, ROOM).unwrap();
-    push(&mut outbox, C0, 2..3, 800);
-    let third = packet(&mut outbox, ROOM).unwrap();
-    for packet in [&third, &first, &second] {
-        lost(&mut outbox, packet);
-    }
+    let sent: Vec<_> = (0..3)
+        .map(|number| {
+            push(&mut outbox, C0, number..number + 1, 800);
+            packet(&mut outbox, ROOM).unwrap()
+        })
+        .collect();
+    sent.iter().for_each(|packet| lost(&mut outbox, packet));
     let again = packets(&mut outbox, ROOM);
     assert_eq!(again.len(), 2, "{again:?}");
-    assert_eq!(again[0].bytes.len(), ROOM);
+    assert!(ROOM - again[0].bytes.len() < MIN_PIECE);
     for packet in &again {
         take(&mut inbox, packet).unwrap();
         acked(&mut outbox, packet);
     }
     assert_eq!(pop_all(&mut inbox).len(), 3);
     assert!(outbox.is_empty());
-    // The answers to the first sending come after all.
-    acked(&mut outbox, &third);
-    assert!(outbox.is_empty());
+}
+
+/// It was not lost after all: what became of the half that was sent again changes nothing.
+#[test]
+fn a_late_acknowledgement_of_the_whole_settles_what_is_sent_again_in_part() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..1, 800);
+    let first = packet(&mut outbox, ROOM).unwrap();
+    push(&mut outbox, C0, 1..2, 800);
+    let second = packet(&mut outbox, ROOM).unwrap();
+    lost(&mut outbox, &first);
+    lost(&mut outbox, &second);
+    let again = packet(&mut outbox, ROOM).unwrap();
+    assert_eq!(
+        again.sent.len(),
+        2,
+        "all of one and half of the other: {again:?}"
+    );
+    acked(&mut outbox, &second);
+    assert!(!outbox.has_sendable(), "the other half is not owed");
+    assert_eq!(outbox.queued().open(), Held::one(800));
+    lost(&mut outbox, &again);
+    assert_eq!(
+        packets(&mut outbox, ROOM).len(),
+        1,
+        "the first, and nothing of the other"
+    );
+    acked(&mut outbox, &first);
+    assert!(outbox.is_empty() && !outbox.has_sendable());
+    acked(&mut outbox, &again);
+    assert_eq!(outbox.queued(), Queued::default());
 }
 
 #[test]
