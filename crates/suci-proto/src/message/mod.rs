@@ -6,9 +6,9 @@
 //! | part | owns |
 //! |---|---|
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
+//! | `held` | what messages count against that bound |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
-//! | `held` | what messages count against the bounds of the queue |
 //! | `small` | the same for runs of small ones: frames that stand ready |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
