@@ -207,6 +207,8 @@ static void ask(struct wire *wire, const char *payload, double end, struct half 
 				sent[asked++ % IN_FLIGHT] = t;
 			}
 			wire_flush(wire);
+		} else if (asked == answered) {
+			return;
 		}
 		int mark;
 		size_t length;
@@ -218,8 +220,6 @@ static void ask(struct wire *wire, const char *payload, double end, struct half 
 			add_trip(half, t - sent[answered++ % IN_FLIGHT]);
 			received = asked != answered && wire_recv(wire, false, &mark, &length);
 		}
-		if (asked == answered && t >= end)
-			return;
 	}
 }
 

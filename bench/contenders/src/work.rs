@@ -250,6 +250,8 @@ fn ask(
                 sent.push_back(now);
             }
             wire.flush()?;
+        } else if sent.is_empty() {
+            return Ok(());
         }
         let mut received = Some(wire.recv()?);
         let now = Instant::now();
@@ -263,9 +265,6 @@ fn ask(
             } else {
                 wire.try_recv()?
             };
-        }
-        if sent.is_empty() && now >= end {
-            return Ok(());
         }
     }
 }

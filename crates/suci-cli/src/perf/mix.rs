@@ -93,6 +93,8 @@ pub(super) fn ask<W: Wire>(
                 sent.push_back(now);
             }
             send(wire, &batch, workload.is_batched())?;
+        } else if sent.is_empty() {
+            return Ok(asked);
         }
         let mut received = wire.recv()?;
         let now = Instant::now();
@@ -114,9 +116,6 @@ pub(super) fn ask<W: Wire>(
             } else {
                 wire.try_recv()?
             };
-        }
-        if sent.is_empty() && now >= end {
-            return Ok(asked);
         }
     }
 }
@@ -178,7 +177,59 @@ fn length(message: &Bytes) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
     use super::*;
+    use crate::error::Failure;
+
+    /// Answers everything, and the last of it so late that the time is over.
+    struct Late {
+        unanswered: usize,
+        end: Instant,
+    }
+
+    impl Wire for Late {
+        fn send(&mut self, _: &Bytes, _: Mark) -> Result<()> {
+            self.unanswered += 1;
+            Ok(())
+        }
+
+        fn recv(&mut self) -> Result<Option<Received>> {
+            match self.unanswered {
+                0 => Err(Failure::new("nobody was asked anything")),
+                _ => self.try_recv(),
+            }
+        }
+
+        fn try_recv(&mut self) -> Result<Option<Received>> {
+            self.unanswered -= 1;
+            if self.unanswered == 0 {
+                sleep(self.end.saturating_duration_since(Instant::now()));
+            }
+            Ok(Some(Received {
+                mark: Mark::Data,
+                length: 1,
+            }))
+        }
+
+        fn silent(&mut self) -> Failure {
+            Failure::new("silence")
+        }
+
+        fn packets(&mut self) -> Result<u64> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn who_has_all_answers_when_the_time_is_over_waits_for_none() {
+        let end = Instant::now() + Duration::from_millis(50);
+        let mut wire = Late { unanswered: 0, end };
+        let full = super::super::work::payload(LONGEST);
+        let done = ask(&mut wire, Workload::Mix, &full, end).unwrap();
+        assert_eq!(done.messages, IN_FLIGHT as u64);
+    }
 
     /// The bench's contenders compute the same sizes, and assert the same sum.
     #[test]
