@@ -34,8 +34,21 @@ pub(crate) struct Library {
     pub(crate) source: &'static str,
     pub(crate) compiler: &'static str,
     pub(crate) link: &'static [&'static str],
+    /// What Debian does not have.
+    pub(crate) bundle: Option<&'static Bundle>,
     /// Debian's packages with its headers and tools.
     pub(crate) packages: &'static str,
+}
+
+/// C sources that come with a crate of the lockfile, an optional dependency of the contenders that is never built.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Bundle {
+    pub(crate) package: &'static str,
+    /// Where in the package the sources and their headers begin.
+    pub(crate) roots: &'static [&'static str],
+    /// A source with a `main` of its own.
+    pub(crate) without: &'static str,
+    pub(crate) flags: &'static [&'static str],
 }
 
 /// Which tasks make sense for a contender.
@@ -92,6 +105,7 @@ const ZEROMQ: Library = Library {
     source: "zeromq",
     compiler: "gcc",
     link: &["-lzmq"],
+    bundle: None,
     packages: "libzmq3-dev",
 };
 
@@ -99,6 +113,7 @@ const FABRIC: Library = Library {
     source: "fabric",
     compiler: "gcc",
     link: &["-lfabric"],
+    bundle: None,
     packages: "libfabric-dev",
 };
 
@@ -106,6 +121,7 @@ const UCX: Library = Library {
     source: "ucx",
     compiler: "gcc",
     link: &["-lucp", "-lucs"],
+    bundle: None,
     packages: "libucx-dev",
 };
 
@@ -113,6 +129,7 @@ const MPICH: Library = Library {
     source: "mpich",
     compiler: "mpicc.mpich",
     link: &[],
+    bundle: None,
     packages: "mpich libmpich-dev",
 };
 
@@ -120,7 +137,49 @@ const ENET: Library = Library {
     source: "enet",
     compiler: "gcc",
     link: &["-lenet"],
+    bundle: None,
     packages: "libenet-dev",
+};
+
+const AERON: Library = Library {
+    source: "aeron",
+    compiler: "gcc",
+    link: &["-rdynamic", "-ldl", "-lm"],
+    bundle: Some(&AERON_SOURCES),
+    packages: "libc6-dev",
+};
+
+/// Compiled as its CMakeLists.txt would for a release on Linux.
+const AERON_SOURCES: Bundle = Bundle {
+    package: "libaeron-sys",
+    roots: &[
+        "aeron/aeron-client/src/main/c",
+        "aeron/aeron-driver/src/main/c",
+    ],
+    without: "aeronmd.c",
+    flags: &[
+        "-std=c11",
+        "-O3",
+        "-DNDEBUG",
+        "-fno-omit-frame-pointer",
+        "-D_DEFAULT_SOURCE",
+        "-D_FILE_OFFSET_BITS=64",
+        "-DDISABLE_BOUNDS_CHECKS",
+        "-DHAVE_DEV_URANDOM",
+        "-DHAVE_EPOLL",
+        "-DHAVE_FALLOCATE",
+        "-DHAVE_POLL",
+        "-DHAVE_POSIX_FALLOCATE",
+        "-DHAVE_POSIX_MEMALIGN",
+        "-DHAVE_RECVMMSG",
+        "-DHAVE_SENDMMSG",
+        "-DHAVE_STRUCT_MMSGHDR",
+        "-DAERON_VERSION_TXT=\"\"",
+        "-DAERON_VERSION_GITSHA=\"\"",
+        "-DAERON_VERSION_MAJOR=0",
+        "-DAERON_VERSION_MINOR=0",
+        "-DAERON_VERSION_PATCH=0",
+    ],
 };
 
 /// Everybody, in the order of the tables' first round.
@@ -241,6 +300,13 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::C(&ENET),
         waits: BLOCK,
         does: Does::Pair,
+    },
+    Contender {
+        name: "aeron",
+        what: "Aeron: media driver run by the program's own thread (INVOKER), MTU 1472, 16 packets to a call, window of 1 MiB, buffers of 4 MiB; block backs off up to 1 ms",
+        program: Program::C(&AERON),
+        waits: BOTH,
+        does: Does::Everything,
     },
     Contender {
         name: "quinn",

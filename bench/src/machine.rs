@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::contenders::{CONTENDERS, Program};
 
 /// Crates of contenders whose versions matter.
-const CRATES: [&str; 2] = ["quinn", "kcp"];
+const CRATES: [&str; 3] = ["quinn", "kcp", "libaeron-sys"];
 
 /// Facts in the order in which they are told: figures of machines that differ in one are not mixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

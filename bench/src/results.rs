@@ -28,14 +28,15 @@ rounds of the figure of `suci` by this one's in the same round, `batch/this` tha
 part. For times less is better, else more (percentiles of `data` tasks are of all messages until the
 answers). `suci` sends each message by itself, and each request and reply of the mix, as `tcp-cubic` and
 `quinn` do: compare those by `Suci/this`. `suci-batch`, `tcp-cubic-batch` and `quinn-batch` collect small
-ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`. ZeroMQ, ENet and KCP
+ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`. ZeroMQ, Aeron, ENet and KCP
 batch below their API. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
 both processes, what the kernel does on their behalf included; the shares of client and server are
 parts of the measured time.
 
 Read with care: quinn encrypts and nobody else does; MPICH, UCX and libfabric spin whatever is
 asked, so their CPU is always that of a whole processor, and send messages one by one: `batch/this`
-compares them with messages that are collected, `Suci/this` like with like; `gso` and `udp` are bounds
+compares them with messages that are collected, `Suci/this` like with like; Aeron cannot sleep until something
+comes, so its `block` looks less and less often, up to once in 1 ms; `gso` and `udp` are bounds
 that lose everything with the first packet; copies of large messages are bimodal by process on many
 machines, which the spread shows.
 ";
@@ -195,9 +196,6 @@ fn about_contenders(page: &mut String) {
     for contender in CONTENDERS {
         let _ = writeln!(page, "| {} | {} |", contender.name, contender.what);
     }
-    page.push_str(
-        "\nAeron is left out: Debian does not have it, and its crates need CMake and libclang to build its driver.\n",
-    );
 }
 
 #[cfg(test)]
