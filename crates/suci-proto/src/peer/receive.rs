@@ -143,6 +143,7 @@ impl Peer {
         }
     }
 
+    #[inline(never)]
     fn take_control(
         &mut self,
         now: Instant,
@@ -243,6 +244,7 @@ impl Peer {
         shared.wanted_routes.push_back((self.node, address));
     }
 
+    #[inline(never)]
     fn on_ack(
         &mut self,
         now: Instant,

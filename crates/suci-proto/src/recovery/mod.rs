@@ -65,16 +65,6 @@ folds!(Recovery {
     clock,
 });
 
-/// What [`Recovery::on_ack`] gathers while it walks the ranges.
-#[derive(Default)]
-struct Acked {
-    summary: AckSummary,
-    /// The newest packets among those newly acknowledged, as they were.
-    newest: Option<Stretch>,
-    /// Whether any of them was eliciting.
-    eliciting: bool,
-}
-
 impl Recovery {
     /// For a connection whose first packet will be `first` or a little more.
     /// `initial_rtt` stands for the round trip until one is measured.
@@ -167,25 +157,35 @@ impl Recovery {
             return Ok(AckSummary::default());
         };
         self.clock = now;
-        let mut acked = Acked::default();
+        let mut summary = AckSummary::default();
+        // The newest packets among those newly acknowledged, as they were, and whether any of them was eliciting.
+        let mut newest: Option<Stretch> = None;
+        let mut eliciting = false;
         for range in ranges {
             let Some((mut from, through)) = self.ledger.positions(&range) else {
                 continue;
             };
             while let Some(stretch) = self.ledger.next_open(from, through) {
                 from = stretch.positions.end;
-                self.acknowledge(now, stretch, &mut acked, sink);
+                self.acknowledge(&stretch, sink);
+                if stretch.fate != Fate::Silent {
+                    eliciting = true;
+                    self.note_delivered(now, &stretch, &mut summary);
+                }
+                let is_newer = |newest: &Stretch| newest.positions.end < from;
+                if newest.as_ref().is_none_or(is_newer) {
+                    newest = Some(stretch);
+                }
             }
         }
-        let Some(newest) = acked.newest else {
-            return Ok(acked.summary);
+        let Some(newest) = newest else {
+            return Ok(summary);
         };
         let sent_at = newest.sent.sent_at;
         self.acked_below = self.acked_below.max(largest.saturating_add(1));
         self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(sent_at));
-        let mut summary = acked.summary;
         summary.largest_newly_acked_sent_at = Some(sent_at);
-        if acked.eliciting {
+        if eliciting {
             self.pto.on_progress(now);
             if self.is_measurable(&newest) {
                 let is_largest = newest.positions.end == largest.saturating_add(1);
@@ -348,34 +348,17 @@ impl Recovery {
     }
 
     /// Settles packets that the peer has.
-    fn acknowledge(
-        &mut self,
-        now: Instant,
-        stretch: Stretch,
-        acked: &mut Acked,
-        sink: &mut impl Sink,
-    ) {
-        self.ledger.acknowledge(&stretch);
-        sink.acked(
-            self.ledger.numbers(&stretch),
-            &self.ledger.carried(&stretch),
-        );
-        if stretch.fate != Fate::Silent {
-            self.note_delivered(now, &stretch, acked);
-        }
-        let newest = acked.newest.as_ref();
-        if newest.is_none_or(|newest| newest.positions.end < stretch.positions.end) {
-            acked.newest = Some(stretch);
-        }
+    fn acknowledge(&mut self, stretch: &Stretch, sink: &mut impl Sink) {
+        self.ledger.acknowledge(stretch);
+        sink.acked(self.ledger.numbers(stretch), &self.ledger.carried(stretch));
     }
 
     /// Eliciting packets arrived.
-    fn note_delivered(&mut self, now: Instant, stretch: &Stretch, acked: &mut Acked) {
-        acked.eliciting = true;
+    #[inline]
+    fn note_delivered(&mut self, now: Instant, stretch: &Stretch, summary: &mut AckSummary) {
         let bytes = stretch.bytes();
         self.delivery.delivered = self.delivery.delivered.saturating_add(bytes);
         self.delivery.delivered_at = now;
-        let summary = &mut acked.summary;
         let size = stretch.sent.size as usize;
         let packets = u32::try_from(stretch.count()).unwrap_or(u32::MAX);
         summary.largest_acked_size = summary.largest_acked_size.max(size);

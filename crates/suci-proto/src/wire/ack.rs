@@ -102,6 +102,7 @@ impl<'a> Ack<'a> {
     }
 
     /// Reads what follows the frame type `bits`.
+    #[inline]
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let largest = r.varint()?;
         let [delay, further, length] = r.varints()?;
@@ -110,16 +111,10 @@ impl<'a> Ack<'a> {
             return Err(Malformed("too many ack ranges"));
         }
         let first = (lower(largest, length)?, largest);
-        let mut more = Reader::new(&[]);
-        if further > 0 {
-            let mut start = *r;
-            let mut low = first.0;
-            for _ in 0..further {
-                low = next_range(low, r)?.0;
-            }
-            let len = start.remaining() - r.remaining();
-            more = Reader::new(start.bytes(len as u64)?);
-        }
+        let more = match further {
+            0 => Reader::new(&[]),
+            _ => further_ranges(first.0, further, r)?,
+        };
         Ok(Self {
             largest,
             delay,
@@ -147,6 +142,21 @@ fn fixed_size(largest: PacketNumber, delay: u64, length: u64) -> usize {
 fn lower(high: PacketNumber, by: u64) -> Result<PacketNumber, Malformed> {
     high.checked_sub(by)
         .ok_or(Malformed("ack range below zero"))
+}
+
+/// Reads and checks `count` ranges below one that ends at `low`; returns their bytes.
+#[inline(never)]
+fn further_ranges<'a>(
+    mut low: PacketNumber,
+    count: u64,
+    r: &mut Reader<'a>,
+) -> Result<Reader<'a>, Malformed> {
+    let mut start = *r;
+    for _ in 0..count {
+        low = next_range(low, r)?.0;
+    }
+    let len = start.remaining() - r.remaining();
+    Ok(Reader::new(start.bytes(len as u64)?))
 }
 
 /// Reads the (lowest, highest) of the range below one that ends at `low`.
