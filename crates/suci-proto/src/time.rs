@@ -38,6 +38,16 @@ impl Instant {
     }
 }
 
+/// The earlier of two moments, either of which may never come.
+#[must_use]
+#[inline]
+pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// A duration in whole nanoseconds, at most `u64::MAX` (584 years).
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {

@@ -78,6 +78,7 @@ impl Dedup {
     }
 
     /// Remembers a fresh `number`.
+    #[inline]
     pub(super) fn insert(&mut self, number: PacketNumber) {
         match self.expected() {
             Some(next) if number >= next => {
@@ -111,6 +112,7 @@ impl Dedup {
     }
 
     /// Notes that `from..to` were not received.
+    #[cold]
     fn open_gap(&mut self, from: PacketNumber, to: PacketNumber) {
         // All before were received, since there was no bitmap.
         let bits = self.bits.get_or_insert_with(|| Box::new([u64::MAX; WORDS]));

@@ -68,6 +68,7 @@ impl Spans {
 
     /// Adds a number that was never added before. In order it costs O(1) and allocates nothing,
     /// else at most the shifting of all spans.
+    #[inline]
     pub(super) fn insert(&mut self, number: PacketNumber) {
         match self.0.back_mut() {
             Some(last) if last.end.checked_add(1) == Some(number) => last.end = number,
@@ -95,6 +96,7 @@ impl Spans {
 
     /// Adds a number below the highest: to the span below, the span above, between, or as the
     /// link that makes both one.
+    #[inline(never)]
     fn insert_late(&mut self, number: PacketNumber, told_from: PacketNumber) {
         let at = self.0.partition_point(|span| span.start < number);
         let start_above = self.0.get(at).map(|span| span.start);

@@ -144,15 +144,23 @@ impl Auto {
 }
 
 impl Controller for Auto {
+    // What each packet asks is called by its name, which is inlined.
+
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        self.inner_mut().on_sent(now, bytes, in_flight);
+        match &mut self.inner {
+            Inner::Lan(lan) => lan.on_sent(now, bytes, in_flight),
+            Inner::Wan(wan) => wan.on_sent(now, bytes, in_flight),
+        }
     }
 
     fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
         if let Some(path) = sample.path {
             self.decide(path);
         }
-        self.inner_mut().on_ack(now, sample);
+        match &mut self.inner {
+            Inner::Lan(lan) => lan.on_ack(now, sample),
+            Inner::Wan(wan) => wan.on_ack(now, sample),
+        }
     }
 
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
@@ -173,7 +181,10 @@ impl Controller for Auto {
     }
 
     fn window(&self) -> u64 {
-        self.inner().window()
+        match &self.inner {
+            Inner::Lan(lan) => lan.window(),
+            Inner::Wan(wan) => wan.window(),
+        }
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {

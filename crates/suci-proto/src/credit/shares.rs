@@ -92,6 +92,15 @@ pub struct Overcommitted {
     pub control_budget: u64,
 }
 
+/// What stays free of a budget of so many bytes for data.
+const fn reserve(budget: u64) -> u64 {
+    let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
+    let most = budget / RESERVE_MOST;
+    let few = if few < most { few } else { most };
+    let part = budget / RESERVE_PART;
+    if part > few { part } else { few }
+}
+
 /// What every peer of one socket may have in its receive buffer, in sum.
 ///
 /// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged after
@@ -110,6 +119,8 @@ pub struct Overcommitted {
 pub struct Shares {
     data_budget: u64,
     control_budget: u64,
+    /// Bytes for data that shares do not grow into.
+    reserve: u64,
     peers: u64,
     /// Who asked (BLOCKED) when nothing was free, by turn: its peer and what one packet costs.
     waiting: BTreeMap<u64, (usize, u64)>,
@@ -142,8 +153,10 @@ impl Shares {
     pub const fn new(recv_buffer: u64) -> Self {
         let budget = recv_buffer / 4 * 3;
         let control = budget / 3;
+        let data = budget - control;
         Self {
-            data_budget: budget - control,
+            data_budget: data,
+            reserve: reserve(data),
             control_budget: control / CONTROL_CHARGE,
             peers: 0,
             waiting: BTreeMap::new(),
@@ -207,9 +220,8 @@ impl Shares {
 
     /// Bytes for data that shares do not grow into.
     #[must_use]
-    pub fn reserve(&self) -> u64 {
-        let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
-        (self.data_budget / RESERVE_PART).max(few.min(self.data_budget / RESERVE_MOST))
+    pub const fn reserve(&self) -> u64 {
+        self.reserve
     }
 
     /// Whether peers lack credit that others may have to give: look after all with [`tend`](Self::tend)
@@ -225,8 +237,8 @@ impl Shares {
     /// Whether newcomers find few control packets because some peer has more than its part. All may be few
     /// because the buffer is small: then there is nothing to look after.
     pub(super) fn is_control_short(&self) -> bool {
-        let parts = self.peers.saturating_mul(self.control_target());
-        self.control_free() < NEWCOMER_PART && self.booked.control > parts
+        self.control_free() < NEWCOMER_PART
+            && self.booked.control > self.peers.saturating_mul(self.control_target())
     }
 
     /// Control packets beyond the limit that each peer is given in the long run.

@@ -483,9 +483,6 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        if peer.attempt_at().is_none_or(|at| at > now) {
-            return;
-        }
         if !peer.advance_attempt(now, &mut self.shared) {
             return;
         }

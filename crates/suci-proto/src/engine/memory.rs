@@ -103,6 +103,9 @@ impl MemoryShares {
 
     /// Widens a session's window towards the even share. True if it did.
     pub(crate) fn grow(&mut self, promise: &mut Promise) -> bool {
+        if promise.window >= LARGEST {
+            return false;
+        }
         let even = (self.pool / (self.sessions + 1)).clamp(MIN_WINDOW, LARGEST);
         let spare = (self.pool / GROWTH)
             .saturating_sub(self.grown)

@@ -37,7 +37,7 @@ use crate::event::Event;
 use crate::handshake::{CookieJar, Expected};
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
 use crate::turns::{CLASSES, Turns};
@@ -82,8 +82,9 @@ pub struct Engine {
     wheel: TimerWheel,
     /// Peers to look at: something happened that may let them send or change their deadline.
     dirty: Turns,
-    /// When each class last sent something, to know which are in use.
+    /// When each class last sent something, to know which are in use, and the highest that ever did.
     class_used: [Option<Instant>; CLASSES],
+    highest_used: u8,
     /// Peers with messages for the program, a message in each turn.
     readable: Turns,
     /// Peers whose acknowledgements wait for the next turn.
@@ -170,6 +171,7 @@ impl Engine {
             wheel: TimerWheel::new(),
             dirty: Turns::default(),
             class_used: [None; CLASSES],
+            highest_used: 0,
             readable: Turns::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -271,14 +273,17 @@ impl Engine {
 
     /// A packet of a connection was taken: its acknowledgement may wait for the next turn.
     fn on_received(&mut self, key: usize) {
-        if let Some(peer) = self.peers.get_mut(key)
-            && !peer.ack_waits
-            && peer.owes_ack()
-        {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        if !peer.ack_waits && peer.owes_ack() {
             peer.ack_waits = true;
             self.ack_waits.push(key);
         }
-        self.touch(key);
+        self.dirty.add(key);
+        if peer.has_message() {
+            self.readable.add(key);
+        }
     }
 
     /// Tells the sender of a packet for an unknown connection so, at a bounded rate.
@@ -354,7 +359,10 @@ impl Engine {
             let Some(key) = self.dirty.front() else {
                 return false;
             };
-            self.attempt_packet(now, key);
+            let attempts = |peer: &Peer| peer.attempt_at().is_some_and(|at| at <= now);
+            if self.peers.awake(key).is_some_and(attempts) {
+                self.attempt_packet(now, key);
+            }
             let outranked = self.is_outranked(now, key);
             let Some(peer) = self.peers.get_mut(key) else {
                 self.dirty.drop_front();
@@ -386,6 +394,7 @@ impl Engine {
         if let Some(used) = self.class_used.get_mut(usize::from(class)) {
             *used = Some(now);
         }
+        self.highest_used = self.highest_used.max(class);
         if self.train_is_last {
             self.dirty.finish_front(self.train.len());
         } else {
@@ -396,12 +405,12 @@ impl Engine {
     /// Whether a peer of a higher class sent something of late: a train that the socket has cannot be
     /// overtaken, so those of this peer should be short.
     fn is_outranked(&self, now: Instant, key: usize) -> bool {
-        let class = usize::from(self.dirty.priority(key).class());
-        self.class_used
-            .iter()
-            .skip(class + 1)
-            .flatten()
-            .any(|at| now.since(*at) < CLASS_IN_USE)
+        let class = self.dirty.priority(key).class();
+        if class >= self.highest_used {
+            return false;
+        }
+        let higher = self.class_used.iter().skip(usize::from(class) + 1);
+        higher.flatten().any(|at| now < *at + CLASS_IN_USE)
     }
 
     /// What became of what [`Engine::poll_transmit`] gave.
@@ -455,8 +464,7 @@ impl Engine {
     /// then [`Engine::handle_timeout`] has something to do at once.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let sweep = self.next_sweep();
-        self.wheel.next().into_iter().chain(sweep).min()
+        earlier(self.wheel.next(), self.next_sweep())
     }
 
     /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn.

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::peer::Peer;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, earlier};
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
 /// computing, a stopped process, a paused machine.
@@ -17,8 +17,8 @@ impl Engine {
         self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
-        let mut waits = core::mem::take(&mut self.ack_waits);
-        for key in waits.drain(..) {
+        for at in 0..self.ack_waits.len() {
+            let key = self.ack_waits[at];
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
@@ -31,7 +31,7 @@ impl Engine {
                 self.touch(key);
             }
         }
-        self.ack_waits = waits;
+        self.ack_waits.clear();
     }
 
     /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
@@ -74,8 +74,7 @@ impl Engine {
         if !peer.has_nothing_to_say(now) {
             return false;
         }
-        let deadlines = self.next_timeout().into_iter().chain(peer.ack_deadline());
-        self.expected = deadlines.min();
+        self.expected = earlier(self.next_timeout(), peer.ack_deadline());
         true
     }
 

@@ -6,7 +6,7 @@
 
 use crate::counters::Link;
 use crate::fold::folds;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, earlier};
 
 /// What the silence means at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Life {
         let since = self.silent_since()?;
         let lost = self.lost_at(since, patience);
         let given_up = (!patience.unattended).then(|| since + patience.give_up_after);
-        lost.into_iter().chain(given_up).min()
+        earlier(lost, given_up)
     }
 
     /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits for it does not

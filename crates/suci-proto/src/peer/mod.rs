@@ -215,16 +215,16 @@ impl Peer {
     }
 
     pub(crate) fn patience(&self) -> Patience {
-        let least = if self.put_off {
-            PUT_OFF
-        } else {
-            Duration::ZERO
-        };
-        Patience {
-            silence_timeout: self.silence_timeout.max(least),
-            give_up_after: self.give_up_after.max(least),
+        let mut patience = Patience {
+            silence_timeout: self.silence_timeout,
+            give_up_after: self.give_up_after,
             unattended: self.unattended && self.session.is_established(),
+        };
+        if self.put_off {
+            patience.silence_timeout = self.silence_timeout.max(PUT_OFF);
+            patience.give_up_after = self.give_up_after.max(PUT_OFF);
         }
+        patience
     }
 
     /// Something authentic came at `now`.

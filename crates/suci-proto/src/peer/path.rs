@@ -56,6 +56,11 @@ impl Path {
         self.address
     }
 
+    /// Whether it goes there.
+    pub(crate) fn leads_to(&self, address: &SocketAddr) -> bool {
+        self.address == *address
+    }
+
     /// A fresh, authentic packet, the newest so far, came from `from`. A new address is challenged with a `nonce`.
     pub(crate) fn heard_from(
         &mut self,

@@ -63,7 +63,7 @@ impl Peer {
                 .path
                 .heard_from(arrival.from, || shared.random(), now);
         }
-        let elsewhere = connection.path.address() != arrival.from;
+        let elsewhere = !connection.path.leads_to(&arrival.from);
         if !connection.previous.is_empty() {
             connection.release_previous(shared);
         }

@@ -413,8 +413,9 @@ impl Recovery {
     fn measure_rate(&mut self, now: Instant, newest: &Sent) -> Option<RateSample> {
         let mark = newest.rate;
         self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
-        let sending = newest.sent_at.since(mark.first_sent_at);
-        let interval = sending.max(now.since(mark.delivered_at));
+        let nanos = |to: Instant, from: Instant| to.as_nanos().saturating_sub(from.as_nanos());
+        let sending = nanos(newest.sent_at, mark.first_sent_at);
+        let interval = Duration::from_nanos(sending.max(nanos(now, mark.delivered_at)));
         let delivered = self.delivery.delivered.saturating_sub(mark.delivered);
         (!interval.is_zero()).then_some(RateSample {
             delivered,

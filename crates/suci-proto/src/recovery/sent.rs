@@ -299,15 +299,25 @@ impl Ledger {
             if end >= next {
                 return Err(ProtocolError::NeverSent(*range.end()));
             }
-            let skip = self.skips.partition_point(|skip| *skip.end() < start);
-            if let Some(skip) = self.skips.get(skip).filter(|skip| *skip.start() <= end) {
-                return Err(ProtocolError::NeverSent(
-                    self.number(start.max(*skip.start())),
-                ));
+            // Few acknowledgements reach back to the last of them.
+            if self.skips.back().is_some_and(|last| start <= *last.end()) {
+                self.check_skips(start, end)?;
             }
             largest = largest.max(Some(end));
         }
         Ok(largest)
+    }
+
+    /// Finds a skipped number among those acknowledged, from position `start` to `end`.
+    #[inline(never)]
+    fn check_skips(&self, start: u64, end: u64) -> Result<(), ProtocolError> {
+        let skip = self.skips.partition_point(|skip| *skip.end() < start);
+        match self.skips.get(skip).filter(|skip| *skip.start() <= end) {
+            Some(skip) => Err(ProtocolError::NeverSent(
+                self.number(start.max(*skip.start())),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The positions of an acknowledged range, None if it lies below the connection's first.
@@ -472,6 +482,9 @@ impl Ledger {
     /// Drops positions from the old end while nothing can come of them any more.
     fn trim(&mut self) {
         self.base = loop {
+            if self.flying == 0 && self.silent == 0 && self.remembered.is_empty() {
+                break self.next;
+            }
             let Some(position) = self.marks.find(self.base..self.next, Word::open) else {
                 break self.next;
             };
