@@ -194,10 +194,11 @@ impl Received {
     /// When an acknowledgement may wait no longer; `None` if none is wanted.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let delay = self
-            .bound
-            .map_or(self.max_ack_delay, |bound| bound.min(self.max_ack_delay));
-        (self.unacked > 0).then(|| self.waiting_since + delay)
+        (self.unacked > 0).then(|| {
+            let delay = self.max_ack_delay;
+            let delay = self.bound.map_or(delay, |bound| bound.min(delay));
+            self.waiting_since + delay
+        })
     }
 
     /// Whatever acknowledgement is wanted shall not wait for its deadline.

@@ -209,7 +209,11 @@ impl Udp {
         );
         let held = self.slot.get(..arrival.len).unwrap_or(&self.slot);
         let segment = said.segment.unwrap_or(arrival.len).max(1);
-        let expected = arrival.len.div_ceil(segment).max(1);
+        let expected = match segment < arrival.len {
+            true => arrival.len.div_ceil(segment),
+            // As most are: nothing to divide.
+            false => 1,
+        };
         let Some(from) = from.decode().filter(|_| !arrival.control_cut) else {
             self.counters.truncated += expected as u64;
             return 0;

@@ -161,7 +161,8 @@ impl News {
 
     /// Whether [`News::next_message`] has one.
     pub(crate) fn has_message(&self) -> bool {
-        self.ends.iter().any(|(_, f)| !f.messages.is_empty())
+        // Mostly no session has ended.
+        !self.ends.is_empty() && self.ends.iter().any(|(_, f)| !f.messages.is_empty())
     }
 
     /// Sessions that are over and whose end the program was not told.

@@ -9,7 +9,7 @@ use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::recovery::{AckSummary, LossSummary, Recovery};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
 use crate::wire::{self, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ struct Effects {
     eliciting: bool,
     /// The peer asks for an acknowledgement at once.
     ask: bool,
-    /// How long the packet lay in the socket before this process took it.
-    lay: Duration,
+    /// When the packet came; it lay in the socket until this process took it.
+    arrived: Instant,
     close: Option<u64>,
     close_acked: bool,
     /// It acknowledged the last of what was sent.
@@ -69,10 +69,12 @@ impl Peer {
         }
         self.hear(now, shared);
         let mut effects = Effects {
-            elsewhere: elsewhere.then_some(arrival.from),
-            lay: now.since(arrival.at),
+            arrived: arrival.at,
             ..Effects::default()
         };
+        if elsewhere {
+            effects.elsewhere = Some(arrival.from);
+        }
         let outcome = self.take_frames(now, payload, &mut effects, shared);
         let Some(connection) = &mut self.connection else {
             return false;
@@ -264,7 +266,7 @@ impl Peer {
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
         effects.acked |= summary.newly_acked_bytes > 0;
-        connection.on_ack_summary(now, effects.lay, in_flight, &summary, shared);
+        connection.on_ack_summary(now, effects.arrived, in_flight, &summary, shared);
         if let Some(counts) = ack.ecn {
             connection.on_marks(now, counts.ce, &summary);
         }
@@ -374,7 +376,7 @@ impl Connection {
     fn on_ack_summary(
         &mut self,
         now: Instant,
-        lay: Duration,
+        arrived: Instant,
         in_flight_before: u64,
         summary: &AckSummary,
         shared: &mut Shared,
@@ -400,7 +402,9 @@ impl Connection {
                     delivered: self.recovery.delivered(),
                     largest_sent_at: sent_at,
                     rtt: self.recovery.rtt(),
-                    path: summary.path_sample.and_then(|path| path.checked_sub(lay)),
+                    path: summary
+                        .path_sample
+                        .and_then(|path| path.checked_sub(now.since(arrived))),
                     rate: summary.rate,
                     app_limited: self.app_limited,
                 };

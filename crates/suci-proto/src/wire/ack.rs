@@ -101,8 +101,8 @@ impl<'a> Ack<'a> {
         size
     }
 
-    /// Reads what follows the frame type `bits`.
-    #[inline]
+    /// Reads what follows the frame type `bits`. Inlined, since what it gives is large, and would be copied.
+    #[inline(always)]
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let largest = r.varint()?;
         let [delay, further, length] = r.varints()?;
