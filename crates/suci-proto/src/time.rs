@@ -7,6 +7,9 @@
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
 
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
 /// A point in time: nanoseconds since the driver's origin.
 ///
 /// All arithmetic saturates: a deadline beyond the end of time is the end of time.
@@ -51,13 +54,13 @@ pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> 
 /// A duration in whole nanoseconds, at most `u64::MAX` (584 years).
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let whole = duration.as_secs().saturating_mul(SECOND);
+    whole.saturating_add(duration.subsec_nanos().into())
 }
 
 /// What `amount` in `time` comes to in a second, at most `u64::MAX`; `time` below a nanosecond counts as one.
 #[must_use]
 pub fn per_second(amount: u64, time: Duration) -> u64 {
-    const SECOND: u64 = 1_000_000_000;
     let time = nanos(time).max(1);
     // A division of 128 bits costs ten times one of 64, and nearly no amount needs it.
     match amount.checked_mul(SECOND) {

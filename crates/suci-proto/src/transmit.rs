@@ -326,9 +326,12 @@ impl Train {
         self.sent < self.segments.len()
     }
 
-    /// The driver says that the socket took `count` more segments.
-    pub(crate) fn taken(&mut self, count: usize) {
-        self.sent = self.sent.saturating_add(count).min(self.segments.len());
+    /// The driver says that the socket took `count` more segments. Returns how many there were, and their bytes.
+    pub(crate) fn taken(&mut self, count: usize) -> (usize, usize) {
+        let end = self.sent.saturating_add(count).min(self.segments.len());
+        let taken = self.segments.get(self.sent..end).unwrap_or_default();
+        self.sent = end;
+        (taken.len(), taken.iter().map(|s| s.len as usize).sum())
     }
 
     /// What waits, at most `max_segments` packets of it.

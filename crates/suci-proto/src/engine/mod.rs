@@ -451,13 +451,11 @@ impl Engine {
     }
 
     fn sent(&mut self, segments: usize) {
+        let (packets, bytes) = self.train.taken(segments);
         let counters = &mut self.shared.counters;
-        if let Some(view) = self.train.view(segments) {
-            counters.trains_out += 1;
-            counters.packets_out += view.segments as u64;
-            counters.bytes_out += view.len as u64;
-        }
-        self.train.taken(segments);
+        counters.trains_out += u64::from(packets > 0);
+        counters.packets_out += packets as u64;
+        counters.bytes_out += bytes as u64;
     }
 
     /// Until when the driver may sleep, if nothing arrives; `None`: for ever. May lie in the past:

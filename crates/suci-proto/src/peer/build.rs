@@ -93,6 +93,8 @@ struct Contents {
     eliciting: bool,
     data: bool,
     mtu_probe: bool,
+    /// Not all that was wanted came into it.
+    leaves_some: bool,
 }
 
 impl Peer {
@@ -201,7 +203,7 @@ impl Peer {
                 }
                 permit.size = segment;
             }
-            let Some(len) = self.build_packet(now, permit, train, shared) else {
+            let Some((len, contents)) = self.build_packet(now, permit, train, shared) else {
                 break;
             };
             debug_assert!(
@@ -211,7 +213,10 @@ impl Peer {
             );
             if len < permit.size {
                 // Nothing follows a shorter packet in its train.
-                last = self.wanted(now).is_none() && self.session.outbox.wait_reason().is_none();
+                last = !contents.leaves_some
+                    && !self.wants_data()
+                    && self.session.outbox.wait_reason().is_none();
+                debug_assert!(!last || self.wanted(now).is_none(), "{contents:?}");
                 break;
             }
             segment = Some(len);
@@ -275,9 +280,14 @@ impl Peer {
 
     /// What for a packet is wanted, if one is.
     fn wanted(&mut self, now: Instant) -> Option<Wanted> {
-        let data = self.carries_data() && self.session.outbox.has_sendable();
+        let data = self.wants_data();
         let urgent = self.wants_control(now);
         (data || urgent).then_some(Wanted { data, urgent })
+    }
+
+    /// Whether a packet is wanted for messages.
+    fn wants_data(&mut self) -> bool {
+        self.carries_data() && self.session.outbox.has_sendable()
     }
 
     /// What the next packet may be, if it is allowed.
@@ -333,21 +343,21 @@ impl Peer {
         }
     }
 
-    /// Builds one packet. `None`, and nothing changed, if nothing came into it.
+    /// Builds one packet; says how long it is. `None`, and nothing changed, if nothing came into it.
     fn build_packet(
         &mut self,
         now: Instant,
         permit: Permit,
         train: &mut Train,
         shared: &mut Shared,
-    ) -> Option<usize> {
+    ) -> Option<(usize, Contents)> {
         let mut frames = core::mem::take(&mut shared.frames);
         frames.clear();
         train.begin_packet();
         self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
         let asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
-        self.write_ack_and_credit(now, permit, train, &mut frames);
+        self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
         self.write_control(now, permit, train, &mut frames, &mut contents);
         let control_only = train.packet_len();
         let mut closed = false;
@@ -373,7 +383,7 @@ impl Peer {
             Some(len)
         };
         shared.frames = frames;
-        len
+        Some((len?, contents))
     }
 
     fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {

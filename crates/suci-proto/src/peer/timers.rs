@@ -7,7 +7,7 @@ use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits;
 use crate::recovery::TimerAction;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 use crate::wire::CLOSE_FINISHED;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
@@ -28,17 +28,27 @@ impl Peer {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut earliest = Earliest(Instant::MAX);
         earliest.note(self.attempt_at());
-        earliest.note(self.life.deadline(self.patience()));
         earliest.note(self.lingering);
         earliest.note(self.closing_deadline());
-        earliest.note(self.keep_alive_at());
         earliest.note(self.steering_deadline());
         if let Some(connection) = &self.connection
             && connection.numbers.peek().is_some()
         {
             connection.note_deadlines(&mut earliest);
         }
+        // Mostly an acknowledgement or a probe is due long before.
+        if earliest.0 > self.silent_from() {
+            earliest.note(self.life.deadline(self.patience()));
+            earliest.note(self.keep_alive_at());
+        }
         (earliest.0 < Instant::MAX).then_some(earliest.0)
+    }
+
+    /// Before that its silence means nothing, whatever waits for it.
+    fn silent_from(&self) -> Instant {
+        let patience = nanos(self.silence_timeout) / u64::from(KEEP_ALIVES);
+        let heard = self.life.heard_at().as_nanos();
+        Instant::from_nanos(heard.saturating_add(patience.min(nanos(self.give_up_after))))
     }
 
     /// The same for acknowledgements alone.

@@ -153,11 +153,11 @@ impl Recovery {
         max_ack_delay: Duration,
         sink: &mut impl Sink,
     ) -> Result<AckSummary, ProtocolError> {
+        let mut summary = AckSummary::default();
         let Some(largest) = self.ledger.check(ranges.clone())? else {
-            return Ok(AckSummary::default());
+            return Ok(summary);
         };
         self.clock = now;
-        let mut summary = AckSummary::default();
         // The newest packets among those newly acknowledged, as they were, and whether any of them was eliciting.
         let mut newest: Option<Stretch> = None;
         let mut eliciting = false;

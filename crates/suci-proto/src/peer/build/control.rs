@@ -2,6 +2,7 @@
 
 use super::{Contents, Permit, UNASKED};
 use crate::ack::AckNeed;
+use crate::message::Outbox;
 use crate::peer::{Closing, Connection, Peer, Session};
 use crate::recovery::SentFrame;
 use crate::time::Instant;
@@ -80,6 +81,7 @@ impl Peer {
         permit: Permit,
         train: &mut Train,
         frames: &mut Vec<SentFrame>,
+        contents: &mut Contents,
     ) {
         let credit = self.due_credit();
         let Some(connection) = &mut self.connection else {
@@ -102,6 +104,7 @@ impl Peer {
                 frames.push(SentFrame::Ack { largest });
                 return;
             }
+            contents.leaves_some = true;
         }
         if let Some(credit) = credit {
             Frame::Credit(credit).put(train.head());
@@ -117,13 +120,11 @@ impl Peer {
         frames: &mut Vec<SentFrame>,
         contents: &mut Contents,
     ) {
-        // Answers need credit as messages do.
-        let answers = u64::from(self.has_answers());
-        // An empty message has no bytes, and needs a packet all the same: nothing waiting would ask for none.
-        let queued = self.session.outbox.queued().open();
-        let waiting = queued.bytes.max(queued.messages).max(answers);
-        let (_, memory) = self.session.outbox.session_credit();
-        let close = self.close_frame();
+        let answers = self.has_answers();
+        let is_closing = |connection: &Connection| connection.pending.close;
+        let closing = self.connection.as_ref().is_some_and(is_closing);
+        let close = closing.then(|| self.close_frame()).flatten();
+        contents.leaves_some |= !permit.free || (closing && close.is_none());
         let suspension = self.suspension_due().filter(|_| permit.free);
         let Some(connection) = &mut self.connection else {
             return;
@@ -131,6 +132,7 @@ impl Peer {
         let ping = connection.wants_ping(now, permit.number, permit.data);
         let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
             if train.packet_len() + frame.size() > permit.size {
+                contents.leaves_some = true;
                 return false;
             }
             contents.eliciting |= frame.is_eliciting();
@@ -142,9 +144,8 @@ impl Peer {
             connection.pending.ping = false;
             connection.unasked = 0;
         }
-        connection.write_credit_frames(now, memory, waiting, &mut put);
-        if connection.pending.close
-            && let Some(close) = close
+        connection.write_credit_frames(now, &self.session.outbox, answers, &mut put);
+        if let Some(close) = close
             && put(Frame::Close(close), Some(SentFrame::Close))
         {
             connection.pending.close = false;
@@ -247,12 +248,13 @@ impl Connection {
         part.saturating_sub(self.unasked).min(before_last)
     }
 
-    /// What there is to say about socket credit, as far as `put` takes it.
+    /// What there is to say about socket credit, as far as `put` takes it, for what waits in `outbox` and for `answers`,
+    /// which need credit as messages do.
     fn write_credit_frames(
         &mut self,
         now: Instant,
-        memory: u64,
-        waiting: u64,
+        outbox: &Outbox,
+        answers: bool,
         put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
     ) {
         if let Some(answer) = self.credit.return_due(now) {
@@ -271,6 +273,10 @@ impl Connection {
             self.pending.reclaim = None;
         }
         if self.credit.needs_blocked(now) {
+            // An empty message has no bytes, and needs a packet all the same: nothing waiting would ask for none.
+            let queued = outbox.queued().open();
+            let waiting = queued.bytes.max(queued.messages).max(answers.into());
+            let (_, memory) = outbox.session_credit();
             let blocked = Blocked {
                 generation: self.credit.generation(),
                 limit: self.credit.limit(),
