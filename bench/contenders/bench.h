@@ -32,10 +32,11 @@ enum { MAX_SERVERS = 16, IN_FLIGHT = 16, MIX_LONGEST = 8192 };
 
 static struct {
 	const char *name;	  /* who is measured */
-	const char *serve;	  /* ADDR:PORT of the server, at the server */
-	char host[MAX_SERVERS][64]; /* of the servers, at the client */
+	bool serve;		  /* whether anybody calls this process */
+	char host[MAX_SERVERS][64]; /* whom it calls, and then where it serves, each one caller */
 	int port[MAX_SERVERS];
-	int servers;
+	bool serves[MAX_SERVERS];
+	int wires;
 	const char *workload;
 	size_t size, longest;
 	int data;
@@ -314,23 +315,23 @@ static struct half data_phase(struct client *clients, double seconds)
 	double cpu = cpu_seconds(), begun = now(), last = begun;
 	do {
 		for (int number = 1; number <= args.data; number++) {
-			for (int i = 0; i < args.servers; i++) {
+			for (int i = 0; i < args.wires; i++) {
 				const char *bytes = number == args.data ? clients[i].asking : clients[i].payload;
 				wire_send(clients[i].wire, bytes, args.size);
 				half.messages++;
 				half.bytes += args.size;
 			}
 		}
-		for (int i = 0; i < args.servers; i++)
+		for (int i = 0; i < args.wires; i++)
 			wire_flush(clients[i].wire);
-		for (int i = 0; i < args.servers; i++)
+		for (int i = 0; i < args.wires; i++)
 			await_mark(clients[i].wire, MARK_DATA);
 		double t = now();
 		add_trip(&half, t - last);
 		last = t;
 	} while (last < begun + seconds);
 	half.seconds = last - begun;
-	for (int i = 0; i < args.servers; i++)
+	for (int i = 0; i < args.wires; i++)
 		part(clients[i].wire);
 	half.cpu_seconds = cpu_seconds() - cpu;
 	return half;
@@ -348,16 +349,16 @@ static struct half clients_phase(struct client *clients, double seconds)
 	if (is_workload("n-data"))
 		return data_phase(clients, seconds);
 	double cpu = cpu_seconds();
-	for (int i = 0; i < args.servers; i++) {
+	for (int i = 0; i < args.wires; i++) {
 		clients[i].seconds = seconds;
-		if (args.servers == 1)
+		if (args.wires == 1)
 			client_thread(&clients[i]);
 		else if (pthread_create(&clients[i].thread, NULL, client_thread, &clients[i]))
 			die("no thread");
 	}
 	struct half total = { 0 };
-	for (int i = 0; i < args.servers; i++) {
-		if (args.servers > 1)
+	for (int i = 0; i < args.wires; i++) {
+		if (args.wires > 1)
 			pthread_join(clients[i].thread, NULL);
 		struct half *half = &clients[i].half;
 		uint64_t messages = total.messages + half->messages, bytes = total.bytes + half->bytes;
@@ -369,6 +370,43 @@ static struct half clients_phase(struct client *clients, double seconds)
 	}
 	total.cpu_seconds = cpu_seconds() - cpu;
 	return total;
+}
+
+/* ---- all to all ---- */
+
+/* Groups of messages to all others. Whoever has the groups of all others begins its next one, so nobody is ahead by more
+ * than one. The last message of the last group is marked by the one whom nobody calls. */
+static struct half exchange(struct client *clients, const char *ending, double seconds)
+{
+	struct half half = { 0 };
+	double cpu = cpu_seconds(), begun = now(), last = begun;
+	bool over = false;
+	while (!over) {
+		over = !args.serve && last >= begun + seconds;
+		for (int number = 1; number <= args.data; number++) {
+			bool end = over && number == args.data;
+			for (int i = 0; i < args.wires; i++)
+				wire_send(clients[i].wire, end ? ending : clients[i].payload, args.size);
+		}
+		for (int i = 0; i < args.wires; i++)
+			wire_flush(clients[i].wire);
+		for (int i = 0; i < args.wires; i++) {
+			for (int number = 0; number < args.data; number++) {
+				int mark;
+				size_t length;
+				wire_recv(clients[i].wire, true, &mark, &length);
+				half.messages++;
+				half.bytes += length;
+				over |= mark == MARK_LAST;
+			}
+		}
+		double t = now();
+		add_trip(&half, t - last);
+		last = t;
+	}
+	half.seconds = last - begun;
+	half.cpu_seconds = cpu_seconds() - cpu;
+	return half;
 }
 
 /* ---- the command line and the figures ---- */
@@ -414,14 +452,14 @@ static void parse(int argc, char **argv)
 	args.name = argc > 1 ? argv[1] : argv[0];
 	for (int i = 2; i + 1 < argc; i += 2) {
 		const char *option = argv[i], *value = argv[i + 1];
-		if (!strcmp(option, "--serve")) {
-			args.serve = value;
-		} else if (!strcmp(option, "--call")) {
+		if (!strcmp(option, "--serve") || !strcmp(option, "--call")) {
+			bool serve = !strcmp(option, "--serve");
 			char *rest = strdup(value), *next;
-			while (args.servers < MAX_SERVERS && (next = strsep(&rest, ","))) {
-				split_address(next, args.host[args.servers], &args.port[args.servers]);
-				args.servers++;
+			while (args.wires < MAX_SERVERS && (next = strsep(&rest, ","))) {
+				split_address(next, args.host[args.wires], &args.port[args.wires]);
+				args.serves[args.wires++] = serve;
 			}
+			args.serve |= serve;
 		} else if (!strcmp(option, "--workload")) {
 			args.workload = value;
 		} else if (!strcmp(option, "--size")) {
@@ -438,7 +476,7 @@ static void parse(int argc, char **argv)
 			die("unknown option %s", option);
 		}
 	}
-	if (!args.workload || (!args.serve && args.servers == 0))
+	if (!args.workload || args.wires == 0)
 		die("--workload, and --serve or --call, are missing");
 	args.longest = args.size;
 	if (is_workload("mix"))
@@ -454,27 +492,26 @@ static int bench(void)
 		die("processor %d: %s", args.pin, strerror(errno));
 	check_mix();
 	char *payload = payload_of(args.longest, MARK_DATA), *asking = payload_of(args.longest, MARK_ASK);
+	struct client clients[MAX_SERVERS] = { 0 };
+	for (int i = 0; i < args.wires; i++) {
+		clients[i].payload = payload;
+		clients[i].asking = asking;
+		clients[i].wire = wire_open(args.serves[i], args.host[i], args.port[i]);
+	}
 	struct half half;
-	if (args.serve) {
-		char host[64];
-		int port;
-		split_address(args.serve, host, &port);
-		struct wire *wire = wire_open(true, host, port);
-		server_phase(wire, payload);
-		half = server_phase(wire, payload);
-		wire_close(wire);
+	if (is_workload("all-to-all")) {
+		char *ending = payload_of(args.longest, MARK_LAST);
+		exchange(clients, ending, WARM_UP);
+		half = exchange(clients, ending, args.seconds);
+	} else if (args.serve) {
+		server_phase(clients[0].wire, payload);
+		half = server_phase(clients[0].wire, payload);
 	} else {
-		struct client clients[MAX_SERVERS] = { 0 };
-		for (int i = 0; i < args.servers; i++) {
-			clients[i].payload = payload;
-			clients[i].asking = asking;
-			clients[i].wire = wire_open(false, args.host[i], args.port[i]);
-		}
 		clients_phase(clients, WARM_UP);
 		half = clients_phase(clients, args.seconds);
-		for (int i = 0; i < args.servers; i++)
-			wire_close(clients[i].wire);
 	}
+	for (int i = 0; i < args.wires; i++)
+		wire_close(clients[i].wire);
 	print_half(&half);
 	return 0;
 }

@@ -8,6 +8,7 @@ struct wire {
 };
 
 static void *context;
+static int wires;
 
 static void *socket_of(int type, bool bind, const char *host, int port)
 {
@@ -44,6 +45,7 @@ static struct wire *wire_open(bool server, const char *host, int port)
 	}
 	if (server)
 		say_ready();
+	wires++;
 	return wire;
 }
 
@@ -96,7 +98,7 @@ static void wire_close(struct wire *wire)
 		zmq_close(wire->from);
 	zmq_close(wire->to);
 	/* Waits until everything has gone. */
-	if (args.serve)
+	if (--wires == 0)
 		zmq_ctx_term(context);
 }
 

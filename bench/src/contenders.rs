@@ -74,12 +74,13 @@ impl Contender {
     pub(crate) fn takes(&self, task: &Task) -> bool {
         let one_way = matches!(task.workload, Workload::Stream | Workload::Rate);
         let lossless = matches!(task.net, Net::Veth | Net::Loopback);
-        let between_two = !matches!(task.workload, Workload::Broadcast | Workload::Data);
+        let in_groups = matches!(task.workload, Workload::Data | Workload::AllToAll);
+        let between_two = !in_groups && task.workload != Workload::Broadcast;
         match self.does {
             Does::Everything => true,
             // What offloads are worth is Suci's and TCP's own affair.
             Does::Pair => between_two && task.net != Net::VethPlain,
-            Does::Bound => lossless && task.workload != Workload::Data,
+            Does::Bound => lossless && !in_groups,
             Does::DatagramBound => {
                 let is_simple = one_way || task.workload == Workload::PingPong;
                 lossless && is_simple && task.size <= 65_536

@@ -46,27 +46,23 @@ impl Site {
         Ok(Self::Namespaces(pair))
     }
 
-    fn client(&self, program: &Path) -> Command {
+    /// `program` at the client's side, 0, or at the servers', 1.
+    fn command(&self, side: usize, program: &Path) -> Command {
         match self {
             Self::Loopback => Command::new(program),
-            Self::Namespaces(pair) => pair.a.command(program),
-        }
-    }
-
-    fn server(&self, program: &Path) -> Command {
-        match self {
-            Self::Loopback => Command::new(program),
+            Self::Namespaces(pair) if side == 0 => pair.a.command(program),
             Self::Namespaces(pair) => pair.b.command(program),
         }
     }
 
-    /// An address that nobody has used in this run.
-    fn address(&self) -> SocketAddr {
+    /// An address there that nobody has used in this run.
+    fn address(&self, side: usize) -> SocketAddr {
         static PORT: AtomicU16 = AtomicU16::new(0);
         // Below the ports that the kernel gives to clients, from 32,768 on.
         let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed) % 12_000;
         let ip = match self {
             Self::Loopback => Ipv4Addr::LOCALHOST,
+            Self::Namespaces(pair) if side == 0 => pair.a_addr(),
             Self::Namespaces(pair) => pair.b_addr(),
         };
         SocketAddr::new(IpAddr::V4(ip), port)
@@ -205,10 +201,18 @@ impl Programs {
             (Workload::Broadcast, _) => "broadcast",
             (Workload::Data, false) => "n-data",
             (Workload::Data, true) => "n-data-batch",
+            (Workload::AllToAll, false) => "all-to-all",
+            (Workload::AllToAll, true) => "all-to-all-batch",
         };
-        let mut client = site.client(&self.suci);
+        let sides: Vec<usize> = (0..task.receivers)
+            .map(|number| side(task, number))
+            .collect();
+        let pins: Vec<&str> = std::iter::once(CPUS[0])
+            .chain(sides.iter().map(|side| CPUS[*side]))
+            .collect();
+        let mut client = site.command(0, &self.suci);
         client.args(["perf", "--plain", "--json", "--rounds", "1"]);
-        client.args(["--pin", &CPUS.join(","), "--wait", entrant.wait.name()]);
+        client.args(["--pin", &pins.join(","), "--wait", entrant.wait.name()]);
         client.args(["--workload", workload, "--seconds", &seconds.to_string()]);
         client.args(["--size", &task.size.max(1).to_string()]);
         client.args(["--data", &task.data.to_string()]);
@@ -216,9 +220,9 @@ impl Programs {
             client.arg("--no-payload-checksum");
         }
         let mut servers = Vec::new();
-        for _ in 0..task.receivers {
-            let at = site.address().to_string();
-            let mut server = site.server(&self.suci);
+        for side in sides {
+            let at = site.address(side).to_string();
+            let mut server = site.command(side, &self.suci);
             server.args(["perf", "--plain", "--listen", &at]);
             servers.push(Talker::start("suci perf --listen", server)?);
             client.arg(at);
@@ -253,6 +257,7 @@ pub(crate) fn options(
         Workload::Mix => "mix",
         Workload::Broadcast => "broadcast",
         Workload::Data => "n-data",
+        Workload::AllToAll => "all-to-all",
     };
     command.arg(entrant.contender.name);
     command.args(["--workload", workload, "--size", &task.size.to_string()]);
@@ -261,7 +266,16 @@ pub(crate) fn options(
     command.args(["--wait", entrant.wait.name(), "--pin", cpu]);
 }
 
-/// A contender with the common command line: servers first, then the client that calls them.
+/// The side of the server `number`. Where all send to all, each side has as many of them, the client included.
+fn side(task: &Task, number: usize) -> usize {
+    match task.workload {
+        Workload::AllToAll => (number + 1) % 2,
+        _ => 1,
+    }
+}
+
+/// A contender with the common command line: servers first, then the client that calls them. Where all send to all,
+/// every server is called by those that are started after it, each at an address of its own.
 fn ends(
     site: &Site,
     program: &Path,
@@ -271,31 +285,75 @@ fn ends(
     limit: Duration,
 ) -> Result<Turn> {
     let name = entrant.contender.name;
-    let mut servers = Vec::new();
-    let mut addresses = Vec::new();
-    for _ in 0..task.receivers {
-        let at = site.address().to_string();
-        let mut server = site.server(program);
-        options(&mut server, task, entrant, seconds, CPUS[1]);
-        server.args(["--serve", &at]);
-        let mut server = Talker::start(&format!("{name}, server"), server)?;
-        server.wait_for("ready", PATIENCE)?;
-        servers.push(server);
-        addresses.push(at);
+    let is_of_all = task.workload == Workload::AllToAll;
+    let mut servers: Vec<Talker> = Vec::new();
+    // Of each process not yet started, in turn: whom it calls.
+    let mut calls = vec![Vec::new(); task.receivers + 1];
+    for number in 0..task.receivers {
+        let side = side(task, number);
+        let mut server = site.command(side, program);
+        options(&mut server, task, entrant, seconds, CPUS[side]);
+        if is_of_all && number > 0 {
+            server.args(["--call", &calls[number].join(",")]);
+        }
+        let first = if is_of_all {
+            number + 1
+        } else {
+            task.receivers
+        };
+        let mut serves = Vec::new();
+        for caller in &mut calls[first..] {
+            let at = site.address(side).to_string();
+            caller.push(at.clone());
+            serves.push(at);
+        }
+        server.args(["--serve", &serves.join(",")]);
+        servers.push(Talker::start(&format!("{name}, server"), server)?);
+        // Whoever has been called waits for the next caller.
+        let waiting = if is_of_all { 0 } else { number };
+        for server in &mut servers[waiting..] {
+            server.wait_for("ready", PATIENCE)?;
+        }
     }
-    let mut client = site.client(program);
+    let mut client = site.command(0, program);
     options(&mut client, task, entrant, seconds, CPUS[0]);
-    client.args(["--call", &addresses.join(",")]);
+    client.args(["--call", &calls[task.receivers].join(",")]);
     let mut client = Talker::start(&format!("{name}, client"), client)?;
     let deadline = Instant::now() + limit;
-    let theirs = half(&client.finish_by(deadline)?)?;
-    let mut sum = Half::default();
+    let client = half(&client.finish_by(deadline)?)?;
+    let mut halves = Vec::new();
     for mut server in servers {
-        let one = half(&server.finish_by(deadline)?)?;
+        halves.push(half(&server.finish_by(deadline)?)?);
+    }
+    if is_of_all {
+        return exchanged(name, client, &halves);
+    }
+    let mut sum = Half::default();
+    for one in halves {
         sum.bytes += one.bytes;
         sum.cpu_seconds += one.cpu_seconds;
     }
-    joined(name, theirs, sum)
+    joined(name, client, sum)
+}
+
+/// What all of one turn received in which each sent as much to all others; the client says how long it took.
+fn exchanged(name: &str, client: Half, servers: &[Half]) -> Result<Turn> {
+    if let Some(other) = servers.iter().find(|other| other.bytes != client.bytes) {
+        let (one, other) = (client.bytes, other.bytes);
+        return Err(Failure::new(format!(
+            "{name}: one received {one} bytes, another {other}"
+        )));
+    }
+    let all = servers.len() as u64 + 1;
+    Ok(Turn {
+        messages: client.messages * all,
+        bytes: client.bytes * all,
+        seconds: client.seconds,
+        cpu_seconds_client: client.cpu_seconds,
+        cpu_seconds_server: servers.iter().map(|server| server.cpu_seconds).sum(),
+        p50: client.p50,
+        p99: client.p99,
+    })
 }
 
 pub(crate) fn half(said: &[String]) -> Result<Half> {
@@ -360,5 +418,20 @@ mod tests {
         .unwrap_err();
         assert_eq!(failure.to_string(), "x: 128 bytes arrived of 192");
         assert!(half(&["ready".to_owned()]).is_err());
+        let turn = exchanged("x", client, &[client, client]).unwrap();
+        assert_eq!((turn.messages, turn.bytes), (9, 576));
+        assert_eq!(
+            (turn.cpu_seconds_client, turn.cpu_seconds_server),
+            (0.25, 0.5)
+        );
+        let less = Half {
+            bytes: 191,
+            ..client
+        };
+        let failure = exchanged("x", client, &[client, less]).unwrap_err();
+        assert_eq!(
+            failure.to_string(),
+            "x: one received 192 bytes, another 191"
+        );
     }
 }

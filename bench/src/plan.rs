@@ -25,12 +25,14 @@ pub(crate) enum Workload {
     Broadcast,
     /// Several of them, then an answer of each receiver.
     Data,
+    /// Several of each to all others, then the next.
+    AllToAll,
 }
 
 impl Workload {
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::PingPong | Self::Data => "us",
+            Self::PingPong | Self::Data | Self::AllToAll => "us",
             Self::Stream | Self::Broadcast => "Gbit/s",
             Self::Rate => "messages/s",
             Self::Mix => "requests/s",
@@ -39,7 +41,7 @@ impl Workload {
 
     /// Whether the smaller figure is the better one.
     pub(crate) fn less_is_better(self) -> bool {
-        matches!(self, Self::PingPong | Self::Data)
+        matches!(self, Self::PingPong | Self::Data | Self::AllToAll)
     }
 }
 
@@ -97,7 +99,7 @@ pub(crate) struct Task {
     pub(crate) workload: Workload,
     pub(crate) size: usize,
     pub(crate) receivers: usize,
-    /// Messages to each receiver before it answers, of [`Workload::Data`].
+    /// Messages to each receiver before it answers, or sends its own.
     pub(crate) data: usize,
 }
 
@@ -114,6 +116,7 @@ impl Task {
             (Workload::Mix, _) => format!("mix@{net}"),
             (Workload::Broadcast, _) => format!("broadcast-{size}@{net}"),
             (Workload::Data, _) => format!("data-{}x{size}@{net}", self.data),
+            (Workload::AllToAll, _) => format!("all-{}x{size}@{net}", self.data),
         }
     }
 
@@ -135,6 +138,13 @@ impl Task {
             Workload::Data => {
                 let (data, receivers) = (self.data, self.receivers);
                 format!("{data} times {size} to {receivers}, then each answers, time per message")
+            }
+            Workload::AllToAll => {
+                let (data, receivers) = (self.data, self.receivers);
+                let processes = receivers + 1;
+                format!(
+                    "{data} times {size} of each of {processes} to the {receivers} others, time per message of each"
+                )
             }
         };
         let net = match self.net {
@@ -193,12 +203,13 @@ const WORKLOADS: &[(Workload, &[usize])] = &[
     (Workload::Mix, &[0]),
     (Workload::Broadcast, &[65_536]),
     (Workload::Data, &[1_024]),
+    (Workload::AllToAll, &[1_024]),
 ];
 
 /// Between which ends, unless others are asked for.
 const NETS: &[Net] = &[Net::Veth, Net::VethPlain, Net::VethLoss];
 
-/// Receivers of a broadcast.
+/// Receivers of a broadcast, of each sender.
 const RECEIVERS: usize = 3;
 
 /// Messages before the answers: after each, and, as many as the paper has, at the end.
@@ -266,18 +277,20 @@ fn sized(net: Net, workload: Workload, own: &[usize], asked: &[usize]) -> Vec<Ta
             workload,
             size,
             receivers: match workload {
-                Workload::Broadcast | Workload::Data => RECEIVERS,
+                Workload::Broadcast | Workload::Data | Workload::AllToAll => RECEIVERS,
                 _ => 1,
             },
             data: 1,
         };
-        match workload {
-            Workload::Data => tasks.extend(DATA.map(|data| Task {
-                data,
-                ..task.clone()
-            })),
-            _ => tasks.push(task),
-        }
+        let data = match workload {
+            Workload::Data => &DATA[..],
+            Workload::AllToAll => &DATA[1..],
+            _ => &[1],
+        };
+        tasks.extend(data.iter().map(|data| Task {
+            data: *data,
+            ..task.clone()
+        }));
     }
     tasks
 }
@@ -390,7 +403,7 @@ mod tests {
                 Workload::PingPong | Workload::Broadcast => false,
                 Workload::Stream | Workload::Rate => task.size <= SMALL,
                 // One message to each is no batch.
-                Workload::Data => task.data > 1,
+                Workload::Data | Workload::AllToAll => task.data > 1,
                 Workload::Mix => true,
             };
             assert_eq!(batches, [may; 3], "{}", task.name());

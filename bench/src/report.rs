@@ -87,6 +87,11 @@ pub(crate) fn value(task: &Task, turn: &Turn) -> f64 {
         Workload::Rate | Workload::Mix => messages / turn.seconds,
         // Messages to all receivers; one after the other, as far as the program is concerned.
         Workload::Data => turn.seconds / (messages / task.receivers as f64) * 1e6,
+        // The same of each process at once.
+        Workload::AllToAll => {
+            let each = messages / (task.receivers + 1) as f64;
+            turn.seconds / (each / task.receivers as f64) * 1e6
+        }
     }
 }
 
@@ -299,6 +304,8 @@ pub(crate) mod tests {
         assert_eq!(value(Workload::Broadcast), 4.0);
         assert_eq!(value(Workload::Mix), 500.0);
         assert_eq!(value(Workload::Data), 2000.0);
+        // Two processes, each to the other.
+        assert_eq!(value(Workload::AllToAll), 4000.0);
     }
 
     #[test]

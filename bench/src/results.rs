@@ -25,8 +25,9 @@ medians over rounds, `best` is the best round, `spread` the distance from the wo
 the median; `rounds` are those with a figure, of all if some have none. `Suci/this` is the median over
 rounds of the figure of `suci` by this one's in the same round, `batch/this` that of `suci-batch`. Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to
 50 us before it sleeps), those who look again and again (`spin`) with Suci spinning where that takes
-part. For times less is better, else more (percentiles of `data` tasks are of all messages until the
-answers). `suci` sends each message by itself, and each request and reply of the mix, as `tcp-cubic` and
+part. For times less is better, else more (percentiles of `data` and `all` tasks are of all messages of a group).
+Tasks `all` have four processes, two on each processor, of which each broadcasts to the three others at once;
+the server's CPU is that of three of them. `suci` sends each message by itself, and each request and reply of the mix, as `tcp-cubic` and
 `quinn` do: compare those by `Suci/this`. `suci-batch`, `tcp-cubic-batch` and `quinn-batch` collect small
 ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`. ZeroMQ, Aeron, ENet and KCP
 batch below their API. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of

@@ -6,7 +6,9 @@ use crate::report::Row;
 /// The columns of a task's table, and how wide they are.
 fn columns(workload: Workload) -> [&'static str; 11] {
     let [left, right] = match workload {
-        Workload::PingPong | Workload::Mix | Workload::Data => ["p50 us", "p99 us"],
+        Workload::PingPong | Workload::Mix | Workload::Data | Workload::AllToAll => {
+            ["p50 us", "p99 us"]
+        }
         Workload::Stream | Workload::Rate | Workload::Broadcast => ["CPU s/GB", "CPU us/msg"],
     };
     [
@@ -28,12 +30,12 @@ fn columns(workload: Workload) -> [&'static str; 11] {
 pub(crate) fn cells(row: &Row) -> [String; 11] {
     let digits = |value: f64| match row.workload() {
         Workload::Rate | Workload::Mix => format!("{value:.0}"),
-        Workload::PingPong | Workload::Data => format!("{value:.1}"),
+        Workload::PingPong | Workload::Data | Workload::AllToAll => format!("{value:.1}"),
         Workload::Stream | Workload::Broadcast => format!("{value:.2}"),
     };
     let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
     let [left, right] = match row.workload() {
-        Workload::PingPong | Workload::Mix | Workload::Data => {
+        Workload::PingPong | Workload::Mix | Workload::Data | Workload::AllToAll => {
             [optional(row.p50), optional(row.p99)]
         }
         Workload::Stream | Workload::Rate | Workload::Broadcast => [

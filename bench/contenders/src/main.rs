@@ -1,6 +1,7 @@
 //! One end of a measurement of one contender: `contender NAME --serve ADDR` and
 //! `contender NAME --call ADDR,...` with the same further options. The C programs beside this crate take the
-//! same command line.
+//! same command line. Where all send to all, each calls those that were there before it and serves those that come
+//! after it, at an address for each.
 //!
 //! A server prints `ready` when it can be called. Each end does its half of the work twice, first for
 //! [`work::WARM_UP`], and prints what it counted the second time as one line of JSON.
@@ -27,10 +28,10 @@ use wire::{Result, Wire};
 pub(crate) struct Args {
     /// Who is measured
     name: Name,
-    /// Serve here
-    #[arg(long, required_unless_present = "call", conflicts_with = "call")]
-    serve: Option<SocketAddr>,
-    /// Measure against the servers there; several for broadcast and n-data
+    /// Serve one client here; where all send to all, one after the other at each
+    #[arg(long, value_delimiter = ',', required_unless_present = "call")]
+    serve: Vec<SocketAddr>,
+    /// Call the servers there, and measure if we serve nobody; several for broadcast, n-data and all-to-all
     #[arg(long, value_delimiter = ',')]
     call: Vec<SocketAddr>,
     #[arg(long, value_enum)]
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     /// Payload bytes of a message
     #[arg(long)]
     size: usize,
-    /// Messages to each server before it answers, of n-data
+    /// Messages to each server before it answers, or sends its own
     #[arg(long, default_value_t = 1)]
     data: usize,
     #[arg(long)]
@@ -72,6 +73,8 @@ pub(crate) enum Workload {
     Broadcast,
     /// Several messages to all servers, then an answer of each
     NData,
+    /// Several messages of each to all others, then the next
+    AllToAll,
     /// Requests and replies of DSE's sizes, several under way
     Mix,
 }
@@ -91,8 +94,8 @@ fn open(args: &Args, end: End) -> Result<Box<dyn Wire + Send>> {
         Name::TcpCubic => Box::new(tcp::Tcp::open(args, end, c"cubic", false)?),
         Name::TcpCubicBatch => Box::new(tcp::Tcp::open(args, end, c"cubic", true)?),
         Name::TcpBbr => Box::new(tcp::Tcp::open(args, end, c"bbr", false)?),
-        Name::Quinn => Box::new(quic::Quic::open(end, false)?),
-        Name::QuinnBatch => Box::new(quic::Quic::open(end, true)?),
+        Name::Quinn => Box::new(quic::Quic::open(args, end, false)?),
+        Name::QuinnBatch => Box::new(quic::Quic::open(args, end, true)?),
         Name::Kcp => Box::new(kcp::Kcp::open(args, end)?),
     })
 }
@@ -106,12 +109,14 @@ pub(crate) enum End {
 
 fn run(args: &Args) -> Result<()> {
     sys::pin(args.pin)?;
-    let half = match args.serve {
-        Some(at) => work::server(open(args, End::Server(at))?, args)?,
-        None => {
-            let wires = args.call.iter().map(|at| open(args, End::Client(*at)));
-            work::client(wires.collect::<Result<_>>()?, args)?
-        }
+    let calls = args.call.iter().copied().map(End::Client);
+    let serves = args.serve.iter().copied().map(End::Server);
+    let wires = calls.chain(serves).map(|end| open(args, end));
+    let wires = wires.collect::<Result<_>>()?;
+    let half = match args.workload {
+        Workload::AllToAll => work::one_of_all(wires, args)?,
+        _ if args.serve.is_empty() => work::client(wires, args)?,
+        _ => work::server(wires, args)?,
     };
     println!("{}", serde_json::to_string(&half)?);
     Ok(())

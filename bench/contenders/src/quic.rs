@@ -2,7 +2,7 @@
 //! first one on. It encrypts, which nobody else here does.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::frames::Frames;
 use super::wire::{Received, Result, Wire};
-use super::{End, sys};
+use super::{Args, End, Workload, sys};
 
 /// Bytes in flight, and kept for sending.
 const WINDOW: u32 = 8 << 20;
@@ -41,8 +41,11 @@ const SMALL: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 const APPLICATION: &[u8] = b"bench";
 
+/// Where all send to all, one thread must drive all connections whichever it waits for.
+static SHARED: LazyLock<std::io::Result<Arc<Runtime>>> = LazyLock::new(|| runtime().map(Arc::new));
+
 pub(crate) struct Quic {
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     is_server: bool,
     // Must live as long as its connection.
     _endpoint: Endpoint,
@@ -55,9 +58,16 @@ pub(crate) struct Quic {
     message: Vec<u8>,
 }
 
+fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
 impl Quic {
-    pub(crate) fn open(end: End, batch: bool) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+    pub(crate) fn open(args: &Args, end: End, batch: bool) -> Result<Self> {
+        let runtime = match (args.workload, SHARED.as_ref()) {
+            (Workload::AllToAll, Ok(shared)) => Arc::clone(shared),
+            _ => Arc::new(runtime()?),
+        };
         let (endpoint, connection, to, from) = runtime.block_on(async {
             tokio::time::timeout(PATIENCE, async {
                 match end {
@@ -149,7 +159,8 @@ async fn serve(at: SocketAddr) -> Result<Ends> {
     println!("ready");
     let incoming = endpoint.accept().await.ok_or("nobody called")?;
     let connection = incoming.await?;
-    let (to, from) = connection.accept_bi().await?;
+    let (to, mut from) = connection.accept_bi().await?;
+    from.read_exact(&mut [0]).await?;
     Ok((endpoint, connection, to, from))
 }
 
@@ -164,7 +175,9 @@ async fn call(at: SocketAddr) -> Result<Ends> {
     config.transport_config(transport());
     let endpoint = endpoint("0.0.0.0:0".parse()?, None)?;
     let connection = endpoint.connect_with(config, at, "bench")?.await?;
-    let (to, from) = connection.open_bi().await?;
+    let (mut to, from) = connection.open_bi().await?;
+    // The server does not hear of a stream before something was sent on it.
+    to.write_all(&[0]).await?;
     Ok((endpoint, connection, to, from))
 }
 
@@ -214,8 +227,12 @@ impl Wire for Quic {
         self.frames.take()
     }
 
-    /// The client, who has heard the last word, closes; the server waits for that.
+    /// The client closes when the server has everything; the server waits for that.
     fn close(&mut self) -> Result<()> {
+        let _ = self.to.stream.finish();
+        self.runtime.block_on(async {
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.to.stream.stopped()).await;
+        });
         if !self.is_server {
             self.connection.close(VarInt::from_u32(0), b"");
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::frames::Frames;
 use super::wire::{Received, Result, Wire};
-use super::{Args, End, Wait, sys};
+use super::{Args, End, Wait, Workload, sys};
 
 /// What a user who batches collects before a write.
 const BATCH: usize = 64 << 10;
@@ -40,6 +40,10 @@ impl Tcp {
         };
         set_congestion_control(&stream, control)?;
         stream.set_nodelay(true)?;
+        if args.workload == Workload::AllToAll {
+            // Nobody reads before it has written to all: what is under way must fit, or all wait for one another.
+            sys::set_option(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, 4 << 20)?;
+        }
         stream.set_nonblocking(args.wait == Wait::Spin)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self {

@@ -133,7 +133,7 @@ fn client_phase(
             &mut nanos,
         )?,
         Workload::Mix => ask(wire, full, begun + time, &mut half, &mut nanos)?,
-        Workload::Stream | Workload::Broadcast | Workload::NData => {
+        Workload::Stream | Workload::Broadcast | Workload::NData | Workload::AllToAll => {
             stream(wire, &full[..args.size], begun + time, &mut half)?;
         }
     }
@@ -142,7 +142,9 @@ fn client_phase(
     part(wire)?;
     let time = match args.workload {
         Workload::PingPong | Workload::Mix => trips,
-        Workload::Stream | Workload::Broadcast | Workload::NData => begun.elapsed(),
+        Workload::Stream | Workload::Broadcast | Workload::NData | Workload::AllToAll => {
+            begun.elapsed()
+        }
     };
     half.seconds = time.as_secs_f64();
     nanos.sort_unstable();
@@ -270,11 +272,62 @@ fn ask(
 }
 
 /// The server's half.
-pub(crate) fn server(mut wire: Box<dyn Wire + Send>, args: &Args) -> Result<Half> {
+pub(crate) fn server(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Result<Half> {
+    let [wire] = wires.as_mut_slice() else {
+        return Err("a server has one client".into());
+    };
     let full = payload(args.size.max(mix_longest(args.workload)), Mark::Data);
     server_phase(wire.as_mut(), args, full)?;
     let half = server_phase(wire.as_mut(), args, full)?;
     wire.close()?;
+    Ok(half)
+}
+
+/// Any of those who all send to all others. Who serves nobody came last, and says when it is over.
+pub(crate) fn one_of_all(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Result<Half> {
+    let messages = [Mark::Data, Mark::Last].map(|mark| payload(args.size, mark));
+    exchange(&mut wires, args, messages, WARM_UP)?;
+    let time = Duration::from_secs_f64(args.seconds);
+    let half = exchange(&mut wires, args, messages, time)?;
+    wires.iter_mut().try_for_each(|wire| wire.close())?;
+    Ok(half)
+}
+
+/// Groups of messages to all others. Whoever has the groups of all others begins its next one, so nobody is ahead by
+/// more than one. The last message of the last group is marked by the one who decides.
+fn exchange(
+    wires: &mut [Box<dyn Wire + Send>],
+    args: &Args,
+    [datum, end]: [&'static [u8]; 2],
+    time: Duration,
+) -> Result<Half> {
+    let cpu = sys::cpu_seconds();
+    let (begun, mut half, mut nanos) = (Instant::now(), Half::default(), Vec::new());
+    let (mut last, mut is_over) = (begun, false);
+    while !is_over {
+        is_over = args.serve.is_empty() && last >= begun + time;
+        for number in 1..=args.data {
+            let is_end = is_over && number == args.data;
+            for wire in wires.iter_mut() {
+                wire.send(if is_end { end } else { datum })?;
+            }
+        }
+        wires.iter_mut().try_for_each(|wire| wire.flush())?;
+        for wire in wires.iter_mut() {
+            for _ in 0..args.data {
+                let received = wire.recv()?;
+                half.count(received.length);
+                is_over |= received.mark == Mark::Last;
+            }
+        }
+        let now = Instant::now();
+        nanos.push((now - last).as_nanos() as u64);
+        last = now;
+    }
+    half.seconds = begun.elapsed().as_secs_f64();
+    half.cpu_seconds = sys::cpu_seconds() - cpu;
+    nanos.sort_unstable();
+    (half.p50, half.p99) = (percentile(&nanos, 50), percentile(&nanos, 99));
     Ok(half)
 }
 
@@ -303,7 +356,7 @@ fn server_phase(wire: &mut dyn Wire, args: &Args, full: &'static [u8]) -> Result
                 half.bytes += size as u64;
                 wire.send(&full[..size])?;
             }
-            Workload::Stream | Workload::Broadcast | Workload::NData => {}
+            Workload::Stream | Workload::Broadcast | Workload::NData | Workload::AllToAll => {}
         }
     }
     wire.send(word(Mark::Done))?;

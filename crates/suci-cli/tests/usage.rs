@@ -394,10 +394,13 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
         "broadcast",
         "n-data",
         "n-data-batch",
+        "all-to-all",
+        "all-to-all-batch",
         "mix",
         "mix-batch",
     ] {
         let rivals = match workload {
+            "all-to-all" | "all-to-all-batch" => &["suci"][..],
             // It would wait for ever for what was lost.
             "mix" | "mix-batch" | "n-data" | "n-data-batch" => &["suci", "tcp"][..],
             _ => &["suci", "tcp", "udp"],
@@ -535,19 +538,23 @@ fn perf_under_a_launch_broadcasts_to_all() {
     let launch = ["run", "-n", "4", path(), "perf"];
     let what = [
         "--workload",
-        "broadcast,n-data,n-data-batch",
+        "broadcast,n-data,n-data-batch,all-to-all,all-to-all-batch",
         "--size",
         "50000",
     ];
     let answers = ["--vs", "tcp", "--data", "7"];
     let rows = rows(&[&launch[..], &what, &answers, &QUICK].concat());
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 8);
     for row in &rows {
         assert_eq!(row["receivers"], 3, "{row}");
     }
     for row in rows.iter().filter(|row| row["workload"] != "broadcast") {
-        // Seven to each of three, then the answers.
-        assert_eq!(row["messages"].as_u64().unwrap() % 21, 0, "{row}");
+        // Seven to each of three, then the answers, or the same of all four.
+        let to_all = row["workload"].as_str().unwrap().starts_with("all-to-all");
+        let group = if to_all { 84 } else { 21 };
+        let messages = row["messages"].as_u64().unwrap();
+        assert_eq!(messages % group, 0, "{row}");
+        assert_eq!(row["bytes"], messages * 50_000, "{row}");
         assert!(row["p99"].as_f64() >= row["p50"].as_f64(), "{row}");
         assert_eq!(row["unit"], "us", "{row}");
     }

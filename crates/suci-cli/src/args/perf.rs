@@ -17,10 +17,11 @@ Workloads: ping-pong (us per round trip), stream (Gbit/s one way, messages sent 
 stream-batch (the same, what is small collected to 64 KiB: Suci's batches, TCP's writes), rate and
 rate-batch (the same two in messages per second, by default small ones), broadcast (Gbit/s into all
 receivers together), n-data (as many messages as --data says to all receivers, then an answer of each:
-us per message until all have it; --data 1 is an answer to each, p50 and p99 are of all N), mix (requests
-answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB,
-the rest to 8 KiB, whatever --size), n-data-batch and mix-batch (the same two, what is ready together
-collected to 64 KiB). acks/pkt: packets that the receivers sent for each that came, where messages go
+us per message until all have it; --data 1 is an answer to each, p50 and p99 are of all N), all-to-all
+(each process sends as many to all others, and goes on when it has those of all: us per message of one),
+mix (requests answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128,
+0.3 % to 1 KiB, the rest to 8 KiB, whatever --size), n-data-batch, all-to-all-batch and mix-batch (the same
+three, what is ready together collected to 64 KiB). acks/pkt: packets that the receivers sent for each that came, where messages go
 one way.
 
 Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
@@ -42,7 +43,7 @@ Examples:
 /// What `suci perf` takes.
 #[derive(Debug, Args)]
 pub(crate) struct PerfArgs {
-    /// Servers (UDP and TCP port the same); several for broadcast and n-data
+    /// Servers (UDP and TCP port the same); several for broadcast, n-data and all-to-all
     #[arg(value_name = "ADDR", value_parser = address, conflicts_with = "listen")]
     pub(crate) servers: Vec<SocketAddr>,
     /// Serve here, one client after the other, until interrupted
@@ -69,16 +70,16 @@ pub(crate) struct PerfArgs {
     /// How contenders wait for messages
     #[arg(long, value_enum, default_value_t = Waiting::Block)]
     pub(crate) wait: Waiting,
-    /// Processors for client and server, as `0,1`
-    #[arg(long, value_name = "A,B", value_parser = pin)]
-    pub(crate) pin: Option<(usize, usize)>,
+    /// Processors for client and servers, as `0,1`; servers beyond the last one share it
+    #[arg(long, value_name = "A,B,...", value_parser = pin)]
+    pub(crate) pin: Option<Processors>,
     /// Let CRC32C cover headers only: what the kernel's limit is compared with
     #[arg(long)]
     pub(crate) no_payload_checksum: bool,
-    /// Messages to each receiver before it answers, of n-data and n-data-batch
+    /// Messages to each receiver before it answers, or sends its own: of n-data and all-to-all
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true)]
     pub(crate) data: u32,
-    /// Receivers of broadcast and n-data that are started here when no server is named
+    /// Receivers of broadcast, n-data and all-to-all that are started here when no server is named
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
     pub(crate) receivers: u32,
     /// Say where the time went at both sides: in the program, in the kernel, or waiting
@@ -93,6 +94,10 @@ pub(crate) struct PerfArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
 }
+
+/// Of the client, and of each server as far as named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Processors(pub(crate) Vec<usize>);
 
 /// Sizes that one word of the command line names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +123,10 @@ pub(crate) enum Workload {
     NData,
     /// The same, collected to 64 KiB
     NDataBatch,
+    /// Several messages of each to all others, one by one, then the next
+    AllToAll,
+    /// The same, collected to 64 KiB
+    AllToAllBatch,
     /// Requests and replies of mostly a few bytes, 16 under way, one by one
     Mix,
     /// The same, what is ready together collected
@@ -148,12 +157,17 @@ pub(crate) enum Prefer {
 impl Workload {
     /// Whether all servers take part.
     pub(crate) fn is_to_all(self) -> bool {
-        matches!(self, Self::Broadcast) || self.is_answered_by_all()
+        matches!(self, Self::Broadcast) || self.is_answered_by_all() || self.is_of_all()
     }
 
     /// Whether it is several messages to all before each answers.
     pub(crate) fn is_answered_by_all(self) -> bool {
         matches!(self, Self::NData | Self::NDataBatch)
+    }
+
+    /// Whether servers send to one another, too.
+    pub(crate) fn is_of_all(self) -> bool {
+        matches!(self, Self::AllToAll | Self::AllToAllBatch)
     }
 
     /// Whether it is requests and replies of many sizes.
@@ -165,7 +179,11 @@ impl Workload {
     pub(crate) fn is_batched(self) -> bool {
         matches!(
             self,
-            Self::StreamBatch | Self::RateBatch | Self::NDataBatch | Self::MixBatch
+            Self::StreamBatch
+                | Self::RateBatch
+                | Self::NDataBatch
+                | Self::AllToAllBatch
+                | Self::MixBatch
         )
     }
 }
@@ -223,11 +241,14 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     Ok(Sizes(below.chain([last]).collect()))
 }
 
-fn pin(text: &str) -> Result<(usize, usize), String> {
-    let remedy = || "write two processor numbers, as in 0,1".to_owned();
-    let (client, server) = text.split_once(',').ok_or_else(remedy)?;
+fn pin(text: &str) -> Result<Processors, String> {
+    let remedy = || "write at least two processor numbers, as in 0,1".to_owned();
     let number = |text: &str| text.trim().parse().map_err(|_| remedy());
-    Ok((number(client)?, number(server)?))
+    let numbers: Vec<usize> = text.split(',').map(number).collect::<Result<_, _>>()?;
+    match numbers.len() {
+        0 | 1 => Err(remedy()),
+        _ => Ok(Processors(numbers)),
+    }
 }
 
 #[cfg(test)]
@@ -253,7 +274,8 @@ mod tests {
         for bad in ["0", "67108865", "-1", "1k"] {
             assert!(size(bad).is_err(), "{bad}");
         }
-        assert_eq!(pin("0,1"), Ok((0, 1)));
+        assert_eq!(pin("0,1"), Ok(Processors(vec![0, 1])));
+        assert_eq!(pin("0,1,0"), Ok(Processors(vec![0, 1, 0])));
         assert!(pin("0").is_err() && pin("a,b").is_err());
     }
 }

@@ -92,7 +92,13 @@ fn workloads(args: &PerfArgs, servers: usize) -> Vec<Workload> {
         Workload::MixBatch,
     ];
     if servers > 1 {
-        all.extend([Workload::Broadcast, Workload::NData, Workload::NDataBatch]);
+        all.extend([
+            Workload::Broadcast,
+            Workload::NData,
+            Workload::NDataBatch,
+            Workload::AllToAll,
+            Workload::AllToAllBatch,
+        ]);
     }
     all
 }
@@ -103,7 +109,9 @@ fn default_size(workload: Workload) -> usize {
         Workload::Stream | Workload::Broadcast => 1 << 20,
         // They never fit one packet, and are worth collecting.
         Workload::StreamBatch => 1_472,
-        Workload::NData | Workload::NDataBatch => 1_024,
+        Workload::NData | Workload::NDataBatch | Workload::AllToAll | Workload::AllToAllBatch => {
+            1_024
+        }
         Workload::Rate | Workload::RateBatch => 32,
         Workload::Mix | Workload::MixBatch => mix::LONGEST,
     }
@@ -126,9 +134,9 @@ struct Client {
 
 impl Client {
     fn new(args: &PerfArgs, place: Place<'_>) -> Result<Self> {
-        let (own_pin, server_pin) = args.pin.unzip();
-        if let Some(processor) = own_pin {
-            usage::pin(processor)?;
+        let pins = args.pin.as_ref().map_or(&[][..], |pin| pin.0.as_slice());
+        if let Some(processor) = pins.first() {
+            usage::pin(*processor)?;
         }
         let wait = suci_wire::wait(args.wait);
         let appear = match place {
@@ -158,15 +166,17 @@ impl Client {
         };
         node::warn("perf", node.warning());
         let mut servers = Vec::new();
-        for (id, address) in known {
+        for (number, &(id, address)) in (1..).zip(&known) {
             let mut control = Control::call(address, appear)?;
             let caller = node.id().0;
+            let others = known.iter().filter(|(other, _)| *other != id);
             control.say(&Request::Hello {
                 node: id.0,
                 caller,
                 wait: args.wait,
-                pin: server_pin,
+                pin: pins.get(number).or(pins.last()).copied(),
                 payload_checksum,
+                others: others.map(|(id, address)| (id.0, *address)).collect(),
             })?;
             expect_ready(&mut control)?;
             servers.push(Server {
@@ -215,6 +225,14 @@ impl Client {
         let receivers = self.receivers(workload);
         let mut all = Vec::new();
         for &entrant in entrants {
+            if entrant.contender != Contender::Suci && workload.is_of_all() {
+                tell(format_args!(
+                    "suci perf: no {} by {}: its servers do not know one another",
+                    report::name(workload),
+                    entrant.contender.name()
+                ));
+                continue;
+            }
             if entrant.contender == Contender::Udp && !self.udp_can(workload, size)? {
                 tell(format_args!(
                     "suci perf: no {} of {size} B by raw UDP: one datagram each, and nothing is sent again",
@@ -275,9 +293,10 @@ impl Client {
                 self.node
                     .prefer(server.id, entrant.prefer.unwrap_or(Prefer::Adaptive).into())?;
             }
-            sockets.extend(begin(server, entrant, workload, payload.len(), self.wait)?);
+            let (size, data) = (payload.len(), self.data);
+            sockets.extend(begin(server, entrant, workload, size, data, self.wait)?);
         }
-        let account = match contender {
+        let mut account = match contender {
             Contender::Suci => self.suci_half(workload, payload, time)?,
             Contender::Tcp => {
                 let wires = self
@@ -296,11 +315,18 @@ impl Client {
         for server in self.servers.iter_mut().take(receivers) {
             fan::add(&mut theirs, &finish(server)?);
         }
-        if contender != Contender::Udp && theirs.bytes != account.bytes {
-            let (arrived, sent, name) = (theirs.bytes, account.bytes, contender.name());
+        // Where all send to all, each has sent and received as much as the client.
+        let senders = if workload.is_of_all() { receivers } else { 1 };
+        let sent = account.bytes.saturating_mul(fan::count([senders]));
+        if contender != Contender::Udp && theirs.bytes != sent {
+            let (arrived, name) = (theirs.bytes, contender.name());
             return Err(Failure::new(format!(
                 "{name}: {arrived} bytes arrived of {sent}: report this as a bug"
             )));
+        }
+        if workload.is_of_all() {
+            account.messages = account.messages.saturating_add(theirs.messages);
+            account.bytes = account.bytes.saturating_add(theirs.bytes);
         }
         Ok((account, theirs))
     }
@@ -314,6 +340,10 @@ impl Client {
         let peers: Vec<NodeId> = self.servers.iter().map(|server| server.id).collect();
         match (workload, peers.first()) {
             (Workload::Broadcast, _) => fan::broadcast(&mut self.node, &peers, payload, time),
+            (_, _) if workload.is_of_all() => {
+                let until = fan::Until::Passed(time);
+                fan::exchange(&mut self.node, &peers, until, workload, payload, self.data)
+            }
             (_, _) if workload.is_answered_by_all() => {
                 fan::n_data(&mut self.node, &peers, workload, payload, self.data, time)
             }
@@ -347,6 +377,7 @@ fn begin(
     entrant: Entrant,
     workload: Workload,
     size: usize,
+    data: usize,
     wait: Waiting,
 ) -> Result<Option<Udp>> {
     let Entrant { contender, prefer } = entrant;
@@ -365,6 +396,7 @@ fn begin(
         workload,
         prefer: prefer.unwrap_or(Prefer::Adaptive),
         size,
+        data,
         udp_port,
     }))?;
     match (server.control.reply()?, socket) {

@@ -65,6 +65,9 @@ pub(super) enum Request {
         pin: Option<usize>,
         #[serde(default = "yes")]
         payload_checksum: bool,
+        /// The other servers, whom this one sends to when all send to all.
+        #[serde(default)]
+        others: Vec<(u32, SocketAddr)>,
     },
     /// A further TCP connection of mine waits: it carries TCP's rounds. Answered by [`Reply::Ready`].
     Tcp,
@@ -80,6 +83,8 @@ pub(super) struct Round {
     /// How Suci's traffic flows in this round.
     pub(super) prefer: Prefer,
     pub(super) size: usize,
+    /// Messages of each before the next, when all send to all.
+    pub(super) data: usize,
     /// Port of the client's socket, for raw UDP.
     pub(super) udp_port: Option<u16>,
 }

@@ -52,22 +52,9 @@ pub(super) fn n_data(
 ) -> Result<Account> {
     let waits = suci_wire::waits(node, peers)?;
     let (meter, packets, begun) = (Meter::begin(), suci_wire::packets(node)?, Instant::now());
-    let together = match workload.is_batched() {
-        true => work::batch(payload.len()),
-        false => 1,
-    };
-    let marks: Vec<Mark> = marks(data).collect();
+    let marks: Vec<Mark> = marks(data, Mark::Ask).collect();
     let groups = groups(begun + time, || {
-        for marks in marks.chunks(together) {
-            let to_all = |mark| peers.iter().map(move |peer| (*peer, payload, mark));
-            let mut all = marks.iter().copied().flat_map(to_all);
-            match workload.is_batched() {
-                true => suci_wire::send_together(node, all)?,
-                false => all.try_for_each(|(peer, payload, mark)| {
-                    suci_wire::send(node, peer, payload, mark)
-                })?,
-            }
-        }
+        send_group(node, peers, workload, payload, &marks)?;
         await_all(node, peers, Mark::Data)
     })?;
     let (trips, packets_now) = (begun.elapsed(), suci_wire::packets(node)?);
@@ -85,6 +72,30 @@ pub(super) fn n_data(
     })
 }
 
+/// A message with each of `marks` to all: each by itself, or what is collected for all in one batch.
+fn send_group(
+    node: &mut Node,
+    peers: &[NodeId],
+    workload: Workload,
+    payload: &Bytes,
+    marks: &[Mark],
+) -> Result<()> {
+    let together = match workload.is_batched() {
+        true => work::batch(payload.len()),
+        false => 1,
+    };
+    for marks in marks.chunks(together) {
+        let to_all = |mark| peers.iter().map(move |peer| (*peer, payload, mark));
+        let mut all = marks.iter().copied().flat_map(to_all);
+        match workload.is_batched() {
+            true => suci_wire::send_together(node, all)?,
+            false => all
+                .try_for_each(|(peer, payload, mark)| suci_wire::send(node, peer, payload, mark))?,
+        }
+    }
+    Ok(())
+}
+
 /// The same over `wires` by one thread: it is over when the slowest has it.
 pub(super) fn n_data_by<'a, W: Wire + 'a>(
     wires: impl Iterator<Item = &'a mut W>,
@@ -98,10 +109,10 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
     let groups = groups(begun + time, || {
         if workload.is_batched() {
             for wire in &mut wires {
-                wire.send_together(marks(data).map(|mark| (payload, mark)))?;
+                wire.send_together(marks(data, Mark::Ask).map(|mark| (payload, mark)))?;
             }
         } else {
-            for mark in marks(data) {
+            for mark in marks(data, Mark::Ask) {
                 let mut wires = wires.iter_mut();
                 wires.try_for_each(|wire| wire.send(payload, mark))?;
             }
@@ -123,10 +134,121 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
     })
 }
 
-/// The marks of `data` messages of which the last asks for an answer.
-fn marks(data: usize) -> impl Iterator<Item = Mark> {
-    let unanswered = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
-    unanswered.chain([Mark::Ask])
+/// When an exchange ends.
+#[derive(Clone, Copy)]
+pub(super) enum Until {
+    /// With the first group that begins after so long; the others are told.
+    Passed(Duration),
+    /// With the group of which this one marks its last message.
+    Told(NodeId),
+}
+
+/// Groups of `data` messages to all others, who do the same. Whoever has those of all others begins its next group, so
+/// nobody is ahead by more than one.
+pub(super) fn exchange(
+    node: &mut Node,
+    peers: &[NodeId],
+    until: Until,
+    workload: Workload,
+    payload: &Bytes,
+    data: usize,
+) -> Result<Account> {
+    let mut came = Came::new(peers);
+    if let Until::Told(leader) = until {
+        // It need not be known here before it has called.
+        while came.of(leader) == 0 {
+            came.take(node, leader)?;
+        }
+    }
+    let waits = suci_wire::waits(node, peers)?;
+    let (meter, packets, begun) = (Meter::begin(), suci_wire::packets(node)?, Instant::now());
+    let (mut nanos, mut last) = (Vec::new(), begun);
+    loop {
+        let is_over = matches!(until, Until::Passed(time) if last >= begun + time);
+        let end = if is_over { Mark::Last } else { Mark::Data };
+        let marks: Vec<Mark> = marks(data, end).collect();
+        send_group(node, peers, workload, payload, &marks)?;
+        while let Some(missing) = came.missing(data) {
+            came.take(node, missing)?;
+        }
+        let now = Instant::now();
+        nanos.push(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
+        last = now;
+        if came.group(data) || is_over {
+            break;
+        }
+    }
+    let messages = count([nanos.len(), peers.len(), data]);
+    Ok(Account {
+        messages,
+        bytes: came.bytes,
+        seconds: begun.elapsed().as_secs_f64(),
+        spent: meter.spent(),
+        packets: suci_wire::packets(node)?.saturating_sub(packets),
+        trips: Trips::of(nanos),
+        waits: work::since(suci_wire::waits(node, peers)?, waits),
+    })
+}
+
+/// What has come of the others' groups.
+struct Came {
+    /// Messages of each since the last group was over.
+    counts: Vec<(NodeId, usize)>,
+    /// How many of one had come with its last word.
+    last: Option<usize>,
+    /// Of all messages.
+    bytes: u64,
+}
+
+impl Came {
+    fn new(peers: &[NodeId]) -> Self {
+        Self {
+            counts: peers.iter().map(|peer| (*peer, 0)).collect(),
+            last: None,
+            bytes: 0,
+        }
+    }
+
+    fn of(&self, node: NodeId) -> usize {
+        let mut counts = self.counts.iter();
+        counts.find(|(peer, _)| *peer == node).map_or(0, |it| it.1)
+    }
+
+    /// Somebody of whom messages of the group are missing.
+    fn missing(&self, data: usize) -> Option<NodeId> {
+        let mut counts = self.counts.iter();
+        counts.find(|(_, count)| *count < data).map(|it| it.0)
+    }
+
+    /// Waits for a message of anybody, at least of `whom`.
+    fn take(&mut self, node: &mut Node, whom: NodeId) -> Result<()> {
+        let Some((from, received)) = suci_wire::recv(node, PATIENCE)? else {
+            return Err(suci_wire::silent(node, whom));
+        };
+        self.bytes = self.bytes.saturating_add(count([received.length]));
+        for (_, count) in self.counts.iter_mut().filter(|it| it.0 == from) {
+            *count += 1;
+            if received.mark == Mark::Last {
+                self.last = Some(*count);
+            }
+        }
+        Ok(())
+    }
+
+    /// A group is over: whether it was the last one.
+    fn group(&mut self, data: usize) -> bool {
+        for (_, count) in &mut self.counts {
+            *count -= data;
+        }
+        self.last = self.last.map(|last| last - data);
+        self.last == Some(0)
+    }
+}
+
+/// The marks of `data` messages of which the last says more.
+fn marks(data: usize, last: Mark) -> impl Iterator<Item = Mark> {
+    let before = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
+    before.chain([last])
 }
 
 /// Nanoseconds that each call of `group` took, until `end`, at least one.
@@ -141,7 +263,7 @@ fn groups(end: Instant, mut group: impl FnMut() -> Result<()>) -> Result<Vec<u64
     Ok(nanos)
 }
 
-fn count<const N: usize>(factors: [usize; N]) -> u64 {
+pub(super) fn count<const N: usize>(factors: [usize; N]) -> u64 {
     let factors = factors.map(|factor| u64::try_from(factor).unwrap_or(u64::MAX));
     factors.into_iter().fold(1, u64::saturating_mul)
 }

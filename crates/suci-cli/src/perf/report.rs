@@ -234,6 +234,8 @@ pub(super) fn name(workload: Workload) -> &'static str {
         Workload::Broadcast => "broadcast",
         Workload::NData => "n-data",
         Workload::NDataBatch => "n-data-batch",
+        Workload::AllToAll => "all-to-all",
+        Workload::AllToAllBatch => "all-to-all-batch",
         Workload::Mix => "mix",
         Workload::MixBatch => "mix-batch",
     }
@@ -241,7 +243,11 @@ pub(super) fn name(workload: Workload) -> &'static str {
 
 fn unit(workload: Workload) -> &'static str {
     match workload {
-        Workload::PingPong | Workload::NData | Workload::NDataBatch => "us",
+        Workload::PingPong
+        | Workload::NData
+        | Workload::NDataBatch
+        | Workload::AllToAll
+        | Workload::AllToAllBatch => "us",
         Workload::Stream | Workload::StreamBatch | Workload::Broadcast => "Gbit/s",
         Workload::Rate | Workload::RateBatch => "messages/s",
         Workload::Mix | Workload::MixBatch => "requests/s",
@@ -258,6 +264,10 @@ fn value(workload: Workload, receivers: usize, account: &Account, seconds: f64) 
         Workload::PingPong => seconds / messages * 1e6,
         // Counted at each receiver.
         Workload::NData | Workload::NDataBatch => seconds / messages * receivers as f64 * 1e6,
+        // And of each sender.
+        Workload::AllToAll | Workload::AllToAllBatch => {
+            seconds / messages * (receivers * (receivers + 1)) as f64 * 1e6
+        }
         Workload::Stream | Workload::StreamBatch | Workload::Broadcast => {
             bytes * 8.0 / seconds / 1e9
         }
@@ -365,6 +375,9 @@ fn line(row: &Row) -> String {
         Workload::Broadcast => format!("bcast 1:{}", row.receivers),
         Workload::NData | Workload::NDataBatch => {
             format!("{} 1:{}", name(row.workload), row.receivers)
+        }
+        Workload::AllToAll | Workload::AllToAllBatch => {
+            format!("{} {}", name(row.workload), row.receivers + 1)
         }
         other => name(other).to_owned(),
     };

@@ -8,7 +8,7 @@ use super::control::{Contender, Control, PATIENCE, Reply, Request, Round};
 use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
 use super::udp::Udp;
-use super::{usage, work};
+use super::{fan, usage, work};
 use crate::args::{PerfArgs, Prefer, Waiting};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node;
@@ -73,6 +73,8 @@ fn serve(listener: &TcpListener, open: impl Fn(NodeId) -> NodeBuilder) -> Result
 struct Session {
     node: Node,
     caller: NodeId,
+    /// The caller and its other servers.
+    peers: Vec<NodeId>,
     wait: Waiting,
     tcp: Option<Tcp>,
 }
@@ -83,21 +85,31 @@ impl Session {
         control: &mut Control,
         open: impl Fn(NodeId) -> NodeBuilder,
     ) -> Result<Option<Self>> {
-        let (id, caller, wait, pin, payload_checksum) = match control.hear(Some(PATIENCE))? {
+        let (id, caller, wait, pin, payload_checksum, others) = match control
+            .hear(Some(PATIENCE))?
+        {
             Some(Request::Hello {
                 node,
                 caller,
                 wait,
                 pin,
                 payload_checksum,
-            }) => (NodeId(node), NodeId(caller), wait, pin, payload_checksum),
+                others,
+            }) => (
+                NodeId(node),
+                NodeId(caller),
+                wait,
+                pin,
+                payload_checksum,
+                others,
+            ),
             Some(other) => return Err(Failure::new(format!("the client began with {other:?}"))),
             None => return Ok(None),
         };
         if let Some(processor) = pin {
             usage::pin(processor)?;
         }
-        let node = open(id)
+        let mut node = open(id)
             .accept(Accept::Anyone)
             .wait(suci_wire::wait(wait))
             .payload_checksum(payload_checksum)
@@ -112,10 +124,16 @@ impl Session {
                 "UDP at {udp} but TCP at {tcp}: name one address for both"
             )));
         }
+        let mut peers = vec![caller];
+        for (other, address) in others {
+            node.add_peer(NodeId(other), address)?;
+            peers.push(NodeId(other));
+        }
         control.say(&Reply::Ready)?;
         Ok(Some(Self {
             node,
             caller,
+            peers,
             wait,
             tcp: None,
         }))
@@ -149,8 +167,14 @@ impl Session {
             Contender::Suci => {
                 self.prefer(round.prefer)?;
                 control.say(&Reply::Go { udp_port: None })?;
-                let mut wire = Suci::new(&mut self.node, self.caller);
-                work::server(&mut wire, round.workload, &payload, control)?
+                if round.workload.is_of_all() {
+                    let (until, data) = (fan::Until::Told(self.caller), round.data);
+                    let Self { node, peers, .. } = self;
+                    fan::exchange(node, peers, until, round.workload, &payload, data)?
+                } else {
+                    let mut wire = Suci::new(&mut self.node, self.caller);
+                    work::server(&mut wire, round.workload, &payload, control)?
+                }
             }
             Contender::Tcp => {
                 control.say(&Reply::Go { udp_port: None })?;
