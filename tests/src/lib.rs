@@ -311,3 +311,12 @@ impl Subject {
         }
     }
 }
+
+/// Closes all at once: whoever waits for another's acknowledgement must not wait for its end.
+pub fn finish_together(subjects: Vec<Subject>) {
+    std::thread::scope(|scope| {
+        for subject in subjects {
+            scope.spawn(|| subject.finish());
+        }
+    });
+}

@@ -1,8 +1,8 @@
 //! Everything that a change must pass, in the order that fails soonest.
 //!
 //! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
-//! cores: checks share one, tests one (debug), then release, planted faults, loom
-//! and fuzzing one small one each.
+//! cores: checks share one, tests one (debug), then release, planted faults and
+//! fuzzing one small one each.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -66,10 +66,6 @@ const STEPS: &[Step] = &[
     Step {
         name: "bench",
         run: bench_tests,
-    },
-    Step {
-        name: "loom",
-        run: loom,
     },
     Step {
         name: "simulator",
@@ -176,22 +172,6 @@ fn bench_tests() -> Result<()> {
             .arg("--target-dir")
             .arg(bench::dir()),
     )
-}
-
-/// Every interleaving of the rings between program and engine threads. A target directory of its
-/// own, because the flag changes every crate.
-fn loom() -> Result<()> {
-    let mut loom = exec::cargo([
-        "test",
-        "--locked",
-        "--release",
-        "-p",
-        "suci",
-        "--test",
-        "loom*",
-    ]);
-    loom.env("RUSTFLAGS", "--cfg loom");
-    command(loom.env("CARGO_TARGET_DIR", exec::target_dir().join("loom")))
 }
 
 fn simulator() -> Result<()> {

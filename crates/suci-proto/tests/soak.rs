@@ -1,7 +1,7 @@
 //! F32: a day of virtual time, with every kind of trouble each hour, and the bytes on the heap at its end.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "faults/net.rs"]
+#[path = "it/net.rs"]
 mod net;
 
 use net::{Net, id, message};

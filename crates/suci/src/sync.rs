@@ -1,36 +1,24 @@
-//! What lock-free parts are made of: std's atomics, or loom's when a test explores every interleaving.
+//! What lock-free parts are made of: std's atomics. `tests/loom_ring.rs` puts loom's in their place and explores every
+//! interleaving.
 
-#[cfg(not(loom))]
-mod real {
-    pub(crate) use std::hint;
-    pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
-    pub(crate) use std::thread::yield_now;
+pub(crate) use std::hint;
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::thread::yield_now;
 
-    /// std's cell with loom's access methods.
-    #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+/// std's cell with loom's access methods.
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-    impl<T> UnsafeCell<T> {
-        pub(crate) const fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
 
-        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-            f(self.0.get())
-        }
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
 
-        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
     }
 }
-
-#[cfg(loom)]
-mod real {
-    pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::hint;
-    pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
-    pub(crate) use loom::thread::yield_now;
-}
-
-pub(crate) use real::*;

@@ -1,5 +1,4 @@
-//! Every interleaving of the lock-free parts, by loom. Run with `RUSTFLAGS="--cfg loom"`.
-#![cfg(loom)]
+//! Every interleaving of the lock-free parts, by loom.
 #![allow(dead_code, reason = "every part is included whole")]
 
 #[path = "../src/shared/beacon.rs"]
@@ -12,8 +11,13 @@ mod doze;
 mod ring;
 #[path = "../src/shared/sleepers.rs"]
 mod sleepers;
-#[path = "../src/sync.rs"]
-mod sync;
+/// What the parts are made of here.
+mod sync {
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::hint;
+    pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
+    pub(crate) use loom::thread::yield_now;
+}
 
 use beacon::Beacon;
 use cell::Cell;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use suci_tests::{Cast, LONG, Subject, heavy, strict};
+use suci_tests::{Cast, LONG, Subject, finish_together, heavy, strict};
 use xtask::netns::Pair;
 
 /// Senders, in one namespace; the receiver is in another.
@@ -40,17 +40,29 @@ impl Incast {
         }
     }
 
-    /// Messages that arrived from everybody.
-    fn received(&mut self) -> u64 {
+    /// Messages that arrived from each. All are asked for at once: the receiver answers when it looks, every 50 ms.
+    fn from_each(&mut self) -> Vec<u64> {
         let stat = self.receiver.stat();
         let received = stat["received"].as_object().unwrap();
-        received.values().map(|count| count.as_u64().unwrap()).sum()
+        let counts = received.values().map(|count| count.as_u64().unwrap());
+        counts.collect()
+    }
+
+    /// Messages that arrived from everybody.
+    fn received(&mut self) -> u64 {
+        self.from_each().iter().sum()
     }
 
     /// Waits until everybody has come through.
     fn all_send(&mut self) {
-        for id in 1..=SENDERS {
-            self.receiver.reaches(&format!("/received/{id}"), 10);
+        let deadline = Instant::now() + LONG;
+        loop {
+            let counts = self.from_each();
+            if counts.iter().filter(|count| **count >= 10).count() == SENDERS as usize {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not everybody sends: {counts:?}");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
@@ -71,11 +83,11 @@ impl Incast {
 
     /// As [`Incast::finish`]; returns what the kernel dropped, too.
     fn drain(mut self) -> (u64, u64) {
-        let mut accepted = 0;
         for sender in &mut self.senders {
             sender.say("rest 0");
-            accepted += sender.number("/accepted/0");
         }
+        let accepted = |sender: &mut Subject| sender.number("/accepted/0");
+        let accepted = self.senders.iter_mut().map(accepted).sum();
         let deadline = Instant::now() + LONG;
         while self.received() < accepted {
             assert!(Instant::now() < deadline, "not everything arrived");
@@ -85,7 +97,7 @@ impl Incast {
         let dropped = self.pair.b.counter("UdpRcvbufErrors").unwrap();
         let lost = |sender: &mut Subject| sender.number("/packets_lost");
         let lost = self.senders.iter_mut().map(lost).sum();
-        self.senders.into_iter().for_each(Subject::finish);
+        finish_together(self.senders);
         self.receiver.finish();
         (lost, dropped)
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use suci_tests::{Cast, Subject, heavy, light, strict};
+use suci_tests::{Cast, Subject, finish_together, heavy, light, strict};
 use xtask::netns::Netns;
 
 const SILENCE: Duration = Duration::from_secs(1);
@@ -100,15 +100,6 @@ fn f17_kill_of_one_of_four_processes_under_load() {
         subject.say("rest 2");
     }
     finish_together(subjects);
-}
-
-/// Closes all at once: whoever waits for another's acknowledgement must not wait for its end.
-fn finish_together(subjects: Vec<Subject>) {
-    std::thread::scope(|scope| {
-        for subject in subjects {
-            scope.spawn(|| subject.finish());
-        }
-    });
 }
 
 /// A process is killed and started again with the same ID: one event, and a session that works at once.

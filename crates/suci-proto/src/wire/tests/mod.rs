@@ -1,5 +1,5 @@
 //! What holds for every byte sequence and every value. PROTOCOL.md's vectors are checked in
-//! `tests/vectors.rs`.
+//! `tests/it/vectors.rs`.
 
 mod acks;
 mod both_ways;

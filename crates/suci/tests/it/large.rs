@@ -1,9 +1,7 @@
 //! Messages too long to be taken unasked.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, await_event, builder, introduce, take};
+use crate::common::{LONG, await_event, builder, introduce, take};
 use std::time::Duration;
 use suci::{Bytes, ChannelId, Draft, Event, Node, NodeId};
 
@@ -150,7 +148,7 @@ fn a_refusal_comes_with_its_reason_and_blocks_nothing() {
 #[test]
 fn f22_both_send_huge_messages_first() {
     const LENGTH: usize = 32 << 20;
-    let (mut a, mut b) = common::pair();
+    let (mut a, mut b) = crate::common::pair();
     let (ids, payload) = ((a.id(), b.id()), Bytes::from(vec![3; LENGTH]));
     // Both are queued before anybody receives.
     a.send(ids.1, payload.clone()).unwrap();

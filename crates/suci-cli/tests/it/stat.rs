@@ -1,13 +1,11 @@
 //! `suci stat` and `--metrics`, of a process that runs beside.
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
+use crate::support::{PATIENCE, Running, errors, free_address, output, pings, printed, suci};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use support::{PATIENCE, Running, errors, free_address, output, pings, printed, suci};
 
 /// What `suci stat PID --json` says of the only node of that process, as soon as `enough`.
 fn node(pid: &str, enough: impl Fn(&Value) -> bool) -> Value {

@@ -1,9 +1,7 @@
 //! Modes, priorities and the remote window, between nodes over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, builder, introduce, pair, shared_pair, take};
+use crate::common::{LONG, builder, introduce, pair, shared_pair, take};
 use std::time::{Duration, Instant};
 use suci::{Bytes, ChannelId, Draft, Error, Mode, Node, NodeId, Priority, SharedNode};
 

@@ -1,8 +1,6 @@
 //! Ends: rows of docs/faults.md about closing.
 
-mod scenario;
-
-use scenario::{MS, SECOND, arrive, ended, ok, outcomes, send, spec, world};
+use crate::scenario::{MS, SECOND, arrive, ended, ok, outcomes, send, spec, world};
 use suci_proto::time::Instant;
 use suci_proto::{EndReason, Outcome};
 use suci_sim::options::{Options, Step};

@@ -1,8 +1,6 @@
 //! Slow readers, full buffers, closed windows: rows of docs/faults.md about flow.
 
-mod scenario;
-
-use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, receive, send, spec, world};
+use crate::scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, receive, send, spec, world};
 use suci_proto::Config;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;

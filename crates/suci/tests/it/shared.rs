@@ -1,10 +1,7 @@
 //! Nodes served by a thread: blocking, timed, trying and async calls, back-pressure, ends.
-#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, builder, shared_pair, take_many};
+use crate::common::{LONG, builder, shared_pair, take_many};
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use support::{
+use crate::support::{
     PATIENCE, Running, await_node, errors, free_address, output, path, pings, printed, suci,
 };
 

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod scenario;
-
-use scenario::{MS, SECOND, arrive, ok, send, spec, world};
+use crate::scenario::{MS, SECOND, arrive, ok, send, spec, world};
 use suci_proto::Engine;
 use suci_proto::time::{Duration, nanos};
 use suci_proto::types::NodeId;

@@ -1,9 +1,7 @@
 //! One descriptor for the program's own epoll.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, pair, take};
+use crate::common::{LONG, pair, take};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 use suci::{Draft, Event, Node};
@@ -70,7 +68,7 @@ fn a_program_that_only_waits_on_it_misses_nothing() {
 
 #[test]
 fn timers_make_it_readable() {
-    let mut a = common::builder(0).open().unwrap();
+    let mut a = crate::common::builder(0).open().unwrap();
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     a.add_peer(suci::NodeId(1), nobody.local_addr().unwrap())
         .unwrap();
@@ -79,6 +77,6 @@ fn timers_make_it_readable() {
     // Nothing arrives, ever: only the timer that repeats the HELLO can wake us.
     assert!(readable(&a, LONG));
     a.abandon(suci::NodeId(1)).unwrap();
-    let ended = common::await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
+    let ended = crate::common::await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
     assert!(matches!(ended, Event::Ended { .. }));
 }

@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
 use std::io::BufRead;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{Running, errors, output, path, printed, suci};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use support::{Running, errors, output, path, printed, suci};
 
 /// A process of one's own that a test may name: the pid that a child printed.
 fn pid(line: &str) -> Pid {
@@ -263,7 +261,7 @@ fn nodes_of_a_launch_reach_each_other() {
 fn everybody_talks_to_everybody_and_a_file_reaches_all() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("file"), dir.path().to_str().unwrap());
-    let content = support::noise(3_000_000);
+    let content = crate::support::noise(3_000_000);
     std::fs::write(&file, &content).unwrap();
     let demo = [
         "demo",

@@ -2,12 +2,10 @@
 
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use support::{commands, errors, help, output, printed, suci};
+use crate::support::{commands, errors, help, output, printed, suci};
 
 /// What the generator and we use. Any other line that begins like a request would vanish from the page.
 const REQUESTS: [&str; 12] = [

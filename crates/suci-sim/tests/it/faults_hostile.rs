@@ -1,11 +1,9 @@
 //! Attackers: rows of docs/faults.md about packets that nobody honest would send.
 
-mod scenario;
-
 use std::rc::Rc;
 
+use crate::scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, world};
 use bytes::Bytes;
-use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, world};
 use suci_proto::types::ProtocolError;
 use suci_proto::{Config, EndReason};
 use suci_sim::options::{Options, Step};

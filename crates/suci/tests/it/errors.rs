@@ -1,9 +1,7 @@
 //! Bad input gets a typed error or a counter that says what and why.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, builder, introduce, pair, take};
+use crate::common::{LONG, builder, introduce, pair, take};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -69,7 +67,7 @@ fn a_full_queue_gives_the_message_back() {
 fn send_timeout_waits_for_room() {
     let mut a = builder(0).send_queue(1 << 16).open().unwrap();
     let mut b = builder(1).open().unwrap();
-    common::introduce(&mut a, &mut b);
+    crate::common::introduce(&mut a, &mut b);
     let to = b.id();
     let receiver = std::thread::spawn(move || (0..100).for_each(|_| drop(take(&mut b))));
     for _ in 0..100 {

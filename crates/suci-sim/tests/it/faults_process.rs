@@ -1,8 +1,6 @@
 //! What processes do: rows of docs/faults.md about starting, stopping and dying.
 
-mod scenario;
-
-use scenario::{
+use crate::scenario::{
     MS, SECOND, arrive, chatty, ended, lost, ok, outcomes, quiet, send, spec, up, world,
 };
 use suci_proto::time::{Duration, Instant};

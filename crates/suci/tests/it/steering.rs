@@ -1,8 +1,6 @@
 //! The program decides how messages flow to a peer, over real sockets.
 
-mod common;
-
-use common::{LONG, pair, shared_pair, take};
+use crate::common::{LONG, pair, shared_pair, take};
 use std::time::{Duration, Instant};
 use suci::{Bytes, ControllerChoice, Decision, Error, NodeId, Observation};
 

@@ -1,9 +1,7 @@
 //! Each verb of a [`Node`], between two of them over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, await_event, builder, introduce, pair, take, take_many};
+use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::Duration;
 use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId};
 

@@ -1,8 +1,7 @@
 //! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
+use crate::support::{PATIENCE, Running, await_node, free_address, path, pings, suci};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::{File, OpenOptions};
@@ -10,7 +9,6 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use support::{PATIENCE, Running, await_node, free_address, path, pings, suci};
 
 /// As much of a terminal as ratatui uses.
 struct Screen {

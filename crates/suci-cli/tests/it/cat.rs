@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
@@ -12,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{PATIENCE, Running, errors, free_address, noise, output, suci};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{PATIENCE, Running, errors, free_address, noise, output, suci};
 
 /// Starts both ends with further arguments.
 fn ends(at: SocketAddr, via: SocketAddr, receiver: &[&str], sender: &[&str]) -> (Running, Running) {
@@ -371,7 +369,7 @@ fn a_closed_end_is_no_success() {
     let at = free_address().to_string();
     let shell = |line: &str| {
         let mut sh = Command::new("sh");
-        sh.args(["-c", line, "sh", support::path(), &at]);
+        sh.args(["-c", line, "sh", crate::support::path(), &at]);
         sh
     };
     let received = output(&mut shell("exec \"$1\" cat --listen \"$2\" >&-"));

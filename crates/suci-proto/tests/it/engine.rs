@@ -1,12 +1,8 @@
 //! Engines talking over a network that is a vector: virtual time, no faults but those a test makes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod pair;
-mod steering;
-mod waits;
-
+use crate::pair::{Pair, message};
 use bytes::Bytes;
-use pair::{Pair, message};
 use suci_proto::time::Duration;
 use suci_proto::{EndReason, Event, Outcome};
 

@@ -1,8 +1,6 @@
 //! Peers that are not there, not yet, silent, or merely busy.
 
-mod common;
-
-use common::{LONG, Relay, await_event, builder, introduce, take};
+use crate::common::{LONG, Relay, await_event, builder, introduce, take};
 use std::net::UdpSocket;
 use std::time::Duration;
 use suci::{Draft, EndReason, Event, FaultSpec, NodeId, Outcome};
@@ -115,7 +113,7 @@ fn a_program_that_computes_is_served_and_not_lost() {
 #[test]
 fn f23_both_open_at_once() {
     for _ in 0..20 {
-        let (mut a, mut b) = common::pair();
+        let (mut a, mut b) = crate::common::pair();
         a.send(b.id(), "from a").unwrap();
         b.send(a.id(), "from b").unwrap();
         assert_eq!(&take(&mut b).payload[..], b"from a");

@@ -1,9 +1,7 @@
 //! Floods of newcomers, seen by whole engines in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod net;
-
-use net::{Net, id, message};
+use crate::net::{Net, id, message};
 use std::net::SocketAddr;
 use suci_proto::limits::COOKIE_LIFETIME;
 use suci_proto::time::Duration;

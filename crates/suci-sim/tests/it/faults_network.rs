@@ -1,8 +1,6 @@
 //! What the network does: rows of docs/faults.md about packets on their way.
 
-mod scenario;
-
-use scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, up, world};
+use crate::scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, up, world};
 use std::cell::Cell;
 use std::rc::Rc;
 use suci_proto::time::Duration;

@@ -1,10 +1,7 @@
 //! Nodes served by several threads: whatever their number, they behave like one.
-#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{LONG, builder};
+use crate::common::{LONG, builder};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used)] // A test may panic.
 
-mod support;
-
-use support::{commands, errors, output, printed, suci};
+use crate::support::{commands, errors, output, printed, suci};
 
 fn script(shell: &str) -> String {
     let made = output(&mut suci(&["completions", shell]));

@@ -1,0 +1,13 @@
+//! Whole engines in virtual time, as one program, since each takes seconds to link.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod engine;
+mod modes;
+mod net;
+mod newcomers;
+mod pair;
+mod priorities;
+mod steering;
+mod suspension;
+mod vectors;
+mod waits;

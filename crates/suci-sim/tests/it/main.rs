@@ -1,0 +1,10 @@
+//! Simulated clusters, as one program, since each takes seconds to link.
+
+mod determinism;
+mod faults_close;
+mod faults_flow;
+mod faults_hostile;
+mod faults_network;
+mod faults_process;
+mod incast;
+mod scenario;

@@ -1,0 +1,16 @@
+//! Nodes over loopback. Tests that need a process or the machine for themselves are programs of their own, beside this
+//! one.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod basic;
+mod descriptor;
+mod errors;
+mod flow;
+mod large;
+mod life;
+mod shared;
+mod statistics;
+mod steering;
+mod threads;
