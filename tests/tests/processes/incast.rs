@@ -41,7 +41,7 @@ impl Incast {
     }
 
     /// Messages that arrived from each. All are asked for at once: the receiver answers when it looks, every 50 ms.
-    fn from_each(&mut self) -> Vec<u64> {
+    fn by_sender(&mut self) -> Vec<u64> {
         let stat = self.receiver.stat();
         let received = stat["received"].as_object().unwrap();
         let counts = received.values().map(|count| count.as_u64().unwrap());
@@ -50,14 +50,14 @@ impl Incast {
 
     /// Messages that arrived from everybody.
     fn received(&mut self) -> u64 {
-        self.from_each().iter().sum()
+        self.by_sender().iter().sum()
     }
 
     /// Waits until everybody has come through.
     fn all_send(&mut self) {
         let deadline = Instant::now() + LONG;
         loop {
-            let counts = self.from_each();
+            let counts = self.by_sender();
             if counts.iter().filter(|count| **count >= 10).count() == SENDERS as usize {
                 return;
             }

@@ -1,7 +1,5 @@
 //! `suci cat`: bytes, ends, faults and a relay.
 
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;

@@ -1,7 +1,5 @@
 //! What `suci completions` prints.
 
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use crate::support::{commands, errors, output, printed, suci};
 
 fn script(shell: &str) -> String {

@@ -1,4 +1,5 @@
 //! The built command, as one program, since each takes seconds to link.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cat;
 mod completions;

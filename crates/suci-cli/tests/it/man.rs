@@ -1,7 +1,5 @@
 //! The manual pages that `suci man` makes.
 
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! `suci run`: environment, output, exit statuses, signals.
 
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use std::io::BufRead;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

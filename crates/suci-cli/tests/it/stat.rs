@@ -1,6 +1,4 @@
 //! `suci stat` and `--metrics`, of a process that runs beside.
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use crate::support::{PATIENCE, Running, errors, free_address, output, pings, printed, suci};
 use serde_json::Value;
 use std::io::{Read, Write};

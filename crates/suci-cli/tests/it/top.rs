@@ -1,6 +1,4 @@
 //! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use crate::support::{PATIENCE, Running, await_node, free_address, path, pings, suci};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};

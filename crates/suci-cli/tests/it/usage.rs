@@ -1,7 +1,5 @@
 //! Bad arguments, and what `ping` and `perf` print.
 
-#![expect(clippy::unwrap_used)] // A test may panic.
-
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;

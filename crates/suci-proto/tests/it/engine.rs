@@ -1,5 +1,4 @@
 //! Engines talking over a network that is a vector: virtual time, no faults but those a test makes.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::pair::{Pair, message};
 use bytes::Bytes;

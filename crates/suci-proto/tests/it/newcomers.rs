@@ -1,5 +1,4 @@
 //! Floods of newcomers, seen by whole engines in virtual time.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::net::{Net, id, message};
 use std::net::SocketAddr;
