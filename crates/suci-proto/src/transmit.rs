@@ -202,11 +202,6 @@ impl Train {
         }
     }
 
-    /// Bytes of the newest packet before what it refers to, if it refers to anything.
-    pub(crate) fn newest_head(&self) -> Option<usize> {
-        self.newest().map(|(head, _)| head.len as usize)
-    }
-
     /// Adds the packets of `run`, which begin as the newest does, a head and a piece of a body, and carry what follows of
     /// that body. False, and nothing changed, if it is not of that kind.
     pub(crate) fn follow(&mut self, run: &Following) -> bool {

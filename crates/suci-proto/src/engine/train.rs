@@ -7,7 +7,7 @@ use crate::wire::Sequel;
 
 impl Engine {
     /// Takes datagrams of one sender that arrived in a row, each of `segment` bytes but the last, which may be shorter: as
-    /// [`Engine::handle_datagram`] would take one after the other, in less time where they carry a long message.
+    /// [`Engine::handle_datagram`] would take one after the other, in less time where they carry messages.
     pub fn handle_train(&mut self, now: Instant, arrival: &Arrival, segment: usize, bytes: &[u8]) {
         let segment = segment.max(1);
         let mut rest = bytes;
@@ -28,6 +28,7 @@ impl Engine {
 
     /// Takes what follows a packet of the peer `key` in a run.
     fn take_run(&mut self, now: Instant, arrival: &Arrival, key: usize, run: &mut Sequel<'_>) {
+        let waiting = run.rest().len();
         if let Some(peer) = self.peers.get_mut(key) {
             let count = peer.receive_run(now, arrival, run, &mut self.shared);
             #[cfg(test)]
@@ -36,7 +37,10 @@ impl Engine {
             }
             let counters = &mut self.shared.counters;
             counters.datagrams_in += count;
-            counters.bytes_in += count.saturating_mul(run.packet_len() as u64);
+            counters.bytes_in += waiting.saturating_sub(run.rest().len()) as u64;
+            if count > 0 {
+                self.on_received(key);
+            }
         }
     }
 }

@@ -226,29 +226,26 @@ impl Assembly {
         Ok(())
     }
 
-    /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add), and says how many they were.
+    /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add).
     /// They end before anything that came earlier and before the message's end: what may complete it is for `add`.
-    pub(super) fn add_sequel(&mut self, run: &mut Sequel<'_>) -> u64 {
+    pub(super) fn add_sequel(&mut self, run: &mut Sequel<'_>) {
         let start = run.end();
         let (Some(total), Some(buffer)) = (self.total, &mut self.buffer) else {
-            return 0;
+            return;
         };
         let bound = self.got.next_start(start).map_or(total, |at| at.min(total));
-        let mut taken = 0_u64;
         let mut at = start;
-        while let Some(piece) = run.next(bound.saturating_sub(at).saturating_sub(1)) {
+        while let Some(piece) = run.next_piece(bound.saturating_sub(at).saturating_sub(1)) {
             let written = buffer.write(index(at), piece);
             debug_assert!(written, "reserved up to the message's end");
             at = run.end();
-            taken = taken.saturating_add(1);
         }
         self.reach = self.reach.max(at);
         self.got.insert(start..at);
         debug_assert!(
-            taken == 0 || self.got.contains(start.saturating_sub(1)),
+            at == start || self.got.contains(start.saturating_sub(1)),
             "it adjoins the piece before"
         );
-        taken
     }
 
     /// Makes the buffer long enough: for the whole message if its length is known, else for what was seen.

@@ -306,24 +306,26 @@ impl Long {
 
     /// Takes the next bytes that were never sent, as fit into `room`.
     pub(super) fn cut_new(&mut self, room: usize, of: Name) -> Option<What> {
-        if let Phase::Parts(parts) = &self.phase {
-            let cut = self.fit(parts.next..self.total(), room, of)?;
-            return Some(self.sent_part(cut));
+        let total = self.total();
+        let begun = match &self.phase {
+            Phase::Parts(parts) => Some(parts.next),
+            _ => None,
+        };
+        let cut = self.fit(begun.unwrap_or(0)..total, room, of)?;
+        match &mut self.phase {
+            Phase::Parts(parts) => parts.next = cut.end,
+            phase if cut.end == total => {
+                *phase = Phase::Whole { lost: false };
+                return Some(What::Whole);
+            }
+            phase => {
+                *phase = Phase::Parts(Parts {
+                    next: cut.end,
+                    ..Parts::default()
+                });
+            }
         }
-        if self.fits_whole(room, of) {
-            self.phase = Phase::Whole { lost: false };
-            return Some(What::Whole);
-        }
-        let cut = self.fit(0..self.total(), room, of)?;
-        self.phase = Phase::Parts(Parts::default());
-        Some(self.sent_part(cut))
-    }
-
-    fn sent_part(&mut self, cut: Range<u64>) -> What {
-        if let Phase::Parts(parts) = &mut self.phase {
-            parts.next = cut.end;
-        }
-        What::Part(cut)
+        Some(What::Part(cut))
     }
 
     /// Takes something that is owed again, as fits into `room`.

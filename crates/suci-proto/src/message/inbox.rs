@@ -10,6 +10,7 @@
 //! later messages of its own channel (F22).
 
 mod rest;
+mod sequel;
 
 use super::Message;
 use super::answer::{Answer, IncomingError, IncomingInfo};
@@ -22,7 +23,7 @@ use super::slot::SpareSlots;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
-use crate::wire::{self, Frag, Rts, Run, Sequel};
+use crate::wire::{self, Frag, Rts, Run};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest memory window of a channel and of a session, in bytes: room for the messages that
@@ -146,15 +147,6 @@ impl Inbox {
             self.ready.add(place);
         }
         Ok(())
-    }
-
-    /// Takes the pieces of packets that follow one which was just taken, as [`on_frag`](Self::on_frag) would take one
-    /// after the other, but completes no message. Returns how many it took.
-    pub(crate) fn on_sequel(&mut self, run: &mut Sequel<'_>) -> u64 {
-        let place = self.find(run.channel());
-        place
-            .and_then(|place| self.channels.get_mut(place))
-            .map_or(0, |channel| channel.on_sequel(run))
     }
 
     /// Takes an RTS. A repeated one that was answered is answered again.

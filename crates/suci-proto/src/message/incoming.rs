@@ -294,12 +294,11 @@ impl Channel {
         taken.map_err(|fault| self.fault(frag.message, fault))
     }
 
-    /// Takes pieces that follow one which was just taken. Returns how many.
-    pub(super) fn on_sequel(&mut self, run: &mut Sequel<'_>) -> u64 {
-        let place = self.place(run.message());
-        match place.and_then(|place| self.slots.get_mut(place)) {
-            Some(Slot::Pieces(assembly)) => assembly.add_sequel(run),
-            _ => 0,
+    /// Takes pieces of message `number` that follow one which was just taken.
+    pub(super) fn on_sequel(&mut self, number: MessageNumber, run: &mut Sequel<'_>) {
+        let place = self.place(number);
+        if let Some(Slot::Pieces(assembly)) = place.and_then(|place| self.slots.get_mut(place)) {
+            assembly.add_sequel(run);
         }
     }
 

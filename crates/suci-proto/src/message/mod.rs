@@ -40,7 +40,7 @@ mod spare;
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
-pub(crate) use outbox::Rest;
+
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
 pub use outgoing::Run;
 pub use pool::Pool;

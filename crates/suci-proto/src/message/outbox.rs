@@ -10,9 +10,8 @@ mod rest;
 mod run;
 
 pub use push::NoRoom;
-pub(crate) use run::Rest;
 
-use super::outgoing::{Block, Channel, Run, Spares, Status, Terms};
+use super::outgoing::{Block, Channel, Plan, Run, Spares, Status, Terms};
 use super::{Completion, Queued, index, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
@@ -76,6 +75,14 @@ pub enum Next<'a> {
     Run(Run),
     /// Something to put there.
     Piece(Piece<'a>),
+}
+
+/// What a channel has for a packet.
+enum Choice {
+    /// Small messages, which were put there.
+    Run(Run),
+    /// A piece to be made.
+    Plan(Plan),
 }
 
 impl Piece<'_> {
@@ -290,19 +297,11 @@ impl Outbox {
     /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
     #[inline]
     pub fn has_sendable(&mut self) -> bool {
-        self.ready().is_some()
+        !self.turns.is_empty() && self.find_ready().is_some()
     }
 
-    /// The channel that has something for an empty packet and whose turn it is, and under what terms.
-    #[inline]
-    fn ready(&mut self) -> Option<(usize, Terms)> {
-        if self.turns.is_empty() {
-            return None;
-        }
-        self.find_ready()
-    }
-
-    fn find_ready(&mut self) -> Option<(usize, Terms)> {
+    /// The channel that has something for an empty packet and whose turn it is.
+    fn find_ready(&mut self) -> Option<usize> {
         let terms = self.terms();
         while let Some(place) = self.turns.front() {
             let status = self
@@ -310,7 +309,7 @@ impl Outbox {
                 .get(place)
                 .map_or(Status::Idle, |c| c.status(terms));
             if status == Status::Ready {
-                return Some((place, terms));
+                return Some(place);
             }
             self.turns.drop_front();
             self.park(place, status);
@@ -323,18 +322,20 @@ impl Outbox {
     ///
     /// What was returned counts as put into the packet: if it is not sent, it is lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Next<'_>> {
-        let guess = self.turns.front()?;
-        if let Some(run) = self.pack(guess, room, out) {
-            return Some(Next::Run(run));
+        let mut place = self.turns.front()?;
+        let mut choice = self.choose(place, room, out);
+        if choice.is_none() {
+            let ready = self.find_ready()?;
+            // If it had something to send, that does not fit.
+            if ready != place {
+                place = ready;
+                choice = self.choose(place, room, out);
+            }
         }
-        // It may have nothing to send.
-        let (place, terms) = self.find_ready()?;
-        if place != guess
-            && let Some(run) = self.pack(place, room, out)
-        {
-            return Some(Next::Run(run));
-        }
-        let plan = self.channels.get_mut(place)?.next(room, terms)?;
+        let plan = match choice? {
+            Choice::Run(run) => return Some(Next::Run(run)),
+            Choice::Plan(plan) => plan,
+        };
         self.session_used = self.session_used.saturating_add(plan.charged);
         let piece = self.channels.get(place)?.piece(&plan, room)?;
         let size = match &piece {
@@ -343,6 +344,16 @@ impl Outbox {
         };
         self.turns.charge(size.saturating_add(HEAD));
         Some(Next::Piece(piece))
+    }
+
+    /// What the channel whose turn it is has for a packet with `room` bytes left. None if it has nothing, or that does not fit.
+    fn choose(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Choice> {
+        if let Some(run) = self.pack(place, room, out) {
+            return Some(Choice::Run(run));
+        }
+        let terms = self.terms();
+        let plan = self.channels.get_mut(place)?.next(room, terms)?;
+        Some(Choice::Plan(plan))
     }
 
     /// Puts the small messages of the channel whose turn it is behind what `out` holds. None if what is next is none, or does
@@ -360,6 +371,12 @@ impl Outbox {
             self.turns.charge(run.bytes);
         }
         Some(run)
+    }
+
+    /// Whether [`poll_channel_blocked`](Self::poll_channel_blocked) may have one.
+    #[must_use]
+    pub fn has_blocked_channels(&self) -> bool {
+        !self.to_report.is_empty()
     }
 
     /// A channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is used up, and

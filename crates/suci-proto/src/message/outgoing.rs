@@ -350,7 +350,11 @@ impl Channel {
         let entry = self.queue.next()?;
         let is_new = match entry {
             Entry::Small(_) => true,
-            Entry::Long(long) => matches!(long.phase, Phase::Queued),
+            Entry::Long(long) => match long.phase {
+                Phase::Queued => true,
+                Phase::Granted | Phase::Parts(_) => false,
+                _ => return None,
+            },
         };
         let mut charged = 0;
         if is_new {

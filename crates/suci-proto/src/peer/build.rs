@@ -5,6 +5,7 @@
 //! memory credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
 
 mod control;
+mod data;
 mod pace;
 mod run;
 mod special;
@@ -15,18 +16,12 @@ use super::{Connection, Peer};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
-use crate::message::{Next, Piece, SMALL, merge};
 use crate::recovery::{SentFrame, SentKind};
 use crate::time::{Duration, Instant, nanos};
 use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::waits::WaitReason;
-use crate::wire::{CrcScope, Frame, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
-
-/// A packet that falls short of its train's segment size by at most so many bytes is padded, so
-/// that the train goes on; beyond it the train ends. More is left over only where a message with a long header of its
-/// own did not fit.
-const PADDING_LIMIT: usize = SMALL + 32;
+use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 
 /// Bytes of a PING frame, which any packet of messages may have to carry beside them.
 const PING: usize = 1;
@@ -85,6 +80,8 @@ struct Permit {
     data: bool,
     /// Within the limit: control frames of any kind may ride.
     free: bool,
+    /// It follows a packet of messages at the same moment: nothing else is due.
+    follows: bool,
 }
 
 /// A packet under construction.
@@ -95,6 +92,8 @@ struct Contents {
     mtu_probe: bool,
     /// Not all that was wanted came into it.
     leaves_some: bool,
+    /// It carries messages and nothing else, and nothing else was wanted.
+    plain: bool,
 }
 
 impl Peer {
@@ -175,33 +174,46 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        let mut segment = None;
+        let mut newest = None;
+        // Packets that may follow the newest, once that was asked.
+        let mut more = None;
         let mut most = max_segments;
         let mut last = false;
         while train.segments() < most {
-            if let Some(size) = segment {
-                // Most trains have one packet, and need not know how long they might become.
-                if train.segments() == 1 {
-                    most = most.min(self.train_packets(now, outranked));
-                }
-                if self.build_run(now, most, size, train, shared) {
-                    continue;
-                }
+            // Most trains have one packet, and need not know how long they might become.
+            if train.segments() == 1 {
+                most = most.min(self.train_packets(now, outranked));
             }
-            let Some(wanted) = self.wanted(now) else {
-                // What waits for memory is said in a packet of its own.
-                last = self.session.outbox.wait_reason().is_none();
-                break;
+            let mut follows = None;
+            match newest {
+                Some((len, true)) => {
+                    if self.build_run(now, most, len, train, shared) {
+                        more = None;
+                        continue;
+                    }
+                    follows = self.permit_to_follow(now, len, &mut more);
+                }
+                _ => more = None,
+            }
+            let mut permit = match follows {
+                Some(permit) => permit,
+                None => {
+                    let Some(wanted) = self.wanted(now) else {
+                        // What waits for memory is said in a packet of its own.
+                        last = self.session.outbox.wait_reason().is_none();
+                        break;
+                    };
+                    let Some(permit) = self.permit(now, wanted) else {
+                        break;
+                    };
+                    permit
+                }
             };
-            let Some(mut permit) = self.permit(now, wanted) else {
-                break;
-            };
-            if let Some(segment) = segment {
-                if permit.size < segment || (train.segments() + 1) * segment > limits::MAX_DATAGRAM
-                {
+            if let Some((len, _)) = newest {
+                if permit.size < len || (train.segments() + 1) * len > limits::MAX_DATAGRAM {
                     break;
                 }
-                permit.size = segment;
+                permit.size = len;
             }
             let Some((len, contents)) = self.build_packet(now, permit, train, shared) else {
                 break;
@@ -219,7 +231,7 @@ impl Peer {
                 debug_assert!(!last || self.wanted(now).is_none(), "{contents:?}");
                 break;
             }
-            segment = Some(len);
+            newest = Some((len, contents.plain));
         }
         last
     }
@@ -314,6 +326,7 @@ impl Peer {
                 size,
                 data,
                 free: true,
+                follows: false,
             });
         }
         if !urgent {
@@ -325,6 +338,7 @@ impl Peer {
                 size,
                 data,
                 free: true,
+                follows: false,
             }),
             ControlAllowance::Small => {
                 let size = limits::CONTROL_PACKET;
@@ -334,6 +348,7 @@ impl Peer {
                     size,
                     data,
                     free: false,
+                    follows: false,
                 })
             }
             ControlAllowance::No(until) => {
@@ -356,9 +371,12 @@ impl Peer {
         train.begin_packet();
         self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
-        let asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
-        self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
-        self.write_control(now, permit, train, &mut frames, &mut contents);
+        let mut asked = false;
+        if !permit.follows {
+            asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
+            self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
+            self.write_control(now, permit, train, &mut frames, &mut contents);
+        }
         let control_only = train.packet_len();
         let mut closed = false;
         if permit.data {
@@ -380,6 +398,11 @@ impl Peer {
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
             self.record(now, permit.number, len, contents, &frames, shared);
+            contents.plain = control_only == PLAIN_OVERHEAD && !contents.leaves_some;
+            #[cfg(test)]
+            {
+                contents.plain &= !shared.one_by_one;
+            }
             Some(len)
         };
         shared.frames = frames;
@@ -407,58 +430,6 @@ impl Peer {
                 tag,
             },
         );
-    }
-
-    /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
-    fn write_data(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> bool {
-        let mut resent = 0;
-        let closed = loop {
-            let room = size.saturating_sub(train.packet_len());
-            let (sent, closed, done) = match self.session.outbox.next(room, train.head()) {
-                Some(Next::Run(run)) => {
-                    train.note_copied(run.payload);
-                    resent += if run.resent { run.payload } else { 0 };
-                    (run.sent, false, run.full)
-                }
-                Some(Next::Piece(piece)) => {
-                    resent += piece.resent();
-                    let (sent, closed) = write_piece(&piece, room, train);
-                    (sent, closed, closed)
-                }
-                None => break false,
-            };
-            if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
-                frames.push(sent);
-            }
-            if done {
-                break closed;
-            }
-        };
-        self.traffic_mut().bytes_resent += resent;
-        closed
-    }
-
-    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges seldom.
-    fn ask_at_the_end(&mut self, permit: Permit, train: &mut Train, contents: &Contents) {
-        let last = contents.data && !self.session.outbox.has_sendable();
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        let many = connection.unasked >= UNASKED * connection.mtu.current() as u64;
-        let seldom = connection.modes.ours() == Mode::Throughput;
-        if last && many && seldom && train.packet_len() < permit.size {
-            Frame::Ping.put(train.head());
-            connection.unasked = 0;
-        }
-    }
-
-    /// Fills the packet up with padding if another of the same size can follow.
-    fn pad(&mut self, permit: Permit, train: &mut Train) {
-        let short = permit.size.saturating_sub(train.packet_len());
-        let more = permit.data && self.session.outbox.has_sendable();
-        if more && (1..=PADDING_LIMIT).contains(&short) {
-            Frame::Padding(short).put(train.head());
-        }
     }
 
     fn record(
@@ -568,37 +539,6 @@ impl Peer {
                 .on_waiting(now, connection.probe_timeout());
         } else {
             connection.credit.on_idle();
-        }
-    }
-}
-
-/// Puts one piece of a message behind what the packet holds. Returns what the packet has to remember, and whether
-/// the piece reaches to the packet's end.
-fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame, bool) {
-    match piece {
-        Piece::Rts { rts, sent } => {
-            Frame::Rts(*rts).put(train.head());
-            (*sent, false)
-        }
-        Piece::Data {
-            head,
-            payload,
-            range,
-            last,
-            sent,
-            ..
-        } => {
-            let len = range.len();
-            if *last {
-                // Without its length the fragment reaches to the packet's end, so it must fill it.
-                let short = room.saturating_sub(head.size(len, true) + len);
-                if short > 0 {
-                    Frame::Padding(short).put(train.head());
-                }
-            }
-            head.put(train.head(), len, *last);
-            train.reference(payload, range.start, len);
-            (*sent, *last)
         }
     }
 }

@@ -430,6 +430,12 @@ impl<'a> Frames<'a> {
         self.left.is_empty()
     }
 
+    /// Passes over padding.
+    #[inline]
+    pub(super) fn skip_padding(&mut self) {
+        self.left.skip_run(kind::PADDING);
+    }
+
     /// Whether the next frame is a FRAG.
     #[inline]
     #[must_use]

@@ -40,5 +40,5 @@ pub use reader::{Malformed, Reader};
 pub(crate) use row::Row;
 pub(crate) use run::LONGEST;
 pub use run::{Plain, Run};
-pub(crate) use sequel::Sequel;
+pub(crate) use sequel::{Messages, Part, Sequel};
 pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};

@@ -1,34 +1,49 @@
-//! Packets of one connection that carry one piece after the other of a message, and nothing else.
+//! Packets of one connection that carry messages, one after the other, and nothing else.
 //!
-//! They differ in number, offset, bytes and checksum only. So what the first of them says need not be asked of the others.
+//! Their headers differ in number and checksum only; where they carry a long message piece by piece, they differ in offset and
+//! bytes beside that. So what the first of them says need not be asked of the others.
 
 use super::crc;
+use super::frag::Frag;
+use super::frame::frames;
 use super::frame::kind::FRAG;
 use super::header::{CHECKSUM, NUMBER, PLAIN_OVERHEAD, TAGGED};
 use super::reader::Reader;
+use super::run::Run;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
+
+/// Most parts of a packet that are taken without looking at it twice: no honest one has more, as longer messages than those of runs
+/// are cut by full packets only.
+const PARTS: usize = 8;
 
 /// What follows a packet of which it is known to be good, as far as it goes on like that.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequel<'a> {
+    /// The newest of them that was looked at as a whole.
     like: &'a [u8],
-    /// Where the frame's offset lies in each packet: what is before it is the same but for number and checksum.
-    lead: usize,
-    channel: ChannelId,
-    message: MessageNumber,
     /// Of the newest packet.
     number: PacketNumber,
-    /// Where its piece ends.
-    end: u64,
+    /// What the newest packet was a piece of, if it was nothing else.
+    piece: Option<Piece>,
     /// Datagrams not taken yet.
     rest: &'a [u8],
 }
 
-impl<'a> Sequel<'a> {
-    /// The run that goes on after `packet`, an authentic one, with the datagrams in `rest`: none if it holds anything but
-    /// a piece of a message that is neither its first nor its last.
-    pub(crate) fn after(packet: &'a [u8], rest: &'a [u8]) -> Option<Self> {
+/// A piece of a message that is neither its first nor its last, alone in its packet.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    channel: ChannelId,
+    message: MessageNumber,
+    /// Where the frame's offset lies in each packet: what is before it is the same but for number and checksum.
+    lead: usize,
+    /// Where the newest piece ends.
+    end: u64,
+}
+
+impl Piece {
+    /// What `packet` is, if it is that and nothing else.
+    fn read(packet: &[u8]) -> Option<Self> {
         let mut r = Reader::new(packet.get(PLAIN_OVERHEAD..)?);
         // Of the frame's flags none is set: it reaches to the packet's end, too.
         if r.u8().ok()? != FRAG {
@@ -39,68 +54,78 @@ impl<'a> Sequel<'a> {
         let lead = packet.len().checked_sub(r.remaining())?;
         let offset = r.varint().ok()?;
         Some(Self {
-            like: packet,
-            lead,
             channel,
             message,
-            number: Reader::new(packet.get(NUMBER)?).u64().ok()?,
+            lead,
             end: offset.checked_add(r.remaining() as u64)?,
+        })
+    }
+}
+
+impl<'a> Sequel<'a> {
+    /// What follows `packet`, an authentic one, among the datagrams in `rest`, of which all but the last are as long.
+    pub(crate) fn after(packet: &'a [u8], rest: &'a [u8]) -> Option<Self> {
+        Some(Self {
+            like: packet,
+            number: Reader::new(packet.get(NUMBER)?).u64().ok()?,
+            piece: Piece::read(packet),
             rest,
         })
     }
 
-    /// The next piece, if it is the next packet's and at most `most` bytes long.
-    pub(crate) fn next(&mut self, most: u64) -> Option<&'a [u8]> {
+    /// The message, by its channel and number, of which the newest packet was a piece and nothing else.
+    pub(crate) fn message(&self) -> Option<(ChannelId, MessageNumber)> {
+        self.piece.map(|piece| (piece.channel, piece.message))
+    }
+
+    /// Where in that message the newest piece ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.piece.map_or(0, |piece| piece.end)
+    }
+
+    /// The next piece of it, if the next packet is that and nothing else, and the piece at most `most` bytes long.
+    pub(crate) fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
+        let piece = self.piece.as_mut()?;
         let (packet, rest) = self.rest.split_at_checked(self.like.len())?;
         let number = self.number.checked_add(1)?;
-        if packet.get(NUMBER)? != number.to_le_bytes() || !self.is_alike(packet) {
+        let lead = PLAIN_OVERHEAD..piece.lead;
+        if !is_next(self.like, packet, number) || packet.get(lead.clone()) != self.like.get(lead) {
             return None;
         }
-        let mut r = Reader::new(packet.get(self.lead..)?);
+        let mut r = Reader::new(packet.get(piece.lead..)?);
         let offset = r.varint().ok()?;
-        let piece = r.rest();
-        let len = piece.len() as u64;
-        if offset != self.end || piece.is_empty() || len > most {
-            return None;
-        }
-        let checksum = Reader::new(packet.get(CHECKSUM)?).u32().ok()?;
-        if crc::expected(packet) != checksum {
+        let bytes = r.rest();
+        let len = bytes.len() as u64;
+        if offset != piece.end || bytes.is_empty() || len > most || !is_intact(packet) {
             return None;
         }
         // Nothing is changed unless all is well.
-        let end = offset.checked_add(len)?;
-        (self.number, self.end, self.rest) = (number, end, rest);
-        Some(piece)
+        piece.end = offset.checked_add(len)?;
+        (self.number, self.rest) = (number, rest);
+        Some(bytes)
     }
 
-    fn is_alike(&self, packet: &[u8]) -> bool {
-        let same = |range: Range<usize>| packet.get(range.clone()) == self.like.get(range);
-        same(0..NUMBER.start) && same(TAGGED) && same(PLAIN_OVERHEAD..self.lead)
-    }
-
-    /// The channel of its message.
-    pub(crate) fn channel(&self) -> ChannelId {
-        self.channel
-    }
-
-    /// Its message.
-    pub(crate) fn message(&self) -> MessageNumber {
-        self.message
+    /// Reads the next packet into `messages`, if it is that and holds nothing but a few parts of messages. False, and
+    /// nothing taken, if not.
+    pub(crate) fn next_messages(&mut self, messages: &mut Messages<'a>) -> bool {
+        let len = self.like.len().min(self.rest.len());
+        let (packet, rest) = self.rest.split_at(len);
+        let Some(number) = self.number.checked_add(1) else {
+            return false;
+        };
+        let good = is_next(self.like, packet, number)
+            && messages.read(packet.get(PLAIN_OVERHEAD..).unwrap_or_default())
+            && is_intact(packet);
+        if good {
+            (self.like, self.number, self.rest) = (packet, number, rest);
+            self.piece = Piece::read(packet);
+        }
+        good
     }
 
     /// The number of the newest packet.
     pub(crate) fn number(&self) -> PacketNumber {
         self.number
-    }
-
-    /// Where the newest piece ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
-    }
-
-    /// Bytes of each packet.
-    pub(crate) fn packet_len(&self) -> usize {
-        self.like.len()
     }
 
     /// The datagrams that were not taken.
@@ -109,10 +134,62 @@ impl<'a> Sequel<'a> {
     }
 }
 
+/// Whether the headers of both are the same but for the number, which is this, and the checksum.
+fn is_next(like: &[u8], packet: &[u8], number: PacketNumber) -> bool {
+    let same = |range: Range<usize>| packet.get(range.clone()) == like.get(range);
+    let numbered = packet.get(NUMBER) == Some(&number.to_le_bytes());
+    numbered && same(0..NUMBER.start) && same(TAGGED)
+}
+
+fn is_intact(packet: &[u8]) -> bool {
+    let checksum = packet.get(CHECKSUM).map(|field| Reader::new(field).u32());
+    checksum == Some(Ok(crc::expected(packet)))
+}
+
+/// What a packet of messages holds.
+#[derive(Debug, Default)]
+pub(crate) struct Messages<'a> {
+    parts: [Option<Part<'a>>; PARTS],
+    count: usize,
+}
+
+/// A part of what a packet of messages holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Part<'a> {
+    /// Small messages side by side.
+    Run(Run<'a>),
+    /// One fragment.
+    Frag(Frag<'a>),
+}
+
+impl<'a> Messages<'a> {
+    /// Reads what `payload` holds behind its header. False if it is nothing, too much, or anything else.
+    fn read(&mut self, payload: &'a [u8]) -> bool {
+        self.count = 0;
+        let mut left = frames(payload);
+        while !left.is_empty() {
+            let run = left.next_run().map(Part::Run);
+            let part = run.or_else(|| left.next_frag()?.ok().map(Part::Frag));
+            let (Some(part), Some(place)) = (part, self.parts.get_mut(self.count)) else {
+                return false;
+            };
+            *place = Some(part);
+            self.count = self.count.saturating_add(1);
+            left.skip_padding();
+        }
+        self.count > 0
+    }
+
+    /// The parts in their order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part<'a>> {
+        self.parts.iter().take(self.count).flatten()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{CrcScope, Header, PacketType, put_header, seal};
+    use crate::wire::{CrcScope, Frame, Header, PacketType, put_header, seal};
 
     const PIECE: usize = 100;
     const HEADER_ONLY: Header = Header {
@@ -143,7 +220,7 @@ mod tests {
     fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
         let first = packet(header, 0);
         let mut run = Sequel::after(&first, next).unwrap();
-        let taken = run.next(most).map(<[u8]>::len);
+        let taken = run.next_piece(most).map(<[u8]>::len);
         assert_eq!(run.rest().is_empty(), taken.is_some() || next.is_empty());
         assert_eq!(run.number(), 40 + u64::from(taken.is_some()));
         taken
@@ -209,5 +286,79 @@ mod tests {
             bytes[place] ^= 0x10;
             assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
         }
+    }
+
+    /// A packet of `frames`.
+    fn holding(header: &Header, frames: &[Frame<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_header(&mut bytes, header);
+        frames.iter().for_each(|frame| frame.put(&mut bytes));
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// What a message ends with.
+    fn end(message: MessageNumber) -> Frag<'static> {
+        Frag {
+            channel: ChannelId(2),
+            message,
+            offset: 50,
+            end: true,
+            start: None,
+            data: &[6; 40],
+        }
+    }
+
+    /// How many parts `next` holds behind a first packet, if it is taken.
+    fn parts(header: &Header, next: &[u8]) -> Option<usize> {
+        let mut first = packet(header, 1);
+        first.resize(1_000, 0);
+        seal(&mut first);
+        let mut run = Sequel::after(&first, next).unwrap();
+        let mut messages = Messages::default();
+        let taken = run.next_messages(&mut messages);
+        assert_eq!(run.rest().is_empty(), taken);
+        assert_eq!(run.number(), 40 + u64::from(taken));
+        assert_eq!(run.message().is_some(), !taken);
+        taken.then(|| messages.parts().count())
+    }
+
+    #[test]
+    fn the_messages_of_the_next_packet_are_read_together() {
+        for header in [WHOLE, HEADER_ONLY] {
+            let ends = [3, 4, 5].map(|message| Frame::Frag(end(message)));
+            let padded = [ends[0], Frame::Padding(9), ends[1]];
+            for (frames, count) in [(&ends[..1], 1), (&ends, 3), (&padded, 2)] {
+                let good = holding(&next(&header), frames);
+                assert_eq!(parts(&header, &good), Some(count), "{frames:?}");
+            }
+        }
+    }
+
+    /// F07: what is not messages, or of too many parts, or not the next packet.
+    #[test]
+    fn f07_other_packets_are_left_alone() {
+        let ends = [Frame::Frag(end(3)); PARTS + 1];
+        let most = holding(&next(&WHOLE), &ends[1..]);
+        assert_eq!(parts(&WHOLE, &most), Some(PARTS));
+        let others: [&[Frame<'_>]; 5] = [
+            &[],
+            &ends,
+            &[Frame::Padding(1), ends[0]],
+            &[Frame::Ping, ends[0]],
+            &[ends[0], Frame::Ping],
+        ];
+        for frames in others {
+            let other = holding(&next(&WHOLE), frames);
+            assert_eq!(parts(&WHOLE, &other), None, "{frames:?}");
+        }
+        // F30: any bit that flipped on the way.
+        for place in 0..most.len() {
+            let mut bytes = most.clone();
+            bytes[place] ^= 0x10;
+            assert_eq!(parts(&WHOLE, &bytes), None, "byte {place}");
+        }
+        let short = most.get(..PLAIN_OVERHEAD - 1).unwrap();
+        assert_eq!(parts(&WHOLE, short), None);
     }
 }

@@ -119,11 +119,12 @@ impl Channel {
         range: Range<u64>,
     ) -> Released {
         let mut released = Released::default();
-        let mut all = false;
-        self.change_long(number, |long| all = long.part_acked(range));
-        if all {
-            self.one_acked(number, &mut released);
-        }
+        self.change(number, |entry| {
+            let Entry::Long(long) = entry else { return };
+            if long.part_acked(range) {
+                released.add(entry.acked(), entry.copied(), 1);
+            }
+        });
         released
     }
 

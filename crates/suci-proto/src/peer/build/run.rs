@@ -1,14 +1,18 @@
-//! A run: the full packets of a long message, decided on together.
+//! What follows a packet of messages in its train.
 //!
-//! A packet that carried a piece of a long message and nothing else shows that nothing else was due: no
-//! acknowledgement, credit, answer or request, nothing owed again, no channel before this one. At the same moment that
-//! still holds for the packets after it, until one would ask for an acknowledgement, skip a number, end the message or
-//! its channel's turn, or pass a limit. So many are built here in one loop. They are byte for byte what
-//! [`Peer::build_packet`] would make of them one by one, and so are the books afterwards; that is what the test compares.
+//! A packet that carried messages and nothing else shows that nothing else was due: no acknowledgement, credit or answer.
+//! At the same moment that still holds for the packets after it, until one would ask for an acknowledgement, skip a number,
+//! or pass a limit. How many that are is asked once.
+//!
+//! A run: if it carried a piece of a long message, then nothing is owed again and no channel comes before this one, until the
+//! message or its channel's turn ends. So the full packets up to there are built in one loop.
+//!
+//! Both are byte for byte what [`Peer::build_packet`] would make of them one by one, and so are the books afterwards; that is
+//! what the test compares.
 
+use super::Permit;
 use crate::engine::Shared;
 use crate::limits::MAX_DATAGRAM;
-use crate::message::Rest;
 use crate::peer::{Connection, Peer};
 use crate::recovery::{SentFrame, SentKind};
 use crate::time::Instant;
@@ -17,8 +21,8 @@ use crate::types::PacketNumber;
 use crate::wire::PLAIN_OVERHEAD;
 
 impl Peer {
-    /// Adds to `train`, which is to have at most `most` packets, as many packets of `size` bytes as can follow its newest
-    /// in a run. False if none can.
+    /// Adds to `train`, which is to have at most `most` packets, as many packets of `size` bytes as can follow its newest,
+    /// which carried messages and nothing else, in a run. False if none can.
     pub(super) fn build_run(
         &mut self,
         now: Instant,
@@ -27,11 +31,11 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        #[cfg(test)]
-        if shared.one_by_one {
+        // A piece that is not a message's last fills its packet: nothing else is in there.
+        let &[piece] = shared.frames.as_slice() else {
             return false;
-        }
-        let Some(mut rest) = self.rest_after_newest(train, shared) else {
+        };
+        let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
             return false;
         };
         let Some(connection) = &mut self.connection else {
@@ -40,10 +44,8 @@ impl Peer {
         let Some(first) = connection.numbers.peek() else {
             return false;
         };
-        let capped = self.cap.budget(now, size as u64) / size as u64;
-        let allowed = connection
-            .run_allowance(now, first, size as u64)
-            .min(capped);
+        let capped = self.cap.budget(now, size as u64);
+        let allowed = connection.may_follow(now, first, size as u64, capped);
         let room = most
             .min(MAX_DATAGRAM / size)
             .saturating_sub(train.segments());
@@ -73,15 +75,39 @@ impl Peer {
         true
     }
 
-    /// What is left of a long message of which the newest packet carried a piece, if it carried nothing else.
-    fn rest_after_newest(&mut self, train: &Train, shared: &Shared) -> Option<Rest> {
-        let &[frame @ SentFrame::Part { start, .. }] = shared.frames.as_slice() else {
+    /// As [`Peer::permit`] would permit a packet of `size` bytes behind one that carried messages and nothing else. None if that
+    /// must be asked. `more` is how many may follow, if that is known.
+    pub(super) fn permit_to_follow(
+        &mut self,
+        now: Instant,
+        size: usize,
+        more: &mut Option<u64>,
+    ) -> Option<Permit> {
+        let outbox = &mut self.session.outbox;
+        let outranked = outbox.has_sendable() && outbox.is_outranked();
+        if !outbox.has_sendable() || outbox.has_blocked_channels() {
             return None;
+        }
+        let connection = self.connection.as_mut()?;
+        if outranked != (connection.reserve > 0) {
+            return None;
+        }
+        let number = connection.numbers.peek()?;
+        let left = match *more {
+            Some(left) => left,
+            None => {
+                let capped = self.cap.budget(now, size as u64);
+                connection.may_follow(now, number, size as u64, capped)
+            }
         };
-        let rest = self.session.outbox.rest_after(&frame)?;
-        // Whatever else it carried would have made its head longer.
-        let head = PLAIN_OVERHEAD + rest.head(start).size(0, true);
-        (train.newest_head() == Some(head)).then_some(rest)
+        *more = Some(left.saturating_sub(1));
+        (left > 0).then_some(Permit {
+            number,
+            size,
+            data: true,
+            free: true,
+            follows: true,
+        })
     }
 
     /// As `record` for each of `count` packets of a run, which carried equal pieces of the part that is all of `frames`.
@@ -119,8 +145,8 @@ impl Peer {
 
 impl Connection {
     /// How many packets of `size` bytes may follow a packet of messages, from number `first` on, without a number skipped
-    /// or an acknowledgement asked for.
-    fn run_allowance(&mut self, now: Instant, first: PacketNumber, size: u64) -> u64 {
+    /// or an acknowledgement asked for, if the program's cap lets `capped` bytes go.
+    fn may_follow(&mut self, now: Instant, first: PacketNumber, size: u64, capped: u64) -> u64 {
         if self.pending.probes > 0 {
             return 0;
         }
@@ -130,6 +156,8 @@ impl Connection {
         });
         let credit = self.credit.data_allowance(first, now).saturating_sub(1);
         let unasked = self.unasked_room(size) / size;
-        paced.min(credit).min(unasked).min(self.numbers.in_a_row())
+        let capped = capped / size;
+        let limits = [paced, credit, unasked, capped, self.numbers.in_a_row()];
+        limits.into_iter().min().unwrap_or(0)
     }
 }

@@ -1,11 +1,10 @@
-//! A run: the full packets of a long message that came together, taken together.
+//! A run: packets of messages that came together, taken together.
 //!
-//! The kernel hands up what came in a row as one (GRO). If one of these packets carried a piece of a long message and
-//! nothing else, and the next ones go on with that message under the next numbers, then what is asked of each packet
-//! has the same answer for all: whose it is, whether it is new, where its message is, what it moves. So only their bytes
-//! are looked at one by one, and the books are kept once for all. Afterwards these are what [`Peer::receive`] would have
-//! made of the packets one after the other; that is what the test compares. Whatever ends a message, reaches what came before
-//! or carries anything else goes the general way.
+//! The kernel hands up what came in a row as one (GRO). If these packets follow one another under the next numbers and carry
+//! messages and nothing else, then what is asked of each packet has the same answer for all: whose it is, whether it is new,
+//! what it moves. So only what they carry is looked at one by one, and the books are kept once for all; where they are pieces of
+//! one long message, only their bytes. Afterwards the books are what [`Peer::receive`] would have
+//! made of the packets one after the other; that is what the test compares. Whatever carries anything else goes the general way.
 
 use crate::arrival::Arrival;
 use crate::engine::Shared;
@@ -31,12 +30,14 @@ impl Peer {
         if !newest || connection.path.address() != arrival.from || self.lingering.is_some() {
             return 0;
         }
-        let count = self.session.inbox.on_sequel(run);
+        let waiting = run.rest().len();
+        let outcome = self.session.inbox.on_sequel(run);
         let last = run.number();
+        let count = last.saturating_sub(before);
         if count == 0 {
             return 0;
         }
-        let bytes = count.saturating_mul(run.packet_len() as u64);
+        let bytes = waiting.saturating_sub(run.rest().len()) as u64;
         connection.traffic.packets_received += count;
         connection.traffic.bytes_received += bytes;
         connection
@@ -46,6 +47,9 @@ impl Peer {
         shared
             .shares
             .on_run_drained(&mut connection.grant, first, last, now);
+        if let Err(error) = outcome {
+            self.fail(now, error, shared);
+        }
         count
     }
 }

@@ -1,0 +1,32 @@
+//! What packets bring that follow one another and carry messages only.
+
+use super::Inbox;
+use crate::types::ProtocolError;
+use crate::wire::{Messages, Part, Sequel};
+
+impl Inbox {
+    /// Takes what the packets of `run` carry, as [`on_run`](Self::on_run) and [`on_frag`](Self::on_frag) would take one part
+    /// after the other.
+    ///
+    /// # Errors
+    /// As `on_frag`, for the newest packet.
+    pub(crate) fn on_sequel<'a>(&mut self, run: &mut Sequel<'a>) -> Result<(), ProtocolError> {
+        let mut messages = Messages::default();
+        loop {
+            if let Some((channel, message)) = run.message()
+                && let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p))
+            {
+                channel.on_sequel(message, run);
+            }
+            if !run.next_messages(&mut messages) {
+                return Ok(());
+            }
+            for part in messages.parts() {
+                match part {
+                    Part::Run(run) => self.on_run(run)?,
+                    Part::Frag(frag) => self.on_frag(frag)?,
+                }
+            }
+        }
+    }
+}

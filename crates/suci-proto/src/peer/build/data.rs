@@ -1,0 +1,118 @@
+//! What a packet carries of messages.
+
+use super::{Contents, Permit, UNASKED};
+use crate::message::{Next, Piece, SMALL, merge};
+use crate::peer::Peer;
+use crate::recovery::SentFrame;
+use crate::transmit::Train;
+use crate::wire::{Frame, Mode};
+
+/// A packet that falls short of its train's segment size by at most so many bytes is padded, so
+/// that the train goes on; beyond it the train ends. More is left over only where a message with a long header of its
+/// own did not fit.
+const PADDING_LIMIT: usize = SMALL + 32;
+
+/// Bytes of the longest message that is copied into its packets. Longer ones are gathered from where they lie: what two slices more
+/// of a gather list cost for each packet is about what copying its bytes costs.
+const GATHERED: usize = 2_048;
+
+impl Peer {
+    /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
+    pub(super) fn write_data(
+        &mut self,
+        size: usize,
+        train: &mut Train,
+        frames: &mut Vec<SentFrame>,
+    ) -> bool {
+        let mut resent = 0;
+        let closed = loop {
+            let room = size.saturating_sub(train.packet_len());
+            let (sent, closed, done) = match self.session.outbox.next(room, train.head()) {
+                Some(Next::Run(run)) => {
+                    train.note_copied(run.payload);
+                    resent += if run.resent { run.payload } else { 0 };
+                    (run.sent, false, run.full)
+                }
+                Some(Next::Piece(piece)) => {
+                    resent += piece.resent();
+                    let (sent, closed) = write_piece(&piece, room, train);
+                    (sent, closed, closed)
+                }
+                None => break false,
+            };
+            if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
+                frames.push(sent);
+            }
+            if done {
+                break closed;
+            }
+        };
+        self.traffic_mut().bytes_resent += resent;
+        closed
+    }
+
+    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges seldom.
+    pub(super) fn ask_at_the_end(
+        &mut self,
+        permit: Permit,
+        train: &mut Train,
+        contents: &Contents,
+    ) {
+        let last = contents.data && !self.session.outbox.has_sendable();
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let many = connection.unasked >= UNASKED * connection.mtu.current() as u64;
+        let seldom = connection.modes.ours() == Mode::Throughput;
+        if last && many && seldom && train.packet_len() < permit.size {
+            Frame::Ping.put(train.head());
+            connection.unasked = 0;
+        }
+    }
+
+    /// Fills the packet up with padding if another of the same size can follow.
+    pub(super) fn pad(&mut self, permit: Permit, train: &mut Train) {
+        let short = permit.size.saturating_sub(train.packet_len());
+        let more = permit.data && self.session.outbox.has_sendable();
+        if more && (1..=PADDING_LIMIT).contains(&short) {
+            Frame::Padding(short).put(train.head());
+        }
+    }
+}
+
+/// Puts one piece of a message behind what the packet holds. Returns what the packet has to remember, and whether
+/// the piece reaches to the packet's end.
+fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame, bool) {
+    match piece {
+        Piece::Rts { rts, sent } => {
+            Frame::Rts(*rts).put(train.head());
+            (*sent, false)
+        }
+        Piece::Data {
+            head,
+            payload,
+            range,
+            last,
+            sent,
+            ..
+        } => {
+            let len = range.len();
+            if *last {
+                // Without its length the fragment reaches to the packet's end, so it must fill it.
+                let short = room.saturating_sub(head.size(len, true) + len);
+                if short > 0 {
+                    Frame::Padding(short).put(train.head());
+                }
+            }
+            head.put(train.head(), len, *last);
+            if payload.len() <= GATHERED {
+                let bytes = payload.get(range.clone()).unwrap_or_default();
+                train.head().extend_from_slice(bytes);
+                train.note_copied(bytes.len() as u64);
+            } else {
+                train.reference(payload, range.start, len);
+            }
+            (*sent, *last)
+        }
+    }
+}
