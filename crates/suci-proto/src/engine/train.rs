@@ -12,10 +12,12 @@ impl Engine {
         let segment = segment.max(1);
         let mut rest = bytes;
         loop {
-            let (first, others) = rest.split_at(segment.min(rest.len()));
-            rest = others;
+            let first = rest
+                .split_off(..segment.min(rest.len()))
+                .unwrap_or_default();
             if let Some(key) = self.take(now, arrival, first)
-                && let Some(mut run) = Sequel::after(first, others)
+                && !rest.is_empty()
+                && let Some(mut run) = Sequel::after(first, rest)
             {
                 self.take_run(now, arrival, key, &mut run);
                 rest = run.rest();

@@ -14,7 +14,7 @@ const PADDING_LIMIT: usize = SMALL + 32;
 
 /// Bytes of the longest message that is copied into its packets. Longer ones are gathered from where they lie: what two slices more
 /// of a gather list cost for each packet is about what copying its bytes costs.
-const GATHERED: usize = 2_048;
+const COPIED: usize = 2_048;
 
 impl Peer {
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
@@ -105,7 +105,7 @@ fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame,
                 }
             }
             head.put(train.head(), len, *last);
-            if payload.len() <= GATHERED {
+            if payload.len() <= COPIED {
                 let bytes = payload.get(range.clone()).unwrap_or_default();
                 train.head().extend_from_slice(bytes);
                 train.note_copied(bytes.len() as u64);
