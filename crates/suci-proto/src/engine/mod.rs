@@ -136,10 +136,10 @@ impl Engine {
         rng.fill_bytes(&mut key);
         let memory = MemoryShares::new(config.memory);
         let pool = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
-        let peer_limit = shares.peer_limit();
         let pool = Pool::new(pool.min(POOL));
         let peers = Peers::new(config.clone(), pool.clone());
         Ok(Self {
+            expected_inits: Expected::new(shares.peer_limit()),
             shared: Shared {
                 identity,
                 rng,
@@ -164,7 +164,6 @@ impl Engine {
             },
             jar: CookieJar::new(key),
             asked_at: now,
-            expected_inits: Expected::new(peer_limit),
             peers,
             by_node: HashMap::new(),
             recent: None,
