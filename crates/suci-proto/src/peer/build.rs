@@ -43,10 +43,6 @@ const SHORTEST_TRAIN: usize = 2;
 /// on the same connection.
 const RESERVE: u64 = 2;
 
-/// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then the last one of
-/// the queue does, too: the end of a long message need not wait for a timer, and a lone one makes no packets.
-const UNASKED: u64 = 8;
-
 /// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
 const RIDE: usize = 900;
 

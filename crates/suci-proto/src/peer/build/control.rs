@@ -1,6 +1,6 @@
 //! What a packet says beside messages: acknowledgements, credit, probes, answers, the end.
 
-use super::{Contents, Permit, UNASKED};
+use super::{Contents, Permit};
 use crate::ack::AckNeed;
 use crate::message::Outbox;
 use crate::peer::{Closing, Connection, Peer, Session};
@@ -9,6 +9,10 @@ use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, Frame, Mode};
+
+/// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then the last one of
+/// the queue does, too: the end of a long message need not wait for a timer, and a lone one makes no packets.
+pub(super) const UNASKED: u64 = 8;
 
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING, as large as they usually are.
 const ASKING: usize = 40;

@@ -1,6 +1,7 @@
 //! What a packet carries of messages.
 
-use super::{Contents, Permit, UNASKED};
+use super::control::UNASKED;
+use super::{Contents, Permit};
 use crate::message::{Next, Piece, SMALL, merge};
 use crate::peer::Peer;
 use crate::recovery::SentFrame;
