@@ -19,7 +19,8 @@ VS     ?=
 NET    ?=
 ROUNDS ?= 9
 
-# cargo-deny parses metadata for a second; optimising it would cost minutes of building.
+# cargo-deny parses metadata for a second; optimising it would cost minutes of building. Tests get it in their last
+# step: its build fills idle cores meanwhile.
 TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
 	CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
@@ -95,7 +96,7 @@ demo: setup-rust ## Four processes, all to all: a file to everyone, then figures
 	$(CARGO) build --release --locked -p suci-cli
 	$(XTASK) demo
 
-test: setup ## Everything that a change must pass (under 15 minutes on 2 cores)
+test: setup-rust setup-host ## Everything that a change must pass (under 15 minutes on 2 cores)
 	@echo "== test: every step of cargo xtask ci"
 	$(XTASK) ci
 

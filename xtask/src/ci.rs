@@ -2,13 +2,18 @@
 //!
 //! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
 //! cores: checks share one, tests one (debug), then release, planted faults and
-//! fuzzing one small one each.
+//! fuzzing one small one each. What comes after the tests is built from the beginning on, on cores that are idle:
+//! the tests sleep half of their time.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
-use crate::{bench, exec, faults, fuzz, guards, layers, planted};
+use crate::exec::{self, Process};
+use crate::{bench, faults, fuzz, guards, layers, planted};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
 const SEEDS: &str = "0..300";
@@ -22,6 +27,9 @@ struct Step {
     run: fn() -> Result<()>,
 }
 
+/// The step that leaves cores idle: processes that sleep, and what one test after the other waits for.
+const TESTS: &str = "tests";
+
 const STEPS: &[Step] = &[
     Step {
         name: "format",
@@ -34,10 +42,6 @@ const STEPS: &[Step] = &[
     Step {
         name: "faults",
         run: || faults::check(false),
-    },
-    Step {
-        name: "deny",
-        run: || cargo(&["deny", "check", "licenses", "bans", "sources"]),
     },
     Step {
         name: "clippy",
@@ -60,16 +64,16 @@ const STEPS: &[Step] = &[
         run: doc,
     },
     Step {
-        name: "tests",
+        name: TESTS,
         run: tests,
     },
     Step {
         name: "bench",
-        run: bench_tests,
+        run: || command(&mut testing_bench(&[])),
     },
     Step {
         name: "simulator",
-        run: simulator,
+        run: || command(&mut simulating("run", &["--", "--seeds", SEEDS])),
     },
     Step {
         name: "guards",
@@ -83,6 +87,10 @@ const STEPS: &[Step] = &[
         name: "fuzz",
         run: || fuzz::check(FUZZ_TIME, None),
     },
+    Step {
+        name: "deny",
+        run: deny,
+    },
 ];
 
 /// Runs the steps whose names contain `only` (all of them without it) and stops at the first
@@ -92,6 +100,7 @@ const STEPS: &[Step] = &[
 /// A step failed, or none has such a name.
 pub fn run(only: Option<&str>) -> Result<()> {
     let begun = Instant::now();
+    let mut ahead = only.is_none().then(Ahead::begin);
     let mut passed = 0u32;
     let mut failed = None;
     for step in STEPS
@@ -101,6 +110,9 @@ pub fn run(only: Option<&str>) -> Result<()> {
         println!("== {}", step.name);
         let step_begun = Instant::now();
         let outcome = (step.run)();
+        if step.name == TESTS {
+            drop(ahead.take());
+        }
         let seconds = step_begun.elapsed().as_secs_f64();
         if let Err(failure) = outcome {
             println!("{failure}");
@@ -117,6 +129,59 @@ pub fn run(only: Option<&str>) -> Result<()> {
         None if passed == 0 => Err(Failure::new("no step has such a name")),
         None => Ok(()),
         Some(name) => Err(Failure::new(format!("step `{name}` failed"))),
+    }
+}
+
+/// Builds, until this is dropped, what steps after the tests need, on cores that nobody else wants: the builds are of the
+/// class that waits for everybody (`SCHED_IDLE`), so that the tests find the machine as they would without them.
+struct Ahead {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ahead {
+    fn begin() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let thread = Some(thread::spawn(move || build_ahead(&told)));
+        Self { over, thread }
+    }
+}
+
+impl Drop for Ahead {
+    /// What is not ready by now is built in its step, where it waits for nobody.
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It only panics if something is wrong that the step finds, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One after the other, each in a directory that the steps up to the tests leave alone. One that fails is built again in
+/// its step, which says why.
+fn build_ahead(over: &AtomicBool) {
+    let builds = [
+        getting_deny(),
+        simulating("build", &[]),
+        guards::building(),
+        planted::building(),
+        fuzz::building(),
+        testing_bench(&["--no-run"]),
+    ];
+    for mut build in builds {
+        build.stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(mut build) = Process::spawn(exec::when_idle(&mut build)) else {
+            return;
+        };
+        while matches!(build.child().try_wait(), Ok(None)) {
+            if over.load(Ordering::Relaxed) {
+                build.kill_group();
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 }
 
@@ -165,24 +230,30 @@ fn tests() -> Result<()> {
 }
 
 /// How the bench plans, counts and reports. Its contenders, which are other people's libraries, are not built.
-fn bench_tests() -> Result<()> {
+fn testing_bench(more: &[&str]) -> Command {
     let mut test = exec::cargo(["test", "--locked", "-p", "suci-bench"]);
-    command(
-        test.args(bench::MANIFEST)
-            .arg("--target-dir")
-            .arg(bench::dir()),
-    )
+    test.args(bench::MANIFEST)
+        .arg("--target-dir")
+        .arg(bench::dir())
+        .args(more);
+    test
 }
 
-fn simulator() -> Result<()> {
-    cargo(&[
-        "run",
-        "--locked",
-        "--release",
-        "-p",
-        "suci-sim",
-        "--",
-        "--seeds",
-        SEEDS,
-    ])
+/// The simulator: `cargo run` or only `cargo build`.
+fn simulating(verb: &str, more: &[&str]) -> Command {
+    let mut simulator = exec::cargo([verb, "--locked", "--release", "-p", "suci-sim"]);
+    simulator.args(more);
+    simulator
+}
+
+/// What the Makefile has pinned.
+fn getting_deny() -> Command {
+    let mut make = Command::new("make");
+    make.arg("setup-deny").current_dir(exec::root());
+    make
+}
+
+fn deny() -> Result<()> {
+    command(&mut getting_deny())?;
+    cargo(&["deny", "check", "licenses", "bans", "sources"])
 }

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Context, Failure, Result};
@@ -101,6 +103,52 @@ fn ended(command: &Command, status: ExitStatus) -> Failure {
     Failure::new(format!("`{}` ended with {status}", shown(command)))
 }
 
+/// Has the kernel run `command`, and what that starts, only on cores that nobody else wants; in a process group of its
+/// own, for [`Process::kill_group`].
+pub fn when_idle(command: &mut Command) -> &mut Command {
+    // SAFETY: what runs between fork and exec calls one function that is async-signal-safe, and allocates nothing.
+    unsafe {
+        command.process_group(0).pre_exec(|| {
+            let param = libc::sched_param { sched_priority: 0 };
+            match libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    }
+}
+
+/// What `work` makes of each of `items`, in their order; as many at a time as there are cores.
+///
+/// # Errors
+/// Those of `work`: the worker that met it begins nothing more, the others go on.
+pub fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(usize, R)>> {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else {
+                return Ok(done);
+            };
+            done.push((at, work(item)?));
+        }
+    };
+    let workers = thread::available_parallelism()?.get().min(items.len());
+    let done = thread::scope(|scope| {
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        let ends = started.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
 /// A child process that is killed (by its own pid, nothing else) when this is dropped, or when the thread that started it
 /// ends, however it does.
 #[derive(Debug)]
@@ -175,6 +223,15 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+
+    /// SIGKILL to it and all that it started, if it was started [`when_idle`].
+    pub fn kill_group(&mut self) {
+        if let Ok(group) = i32::try_from(self.pid()) {
+            // SAFETY: kill takes any numbers; the child is not reaped, so that nobody else's group has its number.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
+        self.kill();
+    }
 }
 
 /// Has the kernel kill what `command` starts when the thread that started it is no more: a program that is killed, or
@@ -205,6 +262,40 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn side_by_side_keeps_the_order_and_tells_of_a_failure() {
+        let items: Vec<u32> = (0..100).collect();
+        let double = |n: &u32| Ok(2 * n);
+        let doubled: Vec<u32> = items.iter().map(|n| 2 * n).collect();
+        assert_eq!(side_by_side(&items, double).unwrap(), doubled);
+        let fails = |n: &u32| (*n != 50).then_some(()).context("fifty");
+        let failure = side_by_side(&items, fails).unwrap_err();
+        assert!(failure.to_string().contains("fifty"), "{failure}");
+    }
+
+    #[test]
+    fn a_group_is_killed_with_what_its_leader_started() {
+        let mut leader = Command::new("sh");
+        let leader = leader.args(["-c", "sleep 60 & echo $!; wait"]);
+        let mut leader = Process::spawn(when_idle(leader.stdout(Stdio::piped()))).unwrap();
+        let mut output = leader.child().stdout.take().unwrap();
+        let mut byte = [0];
+        while std::io::Read::read(&mut output, &mut byte).unwrap() == 1 && byte != *b"\n" {}
+        let begun = Instant::now();
+        leader.kill_group();
+        // The end comes when nobody is left who could write.
+        assert_eq!(std::io::Read::read(&mut output, &mut byte).unwrap(), 0);
+        assert!(begun.elapsed() < Duration::from_secs(30), "it slept on");
+    }
+
+    #[test]
+    fn what_runs_when_idle_has_that_policy_and_its_children_too() {
+        let script = "exec chrt -p $$";
+        let mut inner = Command::new("sh");
+        let said = capture(when_idle(inner.args(["-c", script]))).unwrap();
+        assert!(said.contains("SCHED_IDLE"), "{said}");
+    }
 
     #[test]
     fn a_child_does_not_outlive_whoever_started_it() {

@@ -22,7 +22,7 @@ const FLAGS: &str = "--cfg fuzzing -D warnings -Cpasses=sancov-module \
 /// Naming the target keeps the flags away from build scripts and macros.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds all targets and runs each, or the one named `only`, for `time`.
+/// Builds all targets and runs each, or the one named `only`, for `time`, one on each core.
 ///
 /// # Errors
 /// A build fails, there is no such target, or a target finds something.
@@ -40,9 +40,7 @@ pub fn check(time: Duration, only: Option<&str>) -> Result<()> {
         )));
     }
     let binaries = build()?;
-    for name in chosen {
-        run(&root, &binaries.join(name), name, time)?;
-    }
+    exec::side_by_side(&chosen, |name| run(&root, &binaries.join(name), name, time))?;
     Ok(())
 }
 
@@ -62,8 +60,12 @@ fn targets(root: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-fn build() -> Result<PathBuf> {
-    let dir = exec::target_dir().join("fuzz");
+fn dir() -> PathBuf {
+    exec::target_dir().join("fuzz")
+}
+
+/// The command that builds all targets.
+pub(crate) fn building() -> Command {
     let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
     let mut build = exec::cargo([
         "build",
@@ -76,10 +78,15 @@ fn build() -> Result<PathBuf> {
     build
         .args(manifest)
         .env("RUSTFLAGS", FLAGS)
-        .env("CARGO_TARGET_DIR", &dir);
+        .env("CARGO_TARGET_DIR", dir());
+    build
+}
+
+fn build() -> Result<PathBuf> {
+    let mut build = building();
     println!("   {} (with coverage)", exec::shown(&build));
     exec::run(&mut build)?;
-    Ok(dir.join(TARGET).join("release"))
+    Ok(dir().join(TARGET).join("release"))
 }
 
 fn run(root: &Path, binary: &Path, name: &str, time: Duration) -> Result<()> {

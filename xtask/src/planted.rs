@@ -48,14 +48,23 @@ pub fn check() -> Result<()> {
     find_all().map(drop)
 }
 
-/// One build for all, apart from the others because the flag changes every crate.
-fn build() -> Result<PathBuf> {
-    let dir = exec::target_dir().join("planted");
+/// Apart from other builds, because the flag changes every crate.
+fn dir() -> PathBuf {
+    exec::target_dir().join("planted")
+}
+
+/// The command that builds it, for all mistakes.
+pub(crate) fn building() -> Command {
     let mut build = exec::cargo(["build", "--locked", "--release", "-p", "suci-sim"]);
     build
         .env("RUSTFLAGS", "--cfg suci_plant")
-        .env("CARGO_TARGET_DIR", &dir);
+        .env("CARGO_TARGET_DIR", dir());
+    build
+}
+
+fn build() -> Result<PathBuf> {
+    let mut build = building();
     println!("   {} (with --cfg suci_plant)", exec::shown(&build));
     exec::run(&mut build).context("the simulator with planted faults")?;
-    Ok(dir.join("release/suci-sim"))
+    Ok(dir().join("release/suci-sim"))
 }

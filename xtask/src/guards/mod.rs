@@ -9,8 +9,6 @@ mod valgrind;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use serde_json::Value;
 
@@ -139,14 +137,17 @@ fn tools() -> Result<String> {
     Ok(format!("{rustc}, {valgrind}, {arch}"))
 }
 
+/// The command that builds `guarded`.
+pub(crate) fn building() -> Command {
+    let mut cargo = exec::cargo(["build", "--locked", "--release", "-p", "suci"]);
+    cargo.args(["--bench", "guarded"]);
+    cargo
+}
+
 /// The release build of `guarded`.
 fn build() -> Result<PathBuf> {
-    let mut cargo = exec::cargo(["build", "--locked", "--release", "-p", "suci"]);
-    cargo.args([
-        "--bench",
-        "guarded",
-        "--message-format=json-render-diagnostics",
-    ]);
+    let mut cargo = building();
+    cargo.arg("--message-format=json-render-diagnostics");
     cargo.stderr(std::process::Stdio::inherit());
     let said = exec::capture(&mut cargo)?;
     let mut messages = said
@@ -159,27 +160,8 @@ fn build() -> Result<PathBuf> {
 
 /// All figures. Workloads run beside one another: nothing that is counted depends on time.
 fn measure(guarded: &Path) -> Result<Vec<Row>> {
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(usize, Vec<Row>)>> {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(workload) = WORKLOADS.get(at) else {
-                return Ok(done);
-            };
-            done.push((at, rows(guarded, workload)?));
-        }
-    };
-    let workers = thread::available_parallelism()?.get().min(WORKLOADS.len());
-    let done = thread::scope(|scope| {
-        let started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let ends = started.into_iter().map(|thread| thread.join());
-        ends.map(|end| end.unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
-            .collect::<Result<Vec<_>>>()
-    })?;
-    let mut done: Vec<_> = done.into_iter().flatten().collect();
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().flat_map(|(_, rows)| rows).collect())
+    let figures = exec::side_by_side(WORKLOADS, |workload| rows(guarded, workload))?;
+    Ok(figures.into_iter().flatten().collect())
 }
 
 /// The figures of one workload: what twice as many rounds cost more, for each unit done more.
