@@ -233,8 +233,8 @@ impl Node {
         Ok(result)
     }
 
-    /// Sends one payload to many peers without copying it for each, and tells for each whether it was
-    /// accepted.
+    /// Sends one payload to many peers and tells for each whether it was accepted. The payload is held once for all; if it
+    /// has more than 2 KiB it is copied for none of them.
     ///
     /// # Errors
     /// [`Error::Io`]; those of single peers stand in the list.

@@ -17,8 +17,8 @@ impl Engine {
         self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
-        for at in 0..self.ack_waits.len() {
-            let key = self.ack_waits[at];
+        let mut waits = core::mem::take(&mut self.ack_waits);
+        for key in waits.drain(..) {
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
@@ -31,7 +31,7 @@ impl Engine {
                 self.touch(key);
             }
         }
-        self.ack_waits.clear();
+        self.ack_waits = waits;
     }
 
     /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.

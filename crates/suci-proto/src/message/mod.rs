@@ -40,7 +40,6 @@ mod spare;
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
-
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
 pub use outgoing::Run;
 pub use pool::Pool;

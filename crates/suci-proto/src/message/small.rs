@@ -12,8 +12,8 @@ use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{self, FragHead, Frame, Row, Start};
 use bytes::Bytes;
 
-/// Longest payload that is copied when its message is accepted. Longer ones are gathered by reference:
-/// a slice of a gather list costs the kernel about as much as copying so many bytes.
+/// Longest payload that is copied when its message is accepted, and its program has back at once. Longer ones stay the program's until
+/// acknowledged, and are copied into each packet or gathered by reference (`COPIED` in `peer/build/data.rs`).
 ///
 /// A frame of so many bytes, with any header, fits every packet that messages may ride on.
 pub const SMALL: usize = 256;

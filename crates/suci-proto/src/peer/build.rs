@@ -88,7 +88,7 @@ struct Contents {
     mtu_probe: bool,
     /// Not all that was wanted came into it.
     leaves_some: bool,
-    /// It carries messages and nothing else, and nothing else was wanted.
+    /// Nothing but messages was wanted, and written: padding and a PING at their end apart.
     plain: bool,
 }
 
@@ -181,19 +181,17 @@ impl Peer {
                 most = most.min(self.train_packets(now, outranked));
             }
             let mut follows = None;
-            match newest {
-                Some((len, true)) => {
-                    if self.build_run(now, most, len, train, shared) {
-                        more = None;
-                        continue;
-                    }
-                    follows = self.permit_to_follow(now, len, &mut more);
+            if let Some((len, true)) = newest {
+                if self.build_run(now, most, len, train, shared) {
+                    more = None;
+                    continue;
                 }
-                _ => more = None,
+                follows = self.permit_to_follow(now, len, &mut more);
             }
             let mut permit = match follows {
                 Some(permit) => permit,
                 None => {
+                    more = None;
                     let Some(wanted) = self.wanted(now) else {
                         // What waits for memory is said in a packet of its own.
                         last = self.session.outbox.wait_reason().is_none();

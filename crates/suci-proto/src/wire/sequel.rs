@@ -13,8 +13,8 @@ use super::run::Run;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
 
-/// Most parts of a packet that are taken without looking at it twice: no honest one has more, as longer messages than those of runs
-/// are cut by full packets only.
+/// Most parts of a packet that is taken in a run. Messages longer than those of runs are never more; small ones of different
+/// channels or with headers may be, and such a packet goes the general way.
 const PARTS: usize = 8;
 
 /// What follows a packet of which it is known to be good, as far as it goes on like that.

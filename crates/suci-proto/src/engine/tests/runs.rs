@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::congestion::ControllerChoice;
+use crate::recovery::SentFrame;
 use crate::turns::Priority;
 use proptest::prelude::*;
 
@@ -19,6 +20,8 @@ enum Step {
         wait: u64,
     },
     Cap(Option<u64>),
+    /// The next packet asks for an acknowledgement: what follows is cut elsewhere.
+    Ping,
     /// A packet number is skipped soon.
     Skip(u64),
 }
@@ -35,6 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (prop::option::weighted(0.2, (0..50_usize, 1..5_usize)), 0..400_u64)
             .prop_map(|(lost, wait)| Step::Round { lost, wait }),
         1 => prop::option::of(1_000_000..1_000_000_000_u64).prop_map(Step::Cap),
+        1 => Just(Step::Ping),
         1 => (1..100_u64).prop_map(Step::Skip),
     ]
 }
@@ -200,6 +204,12 @@ impl Pairs {
                 Vec::new()
             }
             Step::Round { lost, wait } => self.round(lost, wait),
+            Step::Ping => {
+                if let Some(connection) = &mut self.world.peer(0, 1).connection {
+                    connection.pending.ping = true;
+                }
+                Vec::new()
+            }
             Step::Skip(after) => {
                 if let Some(connection) = &mut self.world.peer(0, 1).connection {
                     connection.numbers.skip_after(after);
@@ -253,6 +263,56 @@ fn a_long_message_is_built_in_runs() {
         }
         let built = pairs.world.engines[0].shared.built_in_runs;
         assert_eq!(built > 100, !one_by_one, "{built} packets in runs");
+    }
+}
+
+/// What went beside something else is shorter than a packet. Sent again alone it is filled up, or says its length: in either
+/// case it has another head than those of a run.
+#[test]
+fn a_piece_that_is_shorter_than_its_packet_begins_no_run() {
+    for short in 1..5 {
+        let mut setting = Setting::usual();
+        // Of which a piece is too little to ask for an acknowledgement.
+        setting.controller = ControllerChoice::Fixed { bytes: 200_000 };
+        let mut pairs = Pairs::new(&setting, false);
+        let (channel, size) = (0, 100);
+        pairs.take(&Step::Send { channel, size });
+        (0..20).for_each(|_| drop(pairs.round(None, 100)));
+        let (channel, size) = (0, 90_000);
+        pairs.take(&Step::Send { channel, size });
+        for lost in [false, true] {
+            let (now, engine) = (pairs.world.now, &mut pairs.world.engines[0]);
+            let transmit = engine.poll_transmit(now, 1).unwrap();
+            let mut bytes = Vec::new();
+            transmit.copy_to(&mut bytes);
+            engine.transmit_done(now, TransmitResult::Sent(1));
+            let (from, to) = (0, 1);
+            pairs.world.deliver(&Packet { from, to, bytes });
+            if lost && let Some(frame) = pairs.world.engines[0].shared.frames.first().copied() {
+                let SentFrame::Part {
+                    channel,
+                    message,
+                    start,
+                    end,
+                } = frame
+                else {
+                    panic!("{frame:?}");
+                };
+                let start = start + short;
+                let outbox = &mut pairs.world.peer(0, 1).session.outbox;
+                outbox.on_lost(&SentFrame::Part {
+                    channel,
+                    message,
+                    start,
+                    end,
+                });
+            }
+        }
+        let before = pairs.world.peer(1, 0).session.inbox.received();
+        (0..100).for_each(|_| drop(pairs.round(None, 1_000)));
+        let received = pairs.world.peer(1, 0).session.inbox.received();
+        assert_eq!(received, before + 1, "{short}");
+        assert!(pairs.world.engines[0].shared.built_in_runs > 0);
     }
 }
 

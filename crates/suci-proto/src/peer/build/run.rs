@@ -31,13 +31,17 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        // A piece that is not a message's last fills its packet: nothing else is in there.
-        let &[piece] = shared.frames.as_slice() else {
+        let &[piece @ SentFrame::Part { start, end, .. }] = shared.frames.as_slice() else {
             return false;
         };
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
             return false;
         };
+        // One that is sent again may be shorter than its packet has room for: then its head is another.
+        let head = PLAIN_OVERHEAD + rest.head(start).size(0, true);
+        if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
+            return false;
+        }
         let Some(connection) = &mut self.connection else {
             return false;
         };
@@ -84,10 +88,10 @@ impl Peer {
         more: &mut Option<u64>,
     ) -> Option<Permit> {
         let outbox = &mut self.session.outbox;
-        let outranked = outbox.has_sendable() && outbox.is_outranked();
         if !outbox.has_sendable() || outbox.has_blocked_channels() {
             return None;
         }
+        let outranked = outbox.is_outranked();
         let connection = self.connection.as_mut()?;
         if outranked != (connection.reserve > 0) {
             return None;
