@@ -58,6 +58,10 @@ pub(crate) fn building() -> Command {
     let mut build = exec::cargo(["build", "--locked", "--release", "-p", "suci-sim"]);
     build
         .env("RUSTFLAGS", "--cfg suci_plant")
+        // What it finds matters, not how fast.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
         .env("CARGO_TARGET_DIR", dir());
     build
 }

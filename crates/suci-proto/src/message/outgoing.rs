@@ -440,15 +440,20 @@ impl Channel {
     /// Asks for the next message while the one before is being sent. One ahead, not more: each grant
     /// ties up the receiver's memory.
     fn ask_ahead(&mut self, room: usize, terms: Terms) -> Option<Plan> {
+        let number = self.asks_ahead(terms)?;
+        self.ask(number, room)
+    }
+
+    /// The message that asks while the one before is being sent, if it may.
+    fn asks_ahead(&self, terms: Terms) -> Option<MessageNumber> {
         let number = self.queue.cursor().checked_add(1)?;
         if self.asked.is_some() || self.charged != number {
             return None;
         }
         let entry = self.queue.after_next()?;
-        if !Self::asks_first(entry, terms) || self.fits(entry.request_charge(), terms).is_err() {
-            return None;
-        }
-        self.ask(number, room)
+        let may =
+            Self::asks_first(entry, terms) && self.fits(entry.request_charge(), terms).is_ok();
+        may.then_some(number)
     }
 
     fn take_credit(&mut self, number: MessageNumber, charge: u64) {

@@ -89,8 +89,8 @@ impl Rest {
 }
 
 impl Outbox {
-    /// What [`next`](Self::next) would go on cutting pieces from after a packet that carried `frame` and nothing else:
-    /// had a request been due, or something of a higher class, that packet would have carried it.
+    /// What [`next`](Self::next) would go on cutting pieces from after a packet that carried `frame` and nothing else, if nothing
+    /// else is to be said first.
     pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
         let SentFrame::Part {
             channel,
@@ -101,9 +101,12 @@ impl Outbox {
         else {
             return None;
         };
-        let place = self.turns.front()?;
+        if self.has_blocked_channels() {
+            return None;
+        }
+        let (place, terms) = (self.turns.front()?, self.terms());
         let front = self.channels.get(place).filter(|c| c.id() == channel)?;
-        let range = front.rest(message, end)?;
+        let range = front.rest(message, end, terms)?;
         Some(Rest {
             place,
             channel,

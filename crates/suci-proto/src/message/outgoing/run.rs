@@ -1,19 +1,25 @@
 //! What is left of a long message that is being sent for the first time.
 
-use super::{Channel, Phase};
+use super::{Channel, Phase, Terms};
 use crate::types::MessageNumber;
 use core::ops::Range;
 
 impl Channel {
     /// The bytes never sent of `message`, if it is the one being sent, the pieces sent so far end at
-    /// `end`, and nothing is owed again, which would go first.
-    pub(in crate::message) fn rest(&self, message: MessageNumber, end: u64) -> Option<Range<u64>> {
+    /// `end`, and nothing is owed again or to be asked, which would go first.
+    pub(in crate::message) fn rest(
+        &self,
+        message: MessageNumber,
+        end: u64,
+        terms: Terms,
+    ) -> Option<Range<u64>> {
         let entry = self.long(message)?;
         let parts = match &entry.phase {
             Phase::Parts(parts) if message == self.queue.cursor() && self.owed == 0 => parts,
             _ => return None,
         };
-        (parts.next == end).then(|| end..entry.total())
+        let goes_on = parts.next == end && self.asks_ahead(terms).is_none();
+        goes_on.then(|| end..entry.total())
     }
 
     /// The bytes of `message` up to `end`, which is not its own, were sent.
