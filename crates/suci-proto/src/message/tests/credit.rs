@@ -355,3 +355,30 @@ fn a_window_smaller_than_a_message_makes_it_ask() {
     push(&mut outbox, C0, 0..1, 4_096);
     assert!(!outbox.has_sendable(), "a short one waits");
 }
+
+/// A channel that is found to be blocked while another sends a long message is told of before that goes on in a run.
+#[test]
+fn no_run_goes_before_a_channel_that_is_blocked_is_told_of() {
+    let mut outbox = Outbox::new(OutboxLimits {
+        rts_threshold: 1 << 20,
+        ..limits()
+    });
+    let limit = 400_000;
+    outbox.set_initial_channel_limit(limit);
+    outbox.set_session_limit(1 << 30);
+    // Each is charged 64 more.
+    push(&mut outbox, C1, 0..98, 4_000);
+    packets(&mut outbox, ROOM);
+    push(&mut outbox, C0, 0..1, 190_000);
+    push(&mut outbox, C1, 98..99, 4_000);
+    let newest = loop {
+        let newest = packet(&mut outbox, ROOM).unwrap().sent[0];
+        assert!(outbox.has_sendable(), "the message is longer than a turn");
+        if outbox.has_blocked_channels() {
+            break newest;
+        }
+    };
+    assert!(outbox.rest_after(&newest).is_none());
+    assert_eq!(outbox.poll_channel_blocked(), Some((C1, limit)));
+    assert!(outbox.rest_after(&newest).is_some());
+}

@@ -597,3 +597,23 @@ fn f03_requests_count_against_credit() {
     inbox.on_rts(&rts(2, 1 << 40)).unwrap();
     assert_eq!(inbox.memory_used(), 2 * 64 + 65);
 }
+
+/// A piece that is sent again carries no request, although one is due: what follows it does, and no run.
+#[test]
+fn no_run_goes_before_a_request_that_is_due() {
+    let mut outbox = outbox();
+    push(&mut outbox, C0, 0..1, 90_000);
+    packet(&mut outbox, ROOM).unwrap();
+    let piece = packet(&mut outbox, ROOM).unwrap();
+    let frame = piece.sent[0];
+    assert!(outbox.rest_after(&frame).is_some());
+    lost(&mut outbox, &piece);
+    push(&mut outbox, C0, 1..2, 200_000);
+    let again = packet(&mut outbox, ROOM).unwrap();
+    assert_eq!(again.sent, [frame]);
+    assert!(outbox.rest_after(&frame).is_none());
+    let request = packet(&mut outbox, ROOM).unwrap();
+    assert_eq!(asked(&[request]), [1]);
+    let next = packet(&mut outbox, ROOM).unwrap();
+    assert!(outbox.rest_after(&next.sent[0]).is_some());
+}
