@@ -76,8 +76,19 @@ struct Permit {
     data: bool,
     /// Within the limit: control frames of any kind may ride.
     free: bool,
-    /// It follows a packet of messages at the same moment: nothing else is due.
-    follows: bool,
+    /// It follows a packet of messages at the same moment: nothing else is due, and so many more may follow it. None if all
+    /// was asked.
+    follows: Option<u64>,
+}
+
+/// The newest packet of a train, and what may follow it.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    len: usize,
+    /// As [`Contents::plain`].
+    plain: bool,
+    /// Packets that may follow it if it is plain, as far as it is known from one before.
+    more: Option<u64>,
 }
 
 /// A packet under construction.
@@ -170,9 +181,7 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        let mut newest = None;
-        // Packets that may follow the newest, once that was asked.
-        let mut more = None;
+        let mut newest: Option<Newest> = None;
         let mut most = max_segments;
         let mut last = false;
         while train.segments() < most {
@@ -180,18 +189,18 @@ impl Peer {
             if train.segments() == 1 {
                 most = most.min(self.train_packets(now, outranked));
             }
+            let plain = newest.as_mut().filter(|newest| newest.plain);
             let mut follows = None;
-            if let Some((len, true)) = newest {
-                if self.build_run(now, most, len, train, shared) {
-                    more = None;
+            if let Some(newest) = plain {
+                if self.build_run(now, most, newest.len, train, shared) {
+                    newest.more = None;
                     continue;
                 }
-                follows = self.permit_to_follow(now, len, &mut more);
+                follows = self.permit_to_follow(now, newest);
             }
             let mut permit = match follows {
                 Some(permit) => permit,
                 None => {
-                    more = None;
                     let Some(wanted) = self.wanted(now) else {
                         // What waits for memory is said in a packet of its own.
                         last = self.session.outbox.wait_reason().is_none();
@@ -203,7 +212,7 @@ impl Peer {
                     permit
                 }
             };
-            if let Some((len, _)) = newest {
+            if let Some(Newest { len, .. }) = newest {
                 if permit.size < len || (train.segments() + 1) * len > limits::MAX_DATAGRAM {
                     break;
                 }
@@ -225,7 +234,11 @@ impl Peer {
                 debug_assert!(!last || self.wanted(now).is_none(), "{contents:?}");
                 break;
             }
-            newest = Some((len, contents.plain));
+            newest = Some(Newest {
+                len,
+                plain: contents.plain,
+                more: permit.follows,
+            });
         }
         last
     }
@@ -320,7 +333,7 @@ impl Peer {
                 size,
                 data,
                 free: true,
-                follows: false,
+                follows: None,
             });
         }
         if !urgent {
@@ -332,7 +345,7 @@ impl Peer {
                 size,
                 data,
                 free: true,
-                follows: false,
+                follows: None,
             }),
             ControlAllowance::Small => {
                 let size = limits::CONTROL_PACKET;
@@ -342,7 +355,7 @@ impl Peer {
                     size,
                     data,
                     free: false,
-                    follows: false,
+                    follows: None,
                 })
             }
             ControlAllowance::No(until) => {
@@ -366,7 +379,7 @@ impl Peer {
         self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
         let mut asked = false;
-        if !permit.follows {
+        if permit.follows.is_none() {
             asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
             self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
             self.write_control(now, permit, train, &mut frames, &mut contents);

@@ -10,7 +10,7 @@
 //! Both are byte for byte what [`Peer::build_packet`] would make of them one by one, and so are the books afterwards; that is
 //! what the test compares.
 
-use super::Permit;
+use super::{Newest, Permit};
 use crate::engine::Shared;
 use crate::limits::MAX_DATAGRAM;
 use crate::peer::{Connection, Peer};
@@ -79,14 +79,9 @@ impl Peer {
         true
     }
 
-    /// As [`Peer::permit`] would permit a packet of `size` bytes behind one that carried messages and nothing else. None if that
-    /// must be asked. `more` is how many may follow, if that is known.
-    pub(super) fn permit_to_follow(
-        &mut self,
-        now: Instant,
-        size: usize,
-        more: &mut Option<u64>,
-    ) -> Option<Permit> {
+    /// As [`Peer::permit`] would permit a packet behind the `newest`, which carried messages and nothing else. None if that
+    /// must be asked.
+    pub(super) fn permit_to_follow(&mut self, now: Instant, newest: &Newest) -> Option<Permit> {
         let outbox = &mut self.session.outbox;
         if !outbox.has_sendable() || outbox.has_blocked_channels() {
             return None;
@@ -97,20 +92,18 @@ impl Peer {
             return None;
         }
         let number = connection.numbers.peek()?;
-        let left = match *more {
-            Some(left) => left,
-            None => {
-                let capped = self.cap.budget(now, size as u64);
-                connection.may_follow(now, number, size as u64, capped)
-            }
+        let Newest { len, more, .. } = *newest;
+        let may_follow = || {
+            let capped = self.cap.budget(now, len as u64);
+            connection.may_follow(now, number, len as u64, capped)
         };
-        *more = Some(left.saturating_sub(1));
-        (left > 0).then_some(Permit {
+        let left = more.unwrap_or_else(may_follow).checked_sub(1)?;
+        Some(Permit {
             number,
-            size,
+            size: len,
             data: true,
             free: true,
-            follows: true,
+            follows: Some(left),
         })
     }
 
