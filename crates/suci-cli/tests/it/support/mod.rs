@@ -1,7 +1,5 @@
 //! Running the built command.
 
-#![allow(dead_code)] // Each test file uses its own part.
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -57,11 +55,6 @@ impl Running {
             .read_line(&mut line)
             .unwrap();
         line
-    }
-
-    /// Closes its input.
-    pub(crate) fn end_input(&mut self) {
-        drop(self.0.stdin.take());
     }
 
     /// Feeds it from a thread, then closes its input.

@@ -1,9 +1,4 @@
 //! What scenario tests share.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test file uses its own part of this"
-)]
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,11 +11,11 @@ use suci_sim::packet::Packet;
 use suci_sim::workload::Sent;
 use suci_sim::world::World;
 
-pub const MS: Duration = Duration::from_millis(1);
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// A message to a node on a channel, tagged, with notice of its delivery.
-pub fn spec(to: u32, channel: u32, length: u64) -> Spec {
+pub(crate) fn spec(to: u32, channel: u32, length: u64) -> Spec {
     Spec {
         to,
         channel,
@@ -33,14 +28,14 @@ pub fn spec(to: u32, channel: u32, length: u64) -> Spec {
 }
 
 /// A world in which processes run but nothing was said yet.
-pub fn world(options: Options) -> World {
+pub(crate) fn world(options: Options) -> World {
     let mut world = World::new(options, std::env::var_os("SUCI_SIM_TRACE").is_some());
     ok(world.run_for(MS));
     world
 }
 
 /// Programs that all talk to all, `messages` for each pair.
-pub fn chatty(messages: u32) -> Traffic {
+pub(crate) fn chatty(messages: u32) -> Traffic {
     Traffic {
         messages,
         fan_out: usize::MAX,
@@ -52,14 +47,14 @@ pub fn chatty(messages: u32) -> Traffic {
     }
 }
 
-pub fn ok<E: std::fmt::Display>(result: Result<(), E>) {
+pub(crate) fn ok<E: std::fmt::Display>(result: Result<(), E>) {
     if let Err(error) = result {
         panic!("{error}");
     }
 }
 
 /// Sends `count` messages, waiting whenever the engine says so.
-pub fn send(world: &mut World, place: usize, count: u32, spec: Spec) {
+pub(crate) fn send(world: &mut World, place: usize, count: u32, spec: Spec) {
     for _ in 0..count {
         let mut tries = 0;
         loop {
@@ -76,7 +71,7 @@ pub fn send(world: &mut World, place: usize, count: u32, spec: Spec) {
 }
 
 /// Runs until everything that was accepted has arrived, at most that long.
-pub fn arrive(world: &mut World, within: Duration) {
+pub(crate) fn arrive(world: &mut World, within: Duration) {
     let end = world.now + within;
     while !world.oracle.is_settled() {
         assert!(world.now < end, "not everything arrived within {within:?}");
@@ -85,7 +80,7 @@ pub fn arrive(world: &mut World, within: Duration) {
 }
 
 /// Runs until programs received so many messages in all.
-pub fn receive(world: &mut World, count: u64, within: Duration) {
+pub(crate) fn receive(world: &mut World, count: u64, within: Duration) {
     let end = world.now + within;
     while world.oracle.delivered() < count {
         let so_far = world.oracle.delivered();
@@ -100,7 +95,7 @@ pub fn receive(world: &mut World, count: u64, within: Duration) {
 }
 
 /// How the sessions of a place ended.
-pub fn ended(world: &World, place: usize) -> Vec<EndReason> {
+pub(crate) fn ended(world: &World, place: usize) -> Vec<EndReason> {
     let events = world.events(place);
     events
         .iter()
@@ -112,7 +107,7 @@ pub fn ended(world: &World, place: usize) -> Vec<EndReason> {
 }
 
 /// All outcomes that a place was told at the end of sessions.
-pub fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
+pub(crate) fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
     let events = world.events(place);
     events
         .iter()
@@ -126,7 +121,7 @@ pub fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
 }
 
 /// When a place lost somebody.
-pub fn lost(world: &World, place: usize) -> Vec<Instant> {
+pub(crate) fn lost(world: &World, place: usize) -> Vec<Instant> {
     let events = world.events(place);
     events
         .iter()
@@ -136,7 +131,7 @@ pub fn lost(world: &World, place: usize) -> Vec<Instant> {
 }
 
 /// How often somebody fell quiet for a place.
-pub fn quiet(world: &World, place: usize) -> usize {
+pub(crate) fn quiet(world: &World, place: usize) -> usize {
     let events = world.events(place);
     events
         .iter()
@@ -145,7 +140,7 @@ pub fn quiet(world: &World, place: usize) -> usize {
 }
 
 /// When somebody was up for a place.
-pub fn up(world: &World, place: usize) -> usize {
+pub(crate) fn up(world: &World, place: usize) -> usize {
     let events = world.events(place);
     events
         .iter()
@@ -154,7 +149,7 @@ pub fn up(world: &World, place: usize) -> usize {
 }
 
 /// Remembers every packet that is sent from now on.
-pub fn record(world: &mut World) -> Rc<RefCell<Vec<Packet>>> {
+pub(crate) fn record(world: &mut World) -> Rc<RefCell<Vec<Packet>>> {
     let packets = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&packets);
     world.filter = Some(Box::new(move |_, packet| {
