@@ -1,26 +1,8 @@
 //! `suci stat` and `--metrics`, of a process that runs beside.
-use crate::support::{PATIENCE, Running, errors, free_address, output, pings, printed, suci};
+use crate::support::{Running, await_node, errors, free_address, output, pings, printed, suci};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
-
-/// What `suci stat PID --json` says of the only node of that process, as soon as `enough`.
-fn node(pid: &str, enough: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let out = output(&mut suci(&["stat", pid, "--json"]));
-        assert!(out.status.success(), "{}", errors(&out));
-        let all: Value = serde_json::from_str(&printed(&out)).unwrap();
-        assert_eq!(all["nodes"].as_array().unwrap().len(), 1);
-        let node = all["nodes"][0].clone();
-        if enough(&node) {
-            return node;
-        }
-        assert!(Instant::now() < end, "{node}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn stat_shows_what_a_process_did() {
@@ -30,11 +12,11 @@ fn stat_shows_what_a_process_did() {
     let mut server = Running::start(&mut suci(&args));
     assert!(server.first_error_line().contains("answering"));
     let pid = server.0.id().to_string();
-    assert_eq!(node(&pid, |_| true)["address"], at);
+    assert_eq!(await_node(&server, |_| true)["address"], at);
 
     let out = output(&mut pings(&at, "30"));
     assert!(out.status.success(), "{}", errors(&out));
-    let node = node(&pid, |node| node["counters"]["messages_received"] == 30);
+    let node = await_node(&server, |node| node["counters"]["messages_received"] == 30);
     let peer = &node["peers"][0];
     assert_eq!(
         (&peer["messages_received"], &peer["messages_sent"]),

@@ -186,7 +186,7 @@ fn traffic() -> ([Running; 2], String) {
     let mut server = Running::start(&mut suci(&["ping", "--listen", &at]));
     server.first_error_line();
     let client = Running::start(&mut pings(&at, "1000000000"));
-    await_node(&client);
+    await_node(&client, |_| true);
     let pid = client.0.id().to_string();
     ([server, client], pid)
 }

@@ -1,5 +1,7 @@
 //! Running the built command.
 
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -42,10 +44,18 @@ impl Running {
         let err = self.0.stderr.as_mut().unwrap();
         // Byte by byte: what is read too far would be missing from the output later.
         let mut byte = [0];
-        while err.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        loop {
+            let mut ready = [PollFd::new(err, PollFlags::IN)];
+            let ready = poll(&mut ready, Some(&PATIENCE.try_into().unwrap())).unwrap();
+            assert!(
+                ready == 1,
+                "no line of errors within {PATIENCE:?}, only {line:?}"
+            );
+            if err.read(&mut byte).unwrap() == 0 || byte == *b"\n" {
+                return line;
+            }
             line.push(char::from(byte[0]));
         }
-        line
     }
 
     /// The first line of its output.
@@ -156,11 +166,21 @@ pub(crate) fn pings(at: &str, count: &str) -> Command {
     suci(&["ping", at, "--interval", "0", "--count", count])
 }
 
-/// Waits until `process` has a node.
-pub(crate) fn await_node(process: &Running) {
+/// What `suci stat PID --json` says of the only node of `process`, once there is one and `enough` of it.
+pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> Value {
     let (pid, end) = (process.0.id().to_string(), Instant::now() + PATIENCE);
-    while !output(&mut suci(&["stat", &pid])).status.success() {
-        assert!(Instant::now() < end, "process {pid} has no node");
+    loop {
+        let out = output(&mut suci(&["stat", &pid, "--json"]));
+        if out.status.success() {
+            let mut all: Value = serde_json::from_str(&printed(&out)).unwrap();
+            assert_eq!(all["nodes"].as_array().unwrap().len(), 1);
+            let node = all["nodes"][0].take();
+            if enough(&node) {
+                return node;
+            }
+        }
+        assert!(Instant::now() < end, "{}{}", printed(&out), errors(&out));
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
