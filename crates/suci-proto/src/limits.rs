@@ -51,11 +51,22 @@ pub const SKIP_INTERVAL: u64 = 4_096;
 /// What a message counts beside its bytes, so that empty ones are not free.
 pub const MESSAGE_CHARGE: u64 = 64;
 
+/// Fewest bytes of a message that are cut off to fill a packet; less room is left unused.
+///
+/// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many bytes.
+pub const MIN_PIECE: usize = 128;
+
 /// Channels that one peer may have open towards us in one session.
 pub const MAX_CHANNELS: usize = 1_024;
 
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.
 pub const CREDIT_LAPSE: Duration = Duration::from_secs(10);
+
+/// Longest acknowledgement delay that may be announced: beyond it probe timers make no sense.
+pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
+
+/// Longest Noise message in a handshake packet, in bytes.
+pub const MAX_SEALED: usize = 1_024;
 
 /// How long a cookie is good for.
 pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
@@ -66,7 +77,7 @@ pub const RIDE_CREDIT: u64 = 1_024;
 /// Messages queued to one peer and not yet acknowledged, or behind one that is not.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 
-/// Incarnations of one node that stay refused after their sessions ended.
+/// Incarnations of one node whose next epoch is remembered after their sessions ended.
 pub const MAX_RETIRED: usize = 8;
 
 const _: () = {
@@ -78,4 +89,5 @@ const _: () = {
     assert!(DEDUP_WINDOW >= 8_192, "the published window");
     assert!(MAX_ACK_RANGES <= MAX_TRACKED_RANGES);
     assert!(CONTROL_PACKET < MIN_MTU);
+    assert!(MAX_SEALED < MIN_MTU, "INIT fits every path");
 };

@@ -75,7 +75,6 @@ pub struct TimerWheel {
     /// `LEVELS * SLOTS` heaps.
     slots: Vec<Vec<Armed>>,
     places: Vec<Place>,
-    armed: usize,
     /// The earliest deadline: asked for more often than it changes.
     next: Option<Instant>,
 }
@@ -95,7 +94,6 @@ impl TimerWheel {
             occupied: [0; LEVELS],
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
             places: Vec::new(),
-            armed: 0,
             next: None,
         }
     }
@@ -109,7 +107,6 @@ impl TimerWheel {
                 self.places.resize(key.saturating_add(1), NOWHERE);
             }
             self.place((deadline, key));
-            self.armed += 1;
         }
         self.next = self.earliest();
     }
@@ -141,12 +138,11 @@ impl TimerWheel {
         let place = place.map_or(NOWHERE, |place| core::mem::replace(place, NOWHERE));
         if place.is_armed() {
             self.remove(place);
-            self.armed -= 1;
         }
     }
 
     /// What `key` is armed for.
-    #[must_use]
+    #[cfg(test)]
     pub fn deadline(&self, key: usize) -> Option<Instant> {
         let place = *self.places.get(key)?;
         self.slots
@@ -166,18 +162,6 @@ impl TimerWheel {
             .get(self.first_slot()?)?
             .first()
             .map(|armed| armed.0)
-    }
-
-    /// Armed timers.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.armed
-    }
-
-    /// Whether no timer is armed.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.armed == 0
     }
 
     /// Disarms every timer whose deadline is `now` or earlier and appends its key to `due`, in

@@ -50,19 +50,6 @@ pub struct SocketCredit {
     pub control: u64,
 }
 
-impl SocketCredit {
-    /// The CREDIT body: this and the session's memory credit.
-    #[must_use]
-    pub const fn with_memory(self, memory: u64) -> wire::Credit {
-        wire::Credit {
-            generation: self.generation,
-            limit: self.limit,
-            control: self.control,
-            memory,
-        }
-    }
-}
-
 impl From<&wire::Credit> for SocketCredit {
     fn from(body: &wire::Credit) -> Self {
         Self {

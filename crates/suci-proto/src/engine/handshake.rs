@@ -39,7 +39,6 @@ fn packet_from(
         &mut bytes,
         &Header {
             kind,
-            key_phase: 0,
             scope: CrcScope::Datagram,
             index: node.0,
             number,

@@ -68,11 +68,6 @@ impl Shared {
         self.rng.next_u64()
     }
 
-    /// Whether socket credit is so short that idle peers should return theirs.
-    pub(crate) fn is_credit_short(&self) -> bool {
-        self.shares.is_short()
-    }
-
     /// A session with `node` was suspended or resumed, or ended while it was suspended.
     pub(crate) fn on_suspension(&mut self, node: NodeId) {
         self.counters.suspensions += 1;

@@ -13,7 +13,7 @@ const SILENT: Duration = Duration::from_secs(10);
 impl Engine {
     /// Whether credit or places are short.
     fn is_sweep_needed(&self) -> bool {
-        self.shared.is_credit_short() || !self.shared.line.is_empty()
+        self.shared.shares.is_short() || !self.shared.line.is_empty()
     }
 
     /// When all peers are looked at next; in the past if at once. Whatever makes credit short and ends that again, as a

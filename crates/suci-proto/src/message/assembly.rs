@@ -5,8 +5,8 @@
 //! honest cutting can cause.
 
 use super::pool::{Buffer, Pool};
-use super::{MIN_PIECE, charge, index, len64};
-use crate::limits::MESSAGE_CHARGE;
+use super::{charge, index, len64};
+use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
 use crate::types::Kind;
 use crate::wire::{Sequel, Start};

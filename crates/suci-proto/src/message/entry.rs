@@ -2,7 +2,8 @@
 
 use super::outgoing::{Plan, What};
 use super::small::{Fate, Small};
-use super::{MIN_PIECE, Outgoing, charge, index, len64};
+use super::{Outgoing, charge, index, len64};
+use crate::limits::MIN_PIECE;
 use crate::ranges::RangeSet;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{FragHead, Frame, Rts, Start};

@@ -50,11 +50,6 @@ use crate::recovery::SentFrame;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
 
-/// Fewest bytes of a message that are cut off to fill a packet; less room is left unused.
-///
-/// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many bytes.
-pub const MIN_PIECE: usize = 128;
-
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {

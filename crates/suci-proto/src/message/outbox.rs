@@ -420,17 +420,8 @@ impl Outbox {
         }
     }
 
-    /// The channels whose own credit is used up, with their limits. Exact after
-    /// [`has_sendable`](Self::has_sendable) said no.
-    pub fn blocked_by_channel(&self) -> impl Iterator<Item = (ChannelId, u64)> {
-        self.channels
-            .iter()
-            .filter(|channel| channel.turn.parked == Some(Block::Channel))
-            .map(|channel| (channel.id(), channel.limit()))
-    }
-
-    /// Messages of this channel not yet acknowledged or refused. Counts them: not for the hot path.
-    #[must_use]
+    /// Messages of this channel not yet acknowledged or refused.
+    #[cfg(test)]
     pub fn queue_len(&self, channel: ChannelId) -> usize {
         self.get(channel).map_or(0, Channel::queue_len)
     }

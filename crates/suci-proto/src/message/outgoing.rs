@@ -241,6 +241,7 @@ impl Channel {
     }
 
     /// Messages not yet acknowledged or refused, counting those behind such a one.
+    #[cfg(test)]
     pub(super) fn queue_len(&self) -> usize {
         let open = self.queue.iter().filter(|item| !item.entry.is_done());
         open.map(|item| super::index(item.entry.count())).sum()

@@ -430,7 +430,6 @@ impl Peer {
             train.head(),
             &Header {
                 kind: PacketType::Data,
-                key_phase: 0,
                 scope,
                 index,
                 number,

@@ -101,7 +101,7 @@ pub(crate) struct Peer {
     newsworthy: bool,
     /// In the engine's list of peers whose acks wait for the next turn.
     pub(crate) ack_waits: bool,
-    /// When a watched peer was last asked for a sign of life.
+    /// When the peer was last asked for a sign of life.
     kept_alive: Instant,
     /// Of the connections before the present one, which goes on counting from there.
     traffic: Traffic,

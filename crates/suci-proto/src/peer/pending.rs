@@ -1,5 +1,5 @@
-//! Control frames that wait for a packet. Each slot holds at most one of its kind, so that no peer can
-//! make us queue.
+//! Control frames that wait for a packet. Each slot holds a few of its kind at most, so that no peer
+//! can make us queue.
 
 use crate::fold::folds;
 use std::net::SocketAddr;

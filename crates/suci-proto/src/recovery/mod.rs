@@ -36,7 +36,6 @@ pub struct Recovery {
     acked_below: u64,
     /// When the oldest packet that was overtaken counts as lost.
     loss_time: Option<Instant>,
-    newest_acked_sent_at: Option<Instant>,
     /// When the process last came back from a pause it did not choose.
     resumed_at: Option<Instant>,
     /// Packets sent until here prove no persistent congestion: no round trip was measured yet,
@@ -57,7 +56,6 @@ folds!(Recovery {
     pto,
     acked_below,
     loss_time,
-    newest_acked_sent_at,
     resumed_at,
     persistence_from,
     delivery,
@@ -77,7 +75,6 @@ impl Recovery {
             pto: Pto::default(),
             acked_below: 0,
             loss_time: None,
-            newest_acked_sent_at: None,
             resumed_at: None,
             persistence_from: None,
             delivery: RateMark {
@@ -183,7 +180,6 @@ impl Recovery {
         };
         let sent_at = newest.sent.sent_at;
         self.acked_below = self.acked_below.max(largest.saturating_add(1));
-        self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(sent_at));
         summary.largest_newly_acked_sent_at = Some(sent_at);
         if eliciting {
             self.pto.on_progress(now);
@@ -296,12 +292,6 @@ impl Recovery {
     #[must_use]
     pub const fn pto_count(&self) -> u32 {
         self.pto.count()
-    }
-
-    /// When the newest packet that the peer acknowledged was sent (socket credit lapses from it).
-    #[must_use]
-    pub const fn newest_acked_sent_at(&self) -> Option<Instant> {
-        self.newest_acked_sent_at
     }
 
     /// Everything in flight counts as lost, without any sign of congestion: the connection

@@ -66,6 +66,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// How many timers are armed.
+fn armed(wheel: &TimerWheel) -> usize {
+    wheel.places.iter().filter(|place| place.is_armed()).count()
+}
+
 /// Each slot is a heap, each key knows its place, each bit its slot.
 fn assert_sound(wheel: &TimerWheel) {
     for (slot, heap) in wheel.slots.iter().enumerate() {
@@ -107,7 +112,7 @@ proptest! {
                 prop_assert_eq!(due, model.expire(now));
             }
             prop_assert_eq!(wheel.next(), model.by_time.first().map(|first| first.0));
-            prop_assert_eq!(wheel.len(), model.by_key.len());
+            prop_assert_eq!(armed(&wheel), model.by_key.len());
             assert_sound(&wheel);
             for key in 0..KEYS {
                 prop_assert_eq!(wheel.deadline(key), model.by_key.get(&key).copied());
@@ -136,7 +141,7 @@ fn a_timer_is_never_early_not_even_by_a_nanosecond() {
         assert_eq!(wheel.next(), Some(deadline));
         assert_eq!(due(&mut wheel, deadline), [bits]);
     }
-    assert!(wheel.is_empty());
+    assert_eq!(wheel.next(), None);
 }
 
 #[test]
@@ -201,7 +206,7 @@ fn ten_thousand_timers_rearmed_in_turn_come_out_in_order() {
             assert!(due(&mut wheel, now).is_empty());
         }
     }
-    assert_eq!(wheel.len(), 10_000);
+    assert_eq!(armed(&wheel), 10_000);
     let expected: Vec<usize> = (0..10_000).collect();
     assert_eq!(due(&mut wheel, now + Duration::from_secs(10)), expected);
 }

@@ -36,7 +36,7 @@ pub(super) mod kind {
 /// Socket and session memory credit: how far the peer may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
-    /// Which grant this belongs to; within one, no other field ever falls.
+    /// Which grant this belongs to; within one, limit and memory never fall.
     pub generation: u64,
     /// The highest packet number that the peer may send.
     pub limit: PacketNumber,
@@ -94,7 +94,7 @@ pub struct Blocked {
     pub limit: PacketNumber,
     /// The session memory limit it knows.
     pub memory: u64,
-    /// Bytes that wait to be sent, as memory credit counts them.
+    /// What waits to be sent, in bytes, messages or answers, whichever are most.
     pub waiting: u64,
 }
 
@@ -192,7 +192,7 @@ pub enum Frame<'a> {
         /// The mode.
         mode: Mode,
     },
-    /// The sender's user wants no data sent to it for now.
+    /// The sender's user wants no data to flow for now, in neither direction.
     Suspend {
         /// Counts SUSPEND and RESUME frames of this session together; the highest wins.
         number: u64,

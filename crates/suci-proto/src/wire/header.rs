@@ -20,7 +20,6 @@ pub const PLAIN_OVERHEAD: usize = CHECKSUM.end;
 /// What a sealed packet costs beside its frames: header, AEAD tag.
 pub const SEALED_OVERHEAD: usize = HEADER + 16;
 
-const KEY_PHASE: u8 = 0b11;
 const HEADER_ONLY: u8 = 0b100;
 
 const _: () = {
@@ -84,8 +83,6 @@ pub enum CrcScope {
 pub struct Header {
     /// What the datagram is for.
     pub kind: PacketType,
-    /// Which key sealed it, 0 to 3; 0 in plain mode and in handshake packets.
-    pub key_phase: u8,
     /// What the checksum covers; [`CrcScope::Datagram`] unless the packet is DATA.
     pub scope: CrcScope,
     /// DATA: the receiver's connection index. All others: the sender's node ID.
@@ -117,13 +114,6 @@ pub enum HeaderError {
     /// The checksum does not match: bits were changed on the way.
     #[error("wrong checksum")]
     Checksum,
-}
-
-/// The version that a datagram claims, which lies at the same place in all versions; `None` if
-/// it is too short to be of any version.
-#[must_use]
-pub fn peek_version(datagram: &[u8]) -> Option<u8> {
-    (datagram.len() >= 8).then(|| datagram.first().map(|byte| byte >> 4))?
 }
 
 /// The connection index (in handshake packets: the sender's node ID), at the same place in all
@@ -158,7 +148,7 @@ fn read(r: &mut Reader<'_>) -> Result<(Header, u32), HeaderError> {
     }
     let kind = PacketType::from_wire(first & 0xf).ok_or(HeaderError::Type(first & 0xf))?;
     let allowed = if kind == PacketType::Data {
-        KEY_PHASE | HEADER_ONLY
+        HEADER_ONLY
     } else {
         0
     };
@@ -170,7 +160,6 @@ fn read(r: &mut Reader<'_>) -> Result<(Header, u32), HeaderError> {
     }
     let header = Header {
         kind,
-        key_phase: flags & KEY_PHASE,
         scope: if flags & HEADER_ONLY == 0 {
             CrcScope::Datagram
         } else {
@@ -194,11 +183,10 @@ pub fn put_header(buf: &mut Vec<u8>, header: &Header) {
 }
 
 const fn flags_of(header: &Header) -> u8 {
-    let scope = match header.scope {
+    match header.scope {
         CrcScope::Datagram => 0,
         CrcScope::Header => HEADER_ONLY,
-    };
-    header.key_phase & KEY_PHASE | scope
+    }
 }
 
 /// What the checksum of this packet covers, by its flags.

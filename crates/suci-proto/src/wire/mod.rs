@@ -33,7 +33,7 @@ pub use handshake::{
 };
 pub use header::{
     CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
-    peek_index, peek_version, put_header,
+    peek_index, put_header,
 };
 pub(crate) use mould::Mould;
 pub use reader::{Malformed, Reader};
@@ -41,4 +41,4 @@ pub(crate) use row::Row;
 pub(crate) use run::LONGEST;
 pub use run::{Plain, Run};
 pub(crate) use sequel::{Messages, Part, Sequel};
-pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, LONGEST_ACK_DELAY, MAX_SEALED, Mode, Params};
+pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

@@ -96,7 +96,6 @@ mod tests {
 
     const HEADER: Header = Header {
         kind: PacketType::Data,
-        key_phase: 0,
         scope: CrcScope::Datagram,
         index: 7,
         number: 40,

@@ -194,7 +194,6 @@ mod tests {
     const PIECE: usize = 100;
     const HEADER_ONLY: Header = Header {
         kind: PacketType::Data,
-        key_phase: 0,
         scope: CrcScope::Header,
         index: 7,
         number: 40,
@@ -253,10 +252,6 @@ mod tests {
             Header { number: 42, ..like },
             Header { index: 8, ..like },
             Header { tag: 8, ..like },
-            Header {
-                key_phase: 1,
-                ..like
-            },
             Header {
                 scope: CrcScope::Header,
                 ..like

@@ -4,7 +4,7 @@
 use super::reader::{Malformed, Reader};
 use super::varint;
 use crate::fold::folds;
-use crate::limits::{MAX_DATAGRAM, MAX_MESSAGE, MIN_MTU};
+use crate::limits::{LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_MTU};
 use crate::time::{Duration, nanos};
 
 const MAX_ACK_DELAY: u64 = 1;
@@ -23,14 +23,6 @@ pub const EXTENSION_MODE: u64 = 1;
 
 /// Bit of the extension SUSPEND and RESUME.
 pub const EXTENSION_SUSPENSION: u64 = 2;
-
-/// Longest acknowledgement delay that may be announced: beyond it probe timers make no sense.
-pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
-
-/// Longest Noise message in a handshake packet.
-pub const MAX_SEALED: usize = 1_024;
-
-const _: () = assert!(MAX_SEALED < MIN_MTU, "INIT fits every path");
 
 /// How the traffic to a peer should flow. It may change at any time and is told to the peer, which acts on it
 /// too.

@@ -30,7 +30,6 @@ fn hello(node: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let header = Header {
         kind: PacketType::Hello,
-        key_phase: 0,
         scope: CrcScope::Datagram,
         index: node,
         number: 0,

@@ -200,7 +200,6 @@ fn hello(target: NodeId, stranger: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let header = Header {
         kind: PacketType::Hello,
-        key_phase: 0,
         scope: CrcScope::Datagram,
         index: 1_000 + stranger,
         number: 0,

@@ -323,7 +323,6 @@ pub(super) fn hello(from: usize, to: usize, token: u64) -> Packet {
     let mut bytes = Vec::new();
     let header = Header {
         kind: PacketType::Hello,
-        key_phase: 0,
         scope: CrcScope::Datagram,
         index: id(from).0,
         number: 0,

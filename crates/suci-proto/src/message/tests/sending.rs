@@ -1,6 +1,7 @@
 //! The outbox: packets, repetition, completion, outcomes.
 
 use super::*;
+use crate::limits::MIN_PIECE;
 use crate::waits::WaitReason;
 
 #[test]

@@ -54,7 +54,6 @@ impl Peer {
             &mut bytes,
             &Header {
                 kind,
-                key_phase: 0,
                 scope,
                 index,
                 number,

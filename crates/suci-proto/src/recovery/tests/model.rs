@@ -110,7 +110,6 @@ struct World {
     packets: BTreeMap<PacketNumber, Packet>,
     skips: BTreeSet<PacketNumber>,
     largest_acked: Option<PacketNumber>,
-    newest_acked_sent_at: Option<Instant>,
     resumed_at: Option<Instant>,
 }
 
@@ -132,7 +131,6 @@ pub(super) fn run(data: &[u8]) {
         packets: BTreeMap::new(),
         skips: BTreeSet::new(),
         largest_acked: None,
-        newest_acked_sent_at: None,
         resumed_at: None,
     };
     for _ in 0..2_000 {
@@ -355,7 +353,6 @@ impl World {
             assert!(reports.lost.is_empty());
             return;
         };
-        self.newest_acked_sent_at = self.newest_acked_sent_at.max(Some(sent_at));
         let largest = ranges.iter().map(|range| *range.end()).max();
         self.largest_acked = self.largest_acked.max(largest);
         let measurable = eliciting
@@ -477,10 +474,6 @@ impl World {
         let bytes: u64 = flying.clone().map(|packet| packet.size as u64).sum();
         assert_eq!(self.recovery.in_flight(), bytes);
         assert_eq!(self.recovery.has_eliciting_in_flight(), flying.count() > 0);
-        assert_eq!(
-            self.recovery.newest_acked_sent_at(),
-            self.newest_acked_sent_at
-        );
         assert_eq!(
             self.recovery.next_timeout(MAX_ACK_DELAY).is_some(),
             bytes > 0,

@@ -1,5 +1,7 @@
 use super::*;
-use crate::limits::{CONTROL_PACKET, MAX_DATAGRAM, MAX_MESSAGE, MIN_MTU};
+use crate::limits::{
+    CONTROL_PACKET, LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_MTU,
+};
 use crate::time::{Duration, nanos};
 use crate::types::{Epoch, Incarnation, NodeId};
 
