@@ -377,11 +377,8 @@ impl Driver {
     // ---- the program's side
 
     /// Whether a message or an event waits for the program.
-    pub(crate) fn has_news(&mut self) -> bool {
-        if self.head.is_none() {
-            self.head = self.take_message();
-        }
-        self.head.is_some() || self.engine.has_event()
+    pub(crate) fn has_news(&self) -> bool {
+        self.head.is_some() || self.engine.has_message() || self.engine.has_event()
     }
 
     /// Accepts the first announced message of at most `room` bytes that waits for a decision, into memory of its

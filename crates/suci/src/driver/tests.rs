@@ -152,6 +152,25 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
     (Driver::new(engine, Box::new(backend), -1, clock), script)
 }
 
+/// Whoever asks whether there is news takes none: the end of a session follows its last message.
+#[test]
+fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
+    let (mut a, _, mut b) = connected();
+    a.push(&mut a.now(), NodeId(1), "last".into()).unwrap();
+    let now = a.now();
+    a.engine.close_peer(now, NodeId(1), Duration::from_secs(30));
+    let ended = |driver: &mut Driver| {
+        std::iter::from_fn(|| driver.engine.poll_event())
+            .any(|event| matches!(event, Event::Ended { .. }))
+    };
+    until(&mut a, &mut b, |a, _| ended(a));
+    assert!(b.has_news());
+    assert!(!ended(&mut b), "a message waits");
+    assert!(b.has_news() && b.take_message().is_some());
+    assert!(b.has_news() && ended(&mut b));
+    assert!(!b.has_news());
+}
+
 /// Two drivers with a connection; the mood is that of the first one's socket.
 fn connected() -> (Driver, Arc<Mutex<Script>>, Driver) {
     let hub = Hub::new(8 << 20).with_mtu(1_472);

@@ -58,9 +58,13 @@ use verbs::Rota;
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
 ///
 /// Calls come in up to four forms: trying (returns at once), blocking (parks the thread), timed, and `async`
-/// (any runtime or none; nothing is lost when a future is dropped before it is ready). Messages and events
-/// go to whichever handle takes them first. Those of one peer come in order. A handle takes from its node's threads in
-/// turn; threads that receive should have a clone each.
+/// (any runtime or none; nothing is lost when a future is dropped before it is ready). A handle takes from its node's threads
+/// in turn; threads that receive should have a clone each.
+///
+/// Messages and events are two queues, each in order for one peer, and go to whichever handle takes them first. An event
+/// waits in its queue while messages that came before it wait in theirs, but for [`Event::Ended`]: that is there only once the
+/// last message of its session is among those that can be taken. So whoever takes the end of a session, and then messages
+/// until there are none, has them all, unless another handle took some.
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
 /// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an error. The others tell

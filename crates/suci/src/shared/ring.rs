@@ -95,6 +95,12 @@ impl<T> Ring<T> {
         Ok(())
     }
 
+    /// Whether the next [`Ring::push`] finds room, if no other thread pushes.
+    pub(crate) fn has_room(&self) -> bool {
+        let place = self.head.0.load(Ordering::Relaxed);
+        self.slot(place).turn.load(Ordering::Acquire) == place
+    }
+
     /// Takes the oldest value. One whose thread is still filling its slot is not there yet.
     pub(crate) fn pop(&self) -> Option<T> {
         let place = self.claim(&self.tail.0, 1)?;

@@ -15,7 +15,7 @@ use crate::sys::Bell;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
 use suci_proto::types::NodeId;
 use suci_proto::{Event, Outgoing};
@@ -24,11 +24,11 @@ use suci_proto::{Event, Outgoing};
 const COMMANDS: usize = 4_096;
 
 /// Messages on their way to the program.
-const MESSAGES: usize = 1_024;
+pub(super) const MESSAGES: usize = 1_024;
 
 /// Payload bytes on their way to the program; one message more fits. What waits beyond stays in the
 /// engine, where it counts against its sender's memory credit.
-pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
+const MESSAGE_BYTES: u64 = 4 << 20;
 
 /// Events on their way to the program, those apart that concern its own calls. What waits beyond stays in the
 /// engine, which bounds what peers can make of it (F04).
@@ -55,7 +55,7 @@ pub(super) struct Events {
 }
 
 /// What a message counts of [`MESSAGE_BYTES`].
-pub(super) fn length(message: &Message) -> u64 {
+fn length(message: &Message) -> u64 {
     u64::try_from(message.payload.len()).unwrap_or(u64::MAX)
 }
 
@@ -76,10 +76,10 @@ pub(crate) struct Shard {
     pub(super) commands: Ring<Command>,
     pub(super) command_room: Sleepers,
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
-    pub(super) messages: Ring<Message>,
-    /// Messages that were left when the thread ended.
-    pub(super) rest: Mutex<VecDeque<Message>>,
-    pub(super) message_bytes: AtomicU64,
+    messages: Ring<Message>,
+    /// Messages that were left in the engine when the thread closed it; from then on.
+    rest: OnceLock<Mutex<VecDeque<Message>>>,
+    message_bytes: AtomicU64,
     /// The thread has messages that did not fit.
     pub(super) starved: AtomicBool,
     pub(super) events: Mutex<Events>,
@@ -114,7 +114,7 @@ impl Shard {
             command_room: Sleepers::new(),
             gates: RwLock::new(BTreeMap::new()),
             messages: Ring::new(MESSAGES),
-            rest: Mutex::new(VecDeque::new()),
+            rest: OnceLock::new(),
             message_bytes: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
@@ -194,18 +194,38 @@ impl Shard {
         self.doze.nudge(|| self.bell.ring());
     }
 
+    /// Whether there is room for another message on its way to the program. Only the thread asks, and fills it.
+    pub(super) fn has_room(&self) -> bool {
+        self.message_bytes.load(Ordering::Acquire) <= MESSAGE_BYTES && self.messages.has_room()
+    }
+
+    /// Hands a message over: there must be room.
+    pub(super) fn deliver(&self, message: Message) {
+        self.message_bytes
+            .fetch_add(length(&message), Ordering::AcqRel);
+        let pushed = self.messages.push(message);
+        debug_assert!(pushed.is_ok(), "nobody else fills it");
+    }
+
+    /// The thread leaves the messages that had no room; no others follow.
+    pub(super) fn leave(&self, messages: VecDeque<Message>) {
+        let left = self.rest.set(Mutex::new(messages));
+        debug_assert!(left.is_ok(), "once");
+    }
+
     /// The next message; ready with none when there will be none.
     pub(super) fn take_message(&self) -> Poll<Option<Message>> {
-        // Asked before looking: what the thread left is complete when it is done.
+        // Asked before looking: what came before the rest, and the rest before the end, is there by then.
         let done = self.done.load(Ordering::Acquire);
+        let rest = self.rest.get();
         if let Some(message) = self.messages.pop() {
             self.took(length(&message));
             return Poll::Ready(Some(message));
         }
-        if !done {
-            return Poll::Pending;
+        match rest.and_then(|rest| lock(rest).pop_front()) {
+            None if !done => Poll::Pending,
+            message => Poll::Ready(message),
         }
-        Poll::Ready(lock(&self.rest).pop_front())
     }
 
     /// Appends the next messages, `most` at most; ready with none when there will be none. The thread hears of the room at
@@ -216,6 +236,7 @@ impl Shard {
         messages: &mut Vec<Message>,
     ) -> Poll<Option<usize>> {
         let done = self.done.load(Ordering::Acquire);
+        let rest = self.rest.get();
         let before = messages.len();
         let mut bytes = 0;
         let there = std::iter::from_fn(|| self.messages.pop());
@@ -226,15 +247,15 @@ impl Shard {
         );
         if messages.len() > before {
             self.took(bytes);
-        } else if done {
-            let mut rest = lock(&self.rest);
+        } else if let Some(mut rest) = rest.map(lock) {
             let left = most.min(rest.len());
             messages.extend(rest.drain(..left));
-        } else {
-            return Poll::Pending;
         }
-        let taken = messages.len() - before;
-        Poll::Ready((taken > 0).then_some(taken))
+        match messages.len() - before {
+            0 if !done => Poll::Pending,
+            0 => Poll::Ready(None),
+            taken => Poll::Ready(Some(taken)),
+        }
     }
 
     /// The program took messages of so many bytes: there is room for others.
@@ -268,7 +289,9 @@ impl Shard {
     /// Whether a call that takes something would not have to wait.
     pub(super) fn has_news(&self) -> bool {
         let done = self.done.load(Ordering::Acquire);
-        done || !self.messages.is_empty() || !lock(&self.events).queue.is_empty()
+        done || !self.messages.is_empty()
+            || self.rest.get().is_some_and(|rest| !lock(rest).is_empty())
+            || !lock(&self.events).queue.is_empty()
     }
 
     /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told.

@@ -1,4 +1,4 @@
-use super::shard::EVENTS;
+use super::shard::{EVENTS, MESSAGES};
 use super::*;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
@@ -80,6 +80,28 @@ fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
     }
     a.flush(LONG).unwrap();
     drop(b);
+}
+
+/// The program that hears of the end of a session finds all its messages, also those that had no room.
+#[test]
+fn an_end_follows_the_last_message_into_what_the_program_takes() {
+    let (a, b) = (node(0), node(1));
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    let is_end = |event: &Event| matches!(event, Event::Ended { .. });
+    for _ in 0..=MESSAGES {
+        a.send_timeout(NodeId(1), "x", LONG).unwrap();
+    }
+    a.close_peer(NodeId(1), LONG).unwrap();
+    while !is_end(&a.event_timeout(LONG).unwrap().expect("the end")) {}
+    // When the thread answers it has handed over what it could.
+    b.peers().unwrap();
+    let told = || std::iter::from_fn(|| b.next_event().unwrap()).any(|event| is_end(&event));
+    assert!(!told(), "a message had no room");
+    take(&b);
+    while !is_end(&b.event_timeout(LONG).unwrap().expect("the end")) {}
+    let left = std::iter::from_fn(|| b.try_recv().unwrap());
+    assert_eq!(left.count(), MESSAGES);
 }
 
 /// The gate lets a message in while the thread has begun to suspend the session: it is kept, and has its outcome

@@ -3,7 +3,7 @@
 use super::gate::Gate;
 use super::inner::{Inner, Phase};
 use super::post::Post;
-use super::shard::{Command, EVENTS, MESSAGE_BYTES, Shard, length, lock};
+use super::shard::{Command, EVENTS, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -182,6 +182,9 @@ impl Worker {
     /// The thread's body.
     pub(super) fn run(mut self) {
         let result = self.serve();
+        if result.is_err() {
+            self.leave();
+        }
         let Self {
             driver, mut ending, ..
         } = self;
@@ -292,33 +295,26 @@ impl Worker {
         let mut delivered = false;
         loop {
             self.deliver_events(EVENTS);
+            self.left_over = self.driver.engine.has_message();
+            let shard = self.ending.shard();
+            // Asked before a message is taken, since the end of its session would not wait for it any more.
+            if self.left_over && !shard.has_room() {
+                if shard.starved.swap(true, Ordering::Relaxed) {
+                    break;
+                }
+                // Announced only now: what was taken meanwhile made room unnoticed.
+                fence(Ordering::SeqCst);
+                continue;
+            }
             let Some(message) = self.driver.take_message() else {
-                self.left_over = false;
                 break;
             };
-            let shard = self.ending.shard();
             if self.events_left {
                 // The event that would have made it possible to answer is among them.
                 shard.gate_or_new(message.from);
             }
-            let length = length(&message);
-            let before = shard.message_bytes.fetch_add(length, Ordering::AcqRel);
-            let refused = match before <= MESSAGE_BYTES {
-                true => shard.messages.push(message).err(),
-                false => Some(message),
-            };
-            let Some(message) = refused else {
-                delivered = true;
-                continue;
-            };
-            shard.message_bytes.fetch_sub(length, Ordering::AcqRel);
-            self.driver.put_back(message);
-            if shard.starved.swap(true, Ordering::Relaxed) {
-                self.left_over = true;
-                break;
-            }
-            // Announced only now: what was taken meanwhile made room unnoticed.
-            fence(Ordering::SeqCst);
+            shard.deliver(message);
+            delivered = true;
         }
         if delivered {
             self.ending.inner.message_ready.0.wake();
@@ -433,7 +429,7 @@ impl Worker {
         Ok(ready.is_none_or(|ready| ready.input || !ready.rung))
     }
 
-    /// Closes the engine, and leaves what the program has not taken where it finds it.
+    /// Closes the engine.
     fn close(&mut self) -> Result<(), Error> {
         // No handle gets past its check any more: this is all.
         let taken = self.take_commands();
@@ -447,17 +443,19 @@ impl Worker {
             ending.doze(driver, deadline, || ending.shard().letters.is_empty())?;
             driver.turn()
         });
-        let result = taken.and(closed);
-        self.deliver();
-        {
-            let mut rest = lock(&self.ending.shard().rest);
-            rest.extend(std::iter::from_fn(|| self.driver.take_message()));
-        }
-        // Whatever is left is bounded, and nobody will ask the engine again.
-        self.deliver_events(usize::MAX);
-        let result = self.refuse_stashed(result);
+        self.leave();
+        let result = self.refuse_stashed(taken.and(closed));
         self.stand_by();
         result
+    }
+
+    /// Leaves what the program has not taken where it finds it: it is bounded, and nobody will ask the engine again.
+    fn leave(&mut self) {
+        self.deliver();
+        let rest = std::iter::from_fn(|| self.driver.take_message()).collect();
+        self.ending.shard().leave(rest);
+        self.ending.inner.message_ready.0.wake();
+        self.deliver_events(usize::MAX);
     }
 
     /// Forwards what comes to this socket for others, until they have closed too, and goes on answering peers.
