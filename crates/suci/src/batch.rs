@@ -47,7 +47,7 @@ impl<'a> Batch<'a> {
             return Err(Error::Forked);
         }
         let number = push(self.driver, &mut self.now)?;
-        if self.driver.flush_if_wanted()? {
+        if self.driver.flush_if_wanted() {
             self.now = self.driver.now();
         }
         Ok(number)

@@ -220,7 +220,7 @@ impl Node {
     /// returned (unless it fills a queue, or goes to a peer that prefers [`Response`](crate::Mode)).
     ///
     /// # Errors
-    /// [`Error::Io`]; those of single messages are `fill`'s business.
+    /// None by itself; those of single messages are `fill`'s business.
     pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
         let mut turn = self.enter_open()?;
         let result = fill(&mut Batch::new(&self.core, &mut turn));
@@ -229,7 +229,7 @@ impl Node {
         }
         // It may have computed for long.
         turn.show_life();
-        turn.send_on()?;
+        turn.send_on();
         Ok(result)
     }
 
@@ -237,7 +237,7 @@ impl Node {
     /// has more than 2 KiB it is copied for none of them.
     ///
     /// # Errors
-    /// [`Error::Io`]; those of single peers stand in the list.
+    /// None by itself; those of single peers stand in the list.
     pub fn broadcast(
         &mut self,
         to: &[NodeId],
@@ -317,7 +317,7 @@ impl Node {
         if let Some(message) = turn.take_message() {
             // Input and output go on meanwhile.
             if !closed {
-                turn.refresh_taking(1)?;
+                turn.refresh_taking(1);
             }
             return Ok(Some(message));
         }

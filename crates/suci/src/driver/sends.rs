@@ -84,7 +84,7 @@ impl Driver {
     ) -> Result<MessageNumber, Error> {
         let mut now = self.clock.now();
         let number = push(self, &mut now)?;
-        self.send_on_at(now)?;
+        self.send_on_at(now);
         Ok(number)
     }
 
@@ -99,21 +99,22 @@ impl Driver {
     }
 
     /// Sends what was accepted, and looks at the socket if that is too long ago.
-    pub(crate) fn send_on(&mut self) -> Result<(), Error> {
-        self.send_on_at(self.clock.now())
+    pub(crate) fn send_on(&mut self) {
+        self.send_on_at(self.clock.now());
     }
 
-    fn send_on_at(&mut self, now: Instant) -> Result<(), Error> {
-        self.output_at(now)?;
-        self.refresh(now)
+    fn send_on_at(&mut self, now: Instant) {
+        // It is accepted whatever became of the socket; the next call that needs that fails.
+        let _ = self.output_at(now).and_then(|_| self.refresh(now));
     }
 
-    /// Sends what was accepted if some of it should not wait for others, and says whether it did.
-    pub(crate) fn flush_if_wanted(&mut self) -> Result<bool, Error> {
+    /// Sends what was accepted if some of it should not wait for others, and says whether it tried.
+    pub(crate) fn flush_if_wanted(&mut self) -> bool {
         let wants = self.engine.wants_flush();
         if wants {
-            self.output()?;
+            // As above.
+            let _ = self.output();
         }
-        Ok(wants)
+        wants
     }
 }

@@ -24,6 +24,8 @@ struct Script {
     slowness: Duration,
     /// Datagrams that come during each look.
     noise: usize,
+    /// It is no socket any more.
+    broken: bool,
 }
 
 /// How long a receive could block.
@@ -62,6 +64,9 @@ impl Backend for Moody {
 
     fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome> {
         let mut script = self.script.lock().unwrap();
+        if script.broken {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         let total: usize = train.slices.iter().map(|slice| slice.len()).sum();
         assert_eq!(total, train.len);
         script
@@ -84,6 +89,9 @@ impl Backend for Moody {
     ) -> io::Result<usize> {
         let (slowness, noise) = {
             let script = self.script.lock().unwrap();
+            if script.broken {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
             (script.slowness, script.noise)
         };
         std::thread::sleep(slowness);
@@ -169,6 +177,26 @@ fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
     assert!(b.has_news() && b.take_message().is_some());
     assert!(b.has_news() && ended(&mut b));
     assert!(!b.has_news());
+}
+
+/// What was accepted is, and what was taken is the program's, whatever becomes of the socket; the next call that needs
+/// it fails.
+#[test]
+fn an_error_of_the_socket_takes_nothing_back() {
+    let (mut a, script, mut b) = connected();
+    b.push(&mut b.now(), NodeId(0), "arrived".into()).unwrap();
+    b.output().unwrap();
+    a.turn().unwrap();
+    script.lock().unwrap().broken = true;
+    std::thread::sleep(2 * STALE);
+    let sent = a.send(|driver, now| driver.push(now, NodeId(1), "accepted".into()));
+    assert_eq!(sent.unwrap(), 1);
+    assert_eq!(a.engine.queue_len(NodeId(1)).0, 1);
+    assert!(a.take_message().is_some());
+    a.refresh_taking(1);
+    assert!(a.turn().is_err());
+    script.lock().unwrap().broken = false;
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
 }
 
 /// Two drivers with a connection; the mood is that of the first one's socket.

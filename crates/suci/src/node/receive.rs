@@ -47,7 +47,7 @@ impl Node {
         if let Some((taken, messages)) = take(&mut turn) {
             // Input and output go on meanwhile.
             if !closed {
-                turn.refresh_taking(messages)?;
+                turn.refresh_taking(messages);
             }
             return Ok(Some(taken));
         }

@@ -21,7 +21,7 @@ use suci_proto::types::NodeId;
 use suci_proto::{Event, Outgoing};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
-const COMMANDS: usize = 4_096;
+pub(super) const COMMANDS: usize = 4_096;
 
 /// Messages on their way to the program.
 pub(super) const MESSAGES: usize = 1_024;

@@ -104,6 +104,29 @@ fn an_end_follows_the_last_message_into_what_the_program_takes() {
     assert_eq!(left.count(), MESSAGES);
 }
 
+/// A command that leaves another one behind, until the node has taken a datagram or `deadline` is over.
+fn command_without_end(inner: Arc<Inner>, deadline: Deadline) -> Command {
+    Command::Call(Box::new(move |driver| {
+        if driver.engine.counters().datagrams_in == 0 && !deadline.is_over() {
+            let next = command_without_end(Arc::clone(&inner), deadline);
+            assert!(inner.shards[0].push(next).is_ok());
+        }
+    }))
+}
+
+#[test]
+fn commands_without_end_do_not_keep_a_thread_from_its_socket() {
+    let (a, b) = (node(0), node(1));
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    let deadline = Deadline::after(Duration::from_secs(5));
+    let endless = command_without_end(Arc::clone(&a.inner), deadline);
+    assert!(a.inner.shards[0].push(endless).is_ok());
+    b.send(NodeId(0), "x").unwrap();
+    take(&a);
+    assert!(!deadline.is_over());
+}
+
 /// The gate lets a message in while the thread has begun to suspend the session: it is kept, and has its outcome
 /// should the node be closed first.
 #[test]
@@ -361,6 +384,34 @@ fn a_thread_that_panics_ends_the_node_and_everybody_hears_of_it() {
     }
 }
 
+/// The thread at `place` finds that what was its socket is none any more.
+fn break_socket(node: &SharedNode, place: usize) {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let from = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let to = socket_of(node, place);
+    // SAFETY: both are open.
+    assert_eq!(unsafe { libc::dup2(from, to) }, to);
+}
+
+/// Also what had no room in the ring: it was acknowledged.
+#[test]
+fn a_socket_that_fails_leaves_what_had_arrived() {
+    let count = MESSAGES + 5;
+    let (a, peers) = star(1, 1);
+    for _ in 0..count {
+        peers[0].send_timeout(a.id(), "x", LONG).unwrap();
+    }
+    peers[0].flush(LONG).unwrap();
+    break_socket(&a, 0);
+    let _ = a.send(NodeId(1), "into nothing");
+    while !a.inner.done.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    let taken = std::iter::from_fn(|| a.try_recv().ok()).count();
+    assert_eq!(taken, count);
+    assert!(matches!(a.try_recv(), Err(Error::ThreadGone(_))));
+}
+
 #[test]
 fn a_socket_that_fails_ends_the_node_and_everybody_hears_of_it() {
     let (a, mut peers) = star(3, 6);
@@ -368,11 +419,7 @@ fn a_socket_that_fails_ends_the_node_and_everybody_hears_of_it() {
         peer.send(a.id(), "up").unwrap();
         take(&a);
     }
-    let file = std::fs::File::open("/dev/null").unwrap();
-    let from = std::os::fd::AsRawFd::as_raw_fd(&file);
-    let to = socket_of(&a, 1);
-    // SAFETY: both are open. The thread finds that what was its socket is none any more.
-    assert_eq!(unsafe { libc::dup2(from, to) }, to);
+    break_socket(&a, 1);
     let _ = a.send(NodeId(1), "into nothing");
     peers.retain(|peer| peer.id().0 % 3 != 1);
     is_over(&a, &peers, "socket");

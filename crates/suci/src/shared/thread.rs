@@ -3,7 +3,7 @@
 use super::gate::Gate;
 use super::inner::{Inner, Phase};
 use super::post::Post;
-use super::shard::{Command, EVENTS, Shard, lock};
+use super::shard::{COMMANDS, Command, EVENTS, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -195,7 +195,7 @@ impl Worker {
     fn serve(&mut self) -> Result<Closed, Error> {
         let mut look = true;
         loop {
-            let commands = self.take_commands()?;
+            let commands = self.take_commands();
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(look)?;
             self.deliver();
@@ -211,15 +211,18 @@ impl Worker {
         }
     }
 
-    /// Executes what the handles asked for. Returns how much that was.
-    fn take_commands(&mut self) -> Result<usize, Error> {
+    /// Executes what the handles asked for: as much as can have waited when it began, since what is left on the socket
+    /// meanwhile is not acknowledged. Returns how much that was.
+    fn take_commands(&mut self) -> usize {
         let mut count = 0;
-        while let Some(command) = self.ending.shard().commands.pop() {
+        while count < COMMANDS
+            && let Some(command) = self.ending.shard().commands.pop()
+        {
             count += 1;
             match command {
                 Command::Send(to, message) => {
                     self.accept(to, message);
-                    self.driver.flush_if_wanted()?;
+                    self.driver.flush_if_wanted();
                 }
                 Command::Call(call) => call(&mut self.driver),
             }
@@ -227,7 +230,7 @@ impl Worker {
         if count > 0 {
             self.ending.shard().command_room.wake();
         }
-        Ok(count)
+        count
     }
 
     fn accept(&mut self, to: NodeId, message: Outgoing) {
@@ -432,7 +435,7 @@ impl Worker {
     /// Closes the engine.
     fn close(&mut self) -> Result<(), Error> {
         // No handle gets past its check any more: this is all.
-        let taken = self.take_commands();
+        self.take_commands();
         self.settle();
         let patience = match lock(&self.ending.inner.life).phase {
             Phase::Closing(patience) => patience,
@@ -444,7 +447,7 @@ impl Worker {
             driver.turn()
         });
         self.leave();
-        let result = self.refuse_stashed(taken.and(closed));
+        let result = self.refuse_stashed(closed);
         self.stand_by();
         result
     }
