@@ -1,7 +1,7 @@
 //! docs/costs.md against the tree: what a message costs in packets, system calls, allocations, copies and
 //! instructions, counted under valgrind, so that a regression is a diff.
 //!
-//! The programs counted are in `crates/suci/benches/guarded`. Time and chance are the same in each of their runs, and
+//! The programs counted are in `tests/guarded`. Time and chance are the same in each of their runs, and
 //! so are the counts, on an idle machine and on a busy one. Times are measured elsewhere (`suci perf`).
 
 mod page;
@@ -9,8 +9,6 @@ mod valgrind;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use serde_json::Value;
 
 use self::page::{Page, Row, differences};
 use crate::error::{Context, Failure, Result};
@@ -139,23 +137,13 @@ fn tools() -> Result<String> {
 
 /// The command that builds `guarded`.
 pub(crate) fn building() -> Command {
-    let mut cargo = exec::cargo(["build", "--locked", "--release", "-p", "suci"]);
-    cargo.args(["--bench", "guarded"]);
-    cargo
+    exec::cargo(["build", "--locked", "--release", "--bin", "guarded"])
 }
 
 /// The release build of `guarded`.
 fn build() -> Result<PathBuf> {
-    let mut cargo = building();
-    cargo.arg("--message-format=json-render-diagnostics");
-    cargo.stderr(std::process::Stdio::inherit());
-    let said = exec::capture(&mut cargo)?;
-    let mut messages = said
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let built = messages.find(|m| m["target"]["name"] == "guarded");
-    let path = built.as_ref().and_then(|m| m["executable"].as_str());
-    path.map(PathBuf::from).context("cargo built no `guarded`")
+    exec::run(&mut building())?;
+    Ok(exec::target_dir().join("release/guarded"))
 }
 
 /// All figures. Workloads run beside one another: nothing that is counted depends on time.

@@ -9,7 +9,7 @@ use crate::error::{Context, Result};
 /// What stands above the tables.
 const HEAD: &str = "# What a message costs
 
-Counted, not timed: the same programs (`crates/suci/benches/guarded`) run under valgrind with a clock and with random
+Counted, not timed: the same programs (`tests/guarded`) run under valgrind with a clock and with random
 numbers that are the same each time. Both nodes live in one thread. Every figure is for one of what the
 table names, the difference between two numbers of rounds, so that what happens once is not in it.
 Copies are calls of `memcpy` and `memmove`, whatever they move; a short one may have been compiled into instructions.
