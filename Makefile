@@ -93,7 +93,7 @@ setup-mutants:
 
 demo: setup-rust ## Four processes, all to all: a file to everyone, then figures beside TCP
 	@echo "== demo: building the release command, then running the demonstration"
-	$(CARGO) build --release --locked -p suci-cli
+	$(CARGO) build --release --locked --bin suci
 	$(XTASK) demo
 
 test: setup-rust setup-host ## Everything that a change must pass (under 15 minutes on 2 cores)
@@ -102,7 +102,7 @@ test: setup-rust setup-host ## Everything that a change must pass (under 15 minu
 
 sim: setup-rust ## The simulator over SEEDS (default 0..10000), then the planted faults
 	@echo "== sim: simulated clusters, seeds $(SEEDS)"
-	$(CARGO) run --release --locked -p suci-sim -- --seeds $(SEEDS)
+	$(CARGO) run --release --locked --bin suci-sim -- --seeds $(SEEDS)
 	@echo "== sim: planted faults must be found"
 	$(XTASK) planted
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use xtask::error::{Context, Failure, Result};
-use xtask::exec;
+use xtask::{bench, exec};
 
 use crate::contenders::{Bundle, Library};
 
@@ -16,9 +16,9 @@ pub(crate) fn sources() -> PathBuf {
 
 /// The program of `library`, compiled unless it is up to date.
 pub(crate) fn binary(library: &Library) -> Result<PathBuf> {
-    let program = std::env::current_exe()?.with_file_name(format!("contender-{}", library.source));
+    let program = bench::contenders().join(format!("contender-{}", library.source));
     let source = sources().join(library.source).with_extension("c");
-    let lockfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
+    let lockfile = sources().join("Cargo.lock");
     let mut inputs = with_extension(&sources(), "h")?;
     inputs.push(source.clone());
     inputs.extend(library.bundle.map(|_| lockfile));
@@ -50,7 +50,7 @@ fn archive(bundle: &Bundle) -> Result<(Vec<PathBuf>, PathBuf)> {
     let package = package(bundle.package)?;
     let roots: Vec<PathBuf> = bundle.roots.iter().map(|root| package.join(root)).collect();
     let version = package.file_name().context("a package's directory")?;
-    let directory = std::env::current_exe()?.with_file_name(version);
+    let directory = bench::contenders().join(version);
     let archive = directory.join("all.a");
     if archive.is_file() {
         return Ok((roots, archive));
@@ -84,7 +84,7 @@ fn package(name: &str) -> Result<PathBuf> {
         .arg("--filter-platform")
         .arg(host.context("rustc does not say for what it compiles")?)
         .arg("--manifest-path")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+        .arg(sources().join("Cargo.toml"));
     let metadata: serde_json::Value = serde_json::from_str(&exec::capture(&mut ask)?)?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let manifest = packages

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use xtask::bench;
 use xtask::error::{Context, Failure, Result};
 use xtask::netns::{INTERFACE, Pair};
 
@@ -130,12 +131,10 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Contenders lie beside this program.
     pub(crate) fn find(suci: &Path) -> Result<Self> {
-        let own = std::env::current_exe()?;
         let programs = Self {
             suci: suci.to_owned(),
-            contender: own.with_file_name("contender"),
+            contender: bench::contenders().join("contender"),
         };
         for program in [&programs.suci, &programs.contender] {
             if !program.is_file() {

@@ -107,7 +107,7 @@ fn libraries() -> String {
     let crates = CRATES.into_iter().filter_map(|name| {
         Some(format!(
             "{name} {}",
-            locked(include_str!("../Cargo.lock"), name)?
+            locked(include_str!("../contenders/Cargo.lock"), name)?
         ))
     });
     debian

@@ -1,5 +1,5 @@
 //! The side-by-side bench: builds it, and runs it for people and for the lines that judge its rows.
-//! It is a workspace of its own (`bench/`), because what Suci is compared with is nobody else's concern.
+//! Its contenders are a workspace of their own, because what Suci is compared with is nobody else's concern.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::error::{Context, Failure, Result};
 use crate::exec;
 
-/// The manifest of the bench's workspace.
-pub(crate) const MANIFEST: [&str; 2] = ["--manifest-path", "bench/Cargo.toml"];
+/// The manifest of the contenders' workspace.
+const MANIFEST: [&str; 2] = ["--manifest-path", "bench/contenders/Cargo.toml"];
 
 /// Builds `suci`, the bench and the contenders, and runs the bench with `args`.
 ///
@@ -43,24 +43,24 @@ pub(crate) fn rows(args: &[&str]) -> Result<Vec<Row>> {
     said.lines().map(Row::parse).collect()
 }
 
-/// The bench's binary, built now; the contenders lie beside it.
+/// The bench's binary, built now with everybody whom it starts.
 fn build() -> Result<PathBuf> {
-    exec::run(&mut exec::cargo([
-        "build",
-        "--locked",
-        "--release",
-        "-p",
-        "suci-cli",
-    ]))?;
-    let dir = dir();
-    let mut build = exec::cargo(["build", "--locked", "--release", "--workspace"]);
-    exec::run(build.args(MANIFEST).arg("--target-dir").arg(&dir))?;
-    Ok(dir.join("release/suci-bench"))
+    let bins = ["--bin", "suci", "--bin", "suci-bench"];
+    exec::run(exec::cargo(["build", "--locked", "--release"]).args(bins))?;
+    let mut contenders = exec::cargo(["build", "--locked", "--release"]);
+    contenders.args(MANIFEST).arg("--target-dir").arg(dir());
+    exec::run(&mut contenders)?;
+    Ok(exec::target_dir().join("release/suci-bench"))
 }
 
-/// Where the bench is built.
-pub(crate) fn dir() -> PathBuf {
+fn dir() -> PathBuf {
     exec::target_dir().join("bench")
+}
+
+/// Where the contenders are built.
+#[must_use]
+pub fn contenders() -> PathBuf {
+    dir().join("release")
 }
 
 /// One contender's row of one task.

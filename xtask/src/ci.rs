@@ -2,8 +2,8 @@
 //!
 //! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
 //! cores: checks share one, tests one (debug), then release, planted faults and
-//! fuzzing one small one each. What comes after the tests is built from the beginning on, on cores that are idle:
-//! the tests sleep half of their time.
+//! fuzzing one small one each. What comes after the tests is built from the beginning on, on cores that are idle (the
+//! tests sleep half of their time), and then beside the steps before it.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
 use crate::exec::{self, Process};
-use crate::{bench, faults, fuzz, guards, layers, planted};
+use crate::{faults, fuzz, guards, layers, planted};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
 const SEEDS: &str = "0..300";
@@ -68,10 +68,6 @@ const STEPS: &[Step] = &[
         run: tests,
     },
     Step {
-        name: "bench",
-        run: || command(&mut testing_bench(&[])),
-    },
-    Step {
         name: "simulator",
         run: || command(&mut simulating("run", &["--", "--seeds", SEEDS])),
     },
@@ -100,7 +96,7 @@ const STEPS: &[Step] = &[
 /// A step failed, or none has such a name.
 pub fn run(only: Option<&str>) -> Result<()> {
     let begun = Instant::now();
-    let mut ahead = only.is_none().then(Ahead::begin);
+    let mut ahead = only.is_none().then(|| Ahead::begin(exec::when_idle));
     let mut passed = 0u32;
     let mut failed = None;
     for step in STEPS
@@ -111,7 +107,9 @@ pub fn run(only: Option<&str>) -> Result<()> {
         let step_begun = Instant::now();
         let outcome = (step.run)();
         if step.name == TESTS {
+            // What comes now depends on nobody's time, and would wait for builds that wait for everybody.
             drop(ahead.take());
+            ahead = only.is_none().then(|| Ahead::begin(exec::in_group));
         }
         let seconds = step_begun.elapsed().as_secs_f64();
         if let Err(failure) = outcome {
@@ -132,24 +130,24 @@ pub fn run(only: Option<&str>) -> Result<()> {
     }
 }
 
-/// Builds, until this is dropped, what steps after the tests need, on cores that nobody else wants: the builds are of the
-/// class that waits for everybody (`SCHED_IDLE`), so that the tests find the machine as they would without them.
+/// Builds what steps after the tests need until this is dropped: on cores that nobody else wants while the tests run
+/// (`SCHED_IDLE`), so that they find the machine as they would without.
 struct Ahead {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ahead {
-    fn begin() -> Self {
+    fn begin(class: fn(&mut Command) -> &mut Command) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
-        let thread = Some(thread::spawn(move || build_ahead(&told)));
+        let thread = Some(thread::spawn(move || build_ahead(class, &told)));
         Self { over, thread }
     }
 }
 
 impl Drop for Ahead {
-    /// What is not ready by now is built in its step, where it waits for nobody.
+    /// What is not ready by now is built by the next one, or in its step.
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -161,18 +159,17 @@ impl Drop for Ahead {
 
 /// One after the other, each in a directory that the steps up to the tests leave alone. One that fails is built again in
 /// its step, which says why.
-fn build_ahead(over: &AtomicBool) {
+fn build_ahead(class: fn(&mut Command) -> &mut Command, over: &AtomicBool) {
     let builds = [
-        getting_deny(),
         simulating("build", &[]),
         guards::building(),
         planted::building(),
+        getting_deny(),
         fuzz::building(),
-        testing_bench(&["--no-run"]),
     ];
     for mut build in builds {
         build.stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(mut build) = Process::spawn(exec::when_idle(&mut build)) else {
+        let Ok(mut build) = Process::spawn(class(&mut build)) else {
             return;
         };
         while matches!(build.child().try_wait(), Ok(None)) {
@@ -196,7 +193,7 @@ fn command(command: &mut Command) -> Result<()> {
 
 fn format() -> Result<()> {
     cargo(&["fmt", "--all", "--", "--check"])?;
-    for apart in ["fuzz/Cargo.toml", "bench/Cargo.toml"] {
+    for apart in ["fuzz/Cargo.toml", "bench/contenders/Cargo.toml"] {
         cargo(&["fmt", "--all", "--manifest-path", apart, "--", "--check"])?;
     }
     Ok(())
@@ -229,19 +226,9 @@ fn tests() -> Result<()> {
     cargo(&["test", "--locked", "--workspace"])
 }
 
-/// How the bench plans, counts and reports. Its contenders, which are other people's libraries, are not built.
-fn testing_bench(more: &[&str]) -> Command {
-    let mut test = exec::cargo(["test", "--locked", "-p", "suci-bench"]);
-    test.args(bench::MANIFEST)
-        .arg("--target-dir")
-        .arg(bench::dir())
-        .args(more);
-    test
-}
-
 /// The simulator: `cargo run` or only `cargo build`.
 fn simulating(verb: &str, more: &[&str]) -> Command {
-    let mut simulator = exec::cargo([verb, "--locked", "--release", "-p", "suci-sim"]);
+    let mut simulator = exec::cargo([verb, "--locked", "--release", "--bin", "suci-sim"]);
     simulator.args(more);
     simulator
 }

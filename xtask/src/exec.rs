@@ -103,12 +103,16 @@ fn ended(command: &Command, status: ExitStatus) -> Failure {
     Failure::new(format!("`{}` ended with {status}", shown(command)))
 }
 
-/// Has the kernel run `command`, and what that starts, only on cores that nobody else wants; in a process group of its
-/// own, for [`Process::kill_group`].
+/// Puts `command`, and what that starts, in a process group of its own, for [`Process::kill_group`].
+pub fn in_group(command: &mut Command) -> &mut Command {
+    command.process_group(0)
+}
+
+/// As [`in_group`]; the kernel runs it only on cores that nobody else wants.
 pub fn when_idle(command: &mut Command) -> &mut Command {
     // SAFETY: what runs between fork and exec calls one function that is async-signal-safe, and allocates nothing.
     unsafe {
-        command.process_group(0).pre_exec(|| {
+        in_group(command).pre_exec(|| {
             let param = libc::sched_param { sched_priority: 0 };
             match libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) {
                 0 => Ok(()),
@@ -224,7 +228,7 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// SIGKILL to it and all that it started, if it was started [`when_idle`].
+    /// SIGKILL to it and all that it started, if it was started [`in_group`].
     pub fn kill_group(&mut self) {
         if let Ok(group) = i32::try_from(self.pid()) {
             // SAFETY: kill takes any numbers; the child is not reaped, so that nobody else's group has its number.

@@ -22,6 +22,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-prolog", &["suci"]),
     ("tableau", &["suci"]),
     ("suci-tests", &["suci", "suci-net", "suci-proto"]),
+    ("guarded", &["suci", "suci-proto"]),
+    ("suci-bench", &["xtask"]),
     ("xtask", &[]),
 ];
 
