@@ -345,20 +345,19 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(None);
         };
-        let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
         let round_trip = Some(now.since(baked));
-        let beginning = match peer.furnish(shared) {
-            true => peer.begin(now, round_trip, true, shared),
-            false => None,
-        };
-        let Some(mut beginning) = beginning else {
+        // A session with another incarnation is over already.
+        let begun = peer.begin(now, init.incarnation, round_trip, true, shared);
+        let Some((mut beginning, _)) = begun else {
             if attempted {
                 peer.try_later(now, shared);
             }
             return Err(Some(RefusedCode::Full));
         };
+        // Who is refused leaves nothing behind.
+        let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);
         let first = beginning.numbers.first();
         let accept = Accept {

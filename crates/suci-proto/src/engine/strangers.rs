@@ -69,6 +69,7 @@ impl Engine {
             let Some(peer) = self.peers.remove(key) else {
                 continue;
             };
+            self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
             self.recent = None;
             self.shared.resuspended.remove(&peer.node);

@@ -2,6 +2,7 @@
 
 use super::Peer;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End, Numbers};
+use crate::credit::Grant;
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
 use crate::handshake::{Opening, Phase};
@@ -147,50 +148,59 @@ impl Peer {
         shared.memory.release(offer.promise.unwrap_or_default());
     }
 
-    /// Our side of a connection, if the socket's budget has room for it and not too many before it are unheard.
+    /// Our side of a connection with `incarnation`, and memory for its session: the present one is promised it, unless it
+    /// has some; for another it is returned. None, and nothing is taken, if there is no room for both.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
+        incarnation: Incarnation,
         round_trip: Option<Duration>,
         replacing: bool,
         shared: &mut Shared,
-    ) -> Option<Beginning> {
-        let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
-        if unheard >= MOST_PREVIOUS {
+    ) -> Option<(Beginning, Option<Promise>)> {
+        let other = self.is_other_incarnation(incarnation);
+        let mut promise = match other || self.session.promise.window == 0 {
+            true => Some(shared.memory.take()?),
+            false => None,
+        };
+        let Some(grant) = self.grant(now, replacing, shared) else {
+            shared.memory.release(promise.unwrap_or_default());
             return None;
+        };
+        if !other && let Some(promise) = promise.take() {
+            self.furnish(promise);
         }
-        let max_datagram = shared.config.max_datagram;
-        let mut old = self.connection.as_mut().filter(|_| replacing);
-        let grant = match &mut old {
-            Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
-            None => shared.shares.admit(0, max_datagram, now),
-        }?;
         let first = shared.config.first_packet_number;
         let random = shared.random();
         let round_trip = round_trip
             .unwrap_or(INITIAL_RTT)
             .max(Duration::from_micros(10));
-        Some(Beginning {
+        let present = self.session.inbox.session_limit();
+        let beginning = Beginning {
             numbers: Numbers::new(first, random),
             recovery: Recovery::new(first, round_trip),
             grant,
-            memory_told: self.session.inbox.session_limit(),
+            memory_told: promise.as_ref().map_or(present, |other| other.window),
             mode: self.mode(),
-        })
+        };
+        Some((beginning, promise))
     }
 
-    /// Promises the session memory, unless it was before. False if there is none.
-    pub(crate) fn furnish(&mut self, shared: &mut Shared) -> bool {
-        if self.session.promise.window == 0 {
-            let Some(promise) = shared.memory.take() else {
-                return false;
-            };
-            self.furnish_with(promise);
+    /// What the peer may send, if the socket's budget has room for it and not too many connections before are unheard.
+    fn grant(&mut self, now: Instant, replacing: bool, shared: &mut Shared) -> Option<Grant> {
+        let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
+        if unheard >= MOST_PREVIOUS {
+            return None;
         }
-        true
+        let max_datagram = shared.config.max_datagram;
+        match self.connection.as_mut().filter(|_| replacing) {
+            Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
+            None => shared.shares.admit(0, max_datagram, now),
+        }
     }
 
-    fn furnish_with(&mut self, promise: Promise) {
+    /// Promises the session memory.
+    fn furnish(&mut self, promise: Promise) {
         let window = promise.window;
         self.session.promise = promise;
         self.session.inbox.set_windows(window / 2, window);
@@ -287,7 +297,7 @@ impl Peer {
     fn make_init(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) -> bool {
         let offer = shared
             .has_place(now, Some(self.key))
-            .then(|| self.offer_what_is_free(now, cookie, shared))
+            .then(|| self.begin(now, cookie.incarnation, None, false, shared))
             .flatten();
         let Some((mut beginning, promise)) = offer else {
             if let Some(attempt) = &mut self.attempt {
@@ -300,7 +310,6 @@ impl Peer {
         let epoch = self.epoch_for(cookie.incarnation);
         let mut params = self.params(shared);
         if let Some(Promise { window, .. }) = &promise {
-            beginning.memory_told = *window;
             params.channel_memory = window / 2;
         }
         let grant = self.first_grant(&mut beginning);
@@ -352,29 +361,6 @@ impl Peer {
             sent_at: now,
         });
         true
-    }
-
-    /// Credit and memory for the connection that an INIT offers, and for the session if it will be another.
-    fn offer_what_is_free(
-        &mut self,
-        now: Instant,
-        cookie: &wire::Cookie,
-        shared: &mut Shared,
-    ) -> Option<(Beginning, Option<Promise>)> {
-        let promise = if self.is_other_incarnation(cookie.incarnation) {
-            Some(shared.memory.take()?)
-        } else if self.furnish(shared) {
-            None
-        } else {
-            return None;
-        };
-        match self.begin(now, None, false, shared) {
-            Some(beginning) => Some((beginning, promise)),
-            None => {
-                shared.memory.release(promise.unwrap_or_default());
-                None
-            }
-        }
     }
 
     /// The epoch that a session with `incarnation` has or would have.
@@ -531,7 +517,7 @@ impl Peer {
             ..
         } = offer;
         if let Some(promise) = promise {
-            self.furnish_with(promise);
+            self.furnish(promise);
         }
         let agreement = Agreement {
             local,
