@@ -16,9 +16,24 @@ impl fmt::Display for NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u128);
 
-/// How many sessions between one pair of incarnations ended before this one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// How many sessions between one pair of incarnations ended before this one, as a serial number (RFC 1982): after the
+/// highest comes 0 again. So each has one that follows, and nobody can claim so many that no session is left to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// Whether it is `other` or follows it. Of two that are not the same, one at least follows the other.
+    #[must_use]
+    pub const fn reaches(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) <= 1 << 63
+    }
+}
 
 /// An ordered sequence of messages between two nodes. The top byte names the layer
 /// (0: messages). Channels never block one another.

@@ -318,7 +318,6 @@ impl Peer {
             .session
             .remote
             .is_none_or(|remote| remote == cookie.incarnation)
-            && epoch >= self.session.epoch
             && !self.is_paused()
             && self.session.suspension.by().is_none()
         {
@@ -394,7 +393,7 @@ impl Peer {
     ) {
         if self.is_other_incarnation(incarnation) {
             self.end(now, EndReason::Restarted, shared);
-        } else if self.session.is_established() && epoch > self.session.epoch {
+        } else if self.is_behind(incarnation, epoch) {
             self.end(now, EndReason::PeerEnded, shared);
         }
     }
@@ -403,9 +402,10 @@ impl Peer {
     /// lower than ours: what the initiator sent belongs to a session that is over.
     pub(crate) fn agree_epoch(&mut self, incarnation: Incarnation, theirs: Epoch) -> bool {
         let ours = self.epoch_for(incarnation);
+        let same = theirs.reaches(ours);
         self.session.remote = Some(incarnation);
-        self.session.epoch = ours.max(theirs);
-        theirs >= ours
+        self.session.epoch = if same { theirs } else { ours };
+        same
     }
 
     /// Makes the connection; an older one is replaced and what it carried sent again.
@@ -480,10 +480,10 @@ impl Peer {
                 && a.to == from
                 && offer.is_some_and(|o| o.incarnation == accept.incarnation)
         });
-        if !fits || accept.epoch < self.epoch_for(accept.incarnation) {
+        if !fits || !accept.epoch.reaches(self.epoch_for(accept.incarnation)) {
             return false;
         }
-        if self.is_behind(accept) {
+        if self.is_behind(accept.incarnation, accept.epoch) {
             self.catch_up(now, accept, shared);
             return true;
         }
@@ -535,9 +535,10 @@ impl Peer {
         true
     }
 
-    /// Whether the peer ended the session that our INIT meant to go on with.
-    fn is_behind(&self, accept: &wire::Accept) -> bool {
-        self.session.remote == Some(accept.incarnation) && accept.epoch > self.session.epoch
+    /// Whether the peer's process `incarnation`, which is at `epoch`, ended our session with it.
+    fn is_behind(&self, incarnation: Incarnation, epoch: Epoch) -> bool {
+        let ours = self.session.epoch;
+        self.session.remote == Some(incarnation) && epoch != ours && epoch.reaches(ours)
     }
 
     /// Ends that session too and opens the next one: what our INIT granted was counted in the old one.

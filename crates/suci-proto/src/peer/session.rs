@@ -83,7 +83,7 @@ folds!(History { known, floor });
 impl History {
     /// The session (`incarnation`, `epoch`) ended.
     pub(crate) fn ended(&mut self, incarnation: Incarnation, epoch: Epoch) {
-        self.go_on_at(incarnation, Epoch(epoch.0.saturating_add(1)));
+        self.go_on_at(incarnation, epoch.next());
     }
 
     /// All sessions with `incarnation` before the one of epoch `next` are over.
@@ -91,8 +91,9 @@ impl History {
         self.known.retain(|(known, _)| *known != incarnation);
         if self.known.len() == MAX_RETIRED
             && let Some((_, next)) = self.known.pop_front()
+            && next.reaches(self.floor)
         {
-            self.floor = self.floor.max(next);
+            self.floor = next;
         }
         self.known.push_back((incarnation, next));
     }

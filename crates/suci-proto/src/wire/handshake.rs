@@ -137,7 +137,7 @@ impl<'a> Init<'a> {
             target: NodeId(r.u32()?),
             incarnation: Incarnation(r.u128()?),
             peer_incarnation: Incarnation(r.u128()?),
-            epoch: epoch(&mut r)?,
+            epoch: Epoch(r.varint()?),
             index: r.u32()?,
             tag: r.u64()?,
             cookie: r.fixed()?,
@@ -191,7 +191,7 @@ impl Accept {
             target: NodeId(r.u32()?),
             incarnation: Incarnation(r.u128()?),
             peer_incarnation: Incarnation(r.u128()?),
-            epoch: epoch(&mut r)?,
+            epoch: Epoch(r.varint()?),
             index: r.u32()?,
             tag: r.u64()?,
             grant: Credit::read(&mut r)?,
@@ -305,14 +305,6 @@ fn put_connection(buf: &mut Vec<u8>, epoch: Epoch, index: u32, tag: u64) {
     varint::put(buf, epoch.0);
     buf.extend_from_slice(&index.to_le_bytes());
     buf.extend_from_slice(&tag.to_le_bytes());
-}
-
-/// An epoch that another may follow.
-fn epoch(r: &mut Reader<'_>) -> Result<Epoch, Malformed> {
-    match r.varint()? {
-        u64::MAX => Err(Malformed("the last epoch")),
-        epoch => Ok(Epoch(epoch)),
-    }
 }
 
 /// `read` if nothing follows it.

@@ -120,19 +120,6 @@ fn hello_has_room_to_grow_but_not_more() {
     assert!(Hello::read(&hello).is_err(), "padding is zero");
 }
 
-proptest! {
-    /// A session of the last epoch could be followed by none.
-    #[test]
-    fn f15_the_last_epoch_is_refused(init in init()) {
-        for (epoch, good) in [(u64::MAX, false), (u64::MAX - 1, true)] {
-            let init = Init { epoch: Epoch(epoch), ..init.clone() };
-            prop_assert_eq!(Init::read(&body(|buf| init.put(buf))).is_ok(), good);
-            let accept = accept_of(&init);
-            prop_assert_eq!(Accept::read(&body(|buf| accept.put(buf))).is_ok(), good);
-        }
-    }
-}
-
 #[test]
 fn refused_codes_keep_their_numbers() {
     let codes = (0..10).map(RefusedCode::from_wire).collect::<Vec<_>>();
