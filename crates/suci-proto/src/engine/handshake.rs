@@ -145,6 +145,12 @@ impl Engine {
         self.shared.reply(arrival.from, bytes);
     }
 
+    /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name, and wakes nobody.
+    fn awake_key(&self, answer: &Header) -> Option<usize> {
+        let key = self.peer_key(NodeId(answer.index))?;
+        self.peers.awake(key).map(|peer| peer.key)
+    }
+
     fn standing(&self, node: NodeId) -> Standing {
         match self.peer_key(node) {
             Some(key) if self.peers.rests_connected(key) => Standing::Seated,
@@ -210,8 +216,7 @@ impl Engine {
         header: &Header,
         body: &[u8],
     ) {
-        let (Ok(cookie), Some(key)) = (Cookie::read(body), self.peer_key(NodeId(header.index)))
-        else {
+        let (Ok(cookie), Some(key)) = (Cookie::read(body), self.awake_key(header)) else {
             self.shared.counters.handshake_rejected += 1;
             return;
         };
@@ -406,8 +411,7 @@ impl Engine {
         header: &Header,
         body: &[u8],
     ) {
-        let (Ok(accept), Some(key)) = (Accept::read(body), self.peer_key(NodeId(header.index)))
-        else {
+        let (Ok(accept), Some(key)) = (Accept::read(body), self.awake_key(header)) else {
             self.shared.counters.handshake_rejected += 1;
             return;
         };
@@ -427,8 +431,7 @@ impl Engine {
 
     /// REFUSED: told to the program; tried again later.
     pub(super) fn on_refused(&mut self, now: Instant, header: &Header, body: &[u8]) {
-        let (Ok(refused), Some(key)) = (Refused::read(body), self.peer_key(NodeId(header.index)))
-        else {
+        let (Ok(refused), Some(key)) = (Refused::read(body), self.awake_key(header)) else {
             self.shared.counters.handshake_rejected += 1;
             return;
         };
@@ -461,18 +464,17 @@ impl Engine {
 
     /// UNKNOWN: a hint that the peer does not know our connection any more; only asks anew (F11).
     pub(super) fn on_unknown(&mut self, now: Instant, header: &Header) {
-        let Some(key) = self.peer_key(NodeId(header.index)) else {
-            return;
-        };
         let token = self.shared.random();
-        let Some(peer) = self.peers.get_mut(key) else {
+        let key = self.awake_key(header);
+        let peer = key.and_then(|key| self.peers.get_mut(key));
+        let Some(peer) =
+            peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)
+        else {
+            self.shared.counters.handshake_rejected += 1;
             return;
         };
-        if peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle {
-            peer.on_forgotten(now, token, &mut self.shared);
-        } else {
-            self.shared.counters.handshake_rejected += 1;
-        }
+        peer.on_forgotten(now, token, &mut self.shared);
+        let key = peer.key;
         self.touch(key);
     }
 

@@ -229,6 +229,16 @@ impl Peers {
         seats.map(|(key, seat)| (key, self.look(key, seat)))
     }
 
+    /// Those without a connection. Reads each one that rests.
+    pub(super) fn iter_unconnected(&self) -> impl Iterator<Item = (usize, Look<'_>)> {
+        let without = |seat: &Seat| match seat {
+            Seat::Awake(peer) => peer.connection.is_none(),
+            Seat::Resting(resting) => !resting.has_connection(),
+        };
+        let seats = self.seats.iter().filter(move |(_, seat)| without(seat));
+        seats.map(|(key, seat)| (key, self.look(key, seat)))
+    }
+
     /// Those that are awake.
     pub(super) fn iter_awake(&self) -> impl Iterator<Item = (usize, &Peer)> {
         self.seats.iter().filter_map(|(key, seat)| match seat {

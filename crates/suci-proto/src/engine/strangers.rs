@@ -53,7 +53,7 @@ impl Engine {
     pub(super) fn forget_strangers(&mut self, now: Instant) {
         let gone: Vec<usize> = self
             .peers
-            .iter()
+            .iter_unconnected()
             .filter(|(key, peer)| {
                 let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
                 let ranked = self.dirty.priority(*key) != Priority::default();
