@@ -75,13 +75,18 @@ impl Engine {
             self.shared.resuspended.remove(&peer.node);
             // Another may get its key.
             self.shared.line.leave(Some(key));
-            if let Some(from) = peer.stranger_from
-                && let Some(count) = self.strangers.get_mut(&from)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    self.strangers.remove(&from);
-                }
+            self.uncount_stranger(peer.stranger_from);
+        }
+    }
+
+    /// One that came from there left, or is in the book now.
+    pub(super) fn uncount_stranger(&mut self, from: Option<IpAddr>) {
+        if let Some(from) = from
+            && let Some(count) = self.strangers.get_mut(&from)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.strangers.remove(&from);
             }
         }
     }

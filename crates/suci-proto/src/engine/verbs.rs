@@ -144,15 +144,21 @@ impl Engine {
             let token = self.shared.random();
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.book = Some(address);
+                let from = peer.stranger_from.take();
                 if !peer.session.outbox.is_empty() && peer.connection.is_none() {
                     peer.open(now, token);
                 }
+                self.uncount_stranger(from);
             }
             self.touch(key);
             return Ok(());
         }
-        if self.peers.len() >= self.shared.config.max_peers {
-            return Err(PeerError::TooMany(self.shared.config.max_peers));
+        let most = self.shared.config.max_peers;
+        if self.peers.len() >= most && !self.strangers.is_empty() {
+            self.forget_strangers(now);
+        }
+        if self.peers.len() >= most {
+            return Err(PeerError::TooMany(most));
         }
         let key = self.insert_peer(node, Some(address), now);
         self.peers.rest(key, now);
