@@ -265,6 +265,7 @@ impl Engine {
             self.hint_unknown(now, arrival.from, header, opening);
             return None;
         };
+        peer.release_previous(&mut self.shared);
         let taken = peer.receive(now, arrival, header.number, body, &mut self.shared);
         self.on_received(key);
         taken.then_some(key)

@@ -35,6 +35,16 @@ struct Effects {
 }
 
 impl Peer {
+    /// A packet came on the connection: nothing comes on those before it any more. What rides on an INIT is none, since
+    /// its sender goes on with the old connection until ACCEPT comes.
+    #[inline]
+    pub(crate) fn release_previous(&mut self, shared: &mut Shared) {
+        let connection = self.connection.iter_mut();
+        for mut previous in connection.flat_map(|c| c.previous.drain(..)) {
+            shared.shares.release(&mut previous);
+        }
+    }
+
     /// Takes an authentic packet: its number, and its frames. Does nothing twice. True if it was new and kept the rules.
     pub(crate) fn receive(
         &mut self,
@@ -64,9 +74,6 @@ impl Peer {
                 .heard_from(arrival.from, || shared.random(), now);
         }
         let elsewhere = !connection.path.leads_to(&arrival.from);
-        if !connection.previous.is_empty() {
-            connection.release_previous(shared);
-        }
         self.hear(now, shared);
         let mut effects = Effects {
             arrived: arrival.at,
@@ -364,14 +371,6 @@ fn serves_the_dead(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
-    /// It is heard: nothing comes on those before it any more.
-    #[cold]
-    fn release_previous(&mut self, shared: &mut Shared) {
-        for mut previous in self.previous.drain(..) {
-            shared.shares.release(&mut previous);
-        }
-    }
-
     /// Hands what an acknowledgement brought to credit, congestion control and path MTU.
     fn on_ack_summary(
         &mut self,
