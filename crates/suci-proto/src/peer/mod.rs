@@ -310,7 +310,7 @@ impl Peer {
         }
     }
 
-    /// The peer broke the protocol: tells it why, and ends the session.
+    /// The peer broke the protocol: tells it why, and ends the session that it did so in.
     pub(crate) fn fail(
         &mut self,
         now: Instant,
@@ -318,6 +318,11 @@ impl Peer {
         shared: &mut Shared,
     ) {
         shared.counters.protocol_errors += 1;
+        if self.lingering.is_some() {
+            // The session that it was for is over, and another may have begun.
+            self.drop_connection(shared);
+            return;
+        }
         if let Some((to, bytes)) = self.last_words(close_code(&error)) {
             shared.reply(to, bytes);
         }
