@@ -277,12 +277,7 @@ impl Engine {
             Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}
             Err(None) => self.shared.counters.handshake_rejected += 1,
-            Err(Some(code)) => {
-                if code == RefusedCode::Full {
-                    self.ask_the_silent(now);
-                }
-                self.turn_away(arrival, header, init.target, code);
-            }
+            Err(Some(code)) => self.turn_away(arrival, header, init.target, code),
         }
         self.on_received(key);
     }

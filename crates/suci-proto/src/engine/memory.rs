@@ -66,6 +66,8 @@ pub(crate) struct MemoryShares {
     next_turn: u64,
     /// The first of them may be served now and was not looked at yet.
     freed: bool,
+    /// Somebody found no window, and nobody was asked yet whether it still lives.
+    wanted: bool,
 }
 
 impl MemoryShares {
@@ -81,6 +83,7 @@ impl MemoryShares {
             waiting: BTreeMap::new(),
             next_turn: 0,
             freed: false,
+            wanted: false,
         }
     }
 
@@ -88,6 +91,7 @@ impl MemoryShares {
     pub(crate) fn take(&mut self) -> Option<Promise> {
         let free = self.pool.saturating_sub(self.windows);
         if free < MIN_WINDOW {
+            self.wanted = true;
             return None;
         }
         self.sessions += 1;
@@ -99,6 +103,16 @@ impl MemoryShares {
             window,
             ..Promise::default()
         })
+    }
+
+    /// Whether a session found no window since this was last [taken up](Self::take_up_want).
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// The same, and it is seen to.
+    pub(crate) fn take_up_want(&mut self) -> bool {
+        core::mem::take(&mut self.wanted)
     }
 
     /// Widens a session's window towards the even share. True if it did.

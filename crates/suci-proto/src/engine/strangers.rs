@@ -27,7 +27,11 @@ impl Engine {
             self.search_at = now + SEARCH;
             self.forget_strangers(now);
         }
-        self.is_full_for(from.ip()).then_some(RefusedCode::Full)
+        let full = self.is_full_for(from.ip());
+        if full {
+            self.ask_the_silent(now);
+        }
+        full.then_some(RefusedCode::Full)
     }
 
     /// Whether the table takes no more strangers from this address. Half of it is for others, whatever one of them

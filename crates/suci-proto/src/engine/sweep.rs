@@ -1,7 +1,8 @@
-//! While credit or places are short: who has some gives back, who waits is served.
+//! While credit, places or memory are short: who has some gives back, who waits is served.
 
 use super::Engine;
 use super::peers::Resting;
+use crate::event::EndReason;
 use crate::time::{Duration, Instant};
 
 /// While peers wait for socket credit, how often the others are asked to return what they do not use.
@@ -11,9 +12,11 @@ const SWEEP: Duration = Duration::from_millis(100);
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Whether credit or places are short.
+    /// Whether credit or places are short, or memory was.
     fn is_sweep_needed(&self) -> bool {
-        self.shared.shares.is_short() || !self.shared.line.is_empty()
+        self.shared.shares.is_short()
+            || !self.shared.line.is_empty()
+            || self.shared.memory.is_wanted()
     }
 
     /// When all peers are looked at next; in the past if at once. Whatever makes credit short and ends that again, as a
@@ -24,13 +27,16 @@ impl Engine {
         self.is_sweep_needed().then_some(at)
     }
 
-    /// While credit is short: asks idle peers to return theirs, serves those that wait.
+    /// While something is short: asks idle peers to return theirs, serves those that wait.
     pub(super) fn sweep(&mut self, now: Instant) {
         let crowd = self.shared.line.len(now);
         if self.sweep_at > now || !self.is_sweep_needed() {
             return;
         }
         self.sweep_at = now + SWEEP;
+        if self.shared.memory.take_up_want() {
+            self.ask_the_silent(now);
+        }
         self.make_places(now, crowd);
         self.wake_the_generous();
         let mut touched = Vec::new();
@@ -89,13 +95,22 @@ impl Engine {
         }
     }
 
-    /// Somebody found no room: peers that were not heard for long, although nothing waits for them, are asked for a sign
-    /// of life. Those that died without a word would keep what they were promised for ever.
+    /// Somebody found no room, in the table or in memory: peers that were not heard for long, although nothing waits for
+    /// them, are asked for a sign of life. Those that died without a word would keep what they were promised for ever.
+    /// Whom to ask takes a place that others want is not asked: its session ends when that of one that was would.
     pub(super) fn ask_the_silent(&mut self, now: Instant) {
         if now < self.asked_at + SILENT {
             return;
         }
         self.asked_at = now;
+        let gone = self.peers.iter_unconnected();
+        let gone = gone.filter(|(_, peer)| peer.is_long_silent(now));
+        for key in gone.map(|(key, _)| key).collect::<Vec<_>>() {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.end(now, EndReason::Silent, &mut self.shared);
+            }
+            self.touch(key);
+        }
         let mut asked = Vec::new();
         let resting = self
             .peers

@@ -168,6 +168,11 @@ impl Life {
         self.heard
     }
 
+    /// When it last gave any sign of life.
+    pub(crate) fn sign_at(&self) -> Instant {
+        self.put_off.map_or(self.heard, |at| at.max(self.heard))
+    }
+
     /// Another process claims the node ID. True once the old path has left challenges unanswered for `timeout`:
     /// those that the first claim set off, or the probes that found the peer lost before anybody claimed.
     pub(crate) fn contest(&mut self, now: Instant, timeout: Duration) -> bool {

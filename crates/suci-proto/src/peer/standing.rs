@@ -77,6 +77,14 @@ impl Peer {
             || self.give_up_after != config.give_up_after
     }
 
+    /// Whether its session goes on without a connection and nothing of it was heard for as long as a peer is waited for.
+    pub(crate) fn is_long_silent(&self, now: Instant) -> bool {
+        let patience = self.patience();
+        self.session.is_established()
+            && !(self.connection.is_some() || self.attempt.is_some() || patience.unattended)
+            && now >= self.life.sign_at() + patience.give_up_after
+    }
+
     /// One side has no room for the other: neither silence, nor the end of it.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.put_off = true;
