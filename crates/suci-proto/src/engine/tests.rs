@@ -6,6 +6,7 @@ mod news;
 mod places;
 mod rest;
 mod runs;
+mod strangers;
 mod trains;
 
 use super::*;

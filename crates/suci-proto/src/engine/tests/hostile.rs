@@ -3,6 +3,7 @@
 use super::*;
 use crate::credit::Grant;
 use crate::limits::RIDE_CREDIT;
+use crate::types::Epoch;
 use crate::wire::{CrcScope, Credit, Hello, put_ack};
 
 /// F10: an INIT that is heard again after its session ended, while its cookie is still good, opens nothing.
@@ -504,22 +505,22 @@ fn f19_an_empty_message_asks_for_the_credit_it_lacks() {
     }
 }
 
-/// Lets so much time pass; nothing goes to or from `dead`.
-fn run_without(world: &mut World, dead: usize, span: Duration) {
+/// Lets so much time pass; nothing goes to or from the `dead`.
+pub(super) fn run_without(world: &mut World, dead: &[usize], span: Duration) {
     let end = world.now + span;
     while world.now < end {
         world.now += Duration::from_millis(10);
         for _ in 0..200 {
-            let hosts = (0..world.engines.len()).filter(|host| *host != dead);
+            let hosts = (0..world.engines.len()).filter(|host| !dead.contains(host));
             let packets: Vec<_> = hosts.flat_map(|host| world.outgoing(host)).collect();
-            let living: Vec<_> = packets.iter().filter(|packet| packet.to != dead).collect();
+            let living = packets.iter().filter(|packet| !dead.contains(&packet.to));
             if packets.is_empty() {
                 break;
             }
-            living.iter().for_each(|packet| world.deliver(packet));
+            living.for_each(|packet| world.deliver(packet));
         }
         for (host, engine) in world.engines.iter_mut().enumerate() {
-            if host != dead {
+            if !dead.contains(&host) {
                 engine.begin_turn(world.now);
                 engine.handle_timeout(world.now);
             }
@@ -544,19 +545,19 @@ fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody
         packets.iter().for_each(|packet| world.deliver(packet));
     }
     send_large(&mut world, 2, 300_000);
-    run_without(&mut world, 1, SECOND);
+    run_without(&mut world, &[1], SECOND);
     send_large(&mut world, 3, 100_000);
-    run_without(&mut world, 1, 5 * SECOND);
+    run_without(&mut world, &[1], 5 * SECOND);
     assert_eq!(
         world.received(0),
         0,
         "the second waits for what the first holds"
     );
-    run_without(&mut world, 1, 10 * SECOND);
+    run_without(&mut world, &[1], 10 * SECOND);
     let lost = |event: &Event| *event == Event::Lost { node: id(1) };
     assert!(world.events(0).iter().any(lost));
     assert_eq!(world.received(0), 1, "the third need not");
-    run_without(&mut world, 1, 300 * SECOND);
+    run_without(&mut world, &[1], 300 * SECOND);
     assert_eq!(world.received(0), 1, "the first has ended");
 }
 
@@ -573,16 +574,16 @@ fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
     while let Some(promise) = world.engines[0].shared.memory.take() {
         taken.push(promise);
     }
-    run_without(&mut world, 1, 60 * SECOND);
+    run_without(&mut world, &[1], 60 * SECOND);
     assert!(world.events(0).is_empty(), "nothing waits for it");
     world.send(2, 0).unwrap();
-    run_without(&mut world, 1, 60 * SECOND);
+    run_without(&mut world, &[1], 60 * SECOND);
     let lost = |event: &Event| *event == Event::Lost { node: id(1) };
     assert!(world.events(0).iter().any(lost));
-    run_without(&mut world, 1, 300 * SECOND);
+    run_without(&mut world, &[1], 300 * SECOND);
     // What was sent first was given up meanwhile.
     world.send(2, 0).unwrap();
-    run_without(&mut world, 1, 5 * SECOND);
+    run_without(&mut world, &[1], 5 * SECOND);
     assert_eq!(world.received(0), 1, "the window of the first is free");
 }
 
@@ -610,4 +611,133 @@ fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
         world.run(60 * SECOND);
         world.events(0);
     }
+}
+
+/// What rides on an INIT is heard, and so are the packets that its sender goes on sending on the old connection until
+/// ACCEPT comes: that one stays on the books.
+#[test]
+fn f10_f21_what_rides_on_an_init_does_not_end_the_old_connections_credit() {
+    let mut world = connected();
+    let now = world.now;
+    world.peer(1, 0).open(now, 7);
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    world.engines[1].touch(key);
+    // HELLO, COOKIE.
+    for host in [1, 0] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    world.send(1, 0).unwrap();
+    let init = world.outgoing(1);
+    assert!(init.iter().any(|p| p.is(PacketType::Init)));
+    init.iter().for_each(|packet| world.deliver(packet));
+    assert_eq!(world.received(0), 1, "it rode");
+    let replaced = |world: &mut World| {
+        let connection = world.peer(0, 1).connection.as_ref().unwrap();
+        connection.previous.len()
+    };
+    assert_eq!(replaced(&mut world), 1);
+    world.send(1, 0).unwrap();
+    let old = world.outgoing(1);
+    assert!(old.iter().any(|p| p.is(PacketType::Data)), "{}", old.len());
+    world.run(SECOND);
+    assert_eq!(replaced(&mut world), 0, "heard");
+    assert_eq!(world.received(0), 1);
+}
+
+/// What comes on the connection of a session that is over does not touch the next one.
+#[test]
+fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
+    let mut world = connected();
+    let now = world.now;
+    world.events(0);
+    world.engines[1].close_peer(now, id(0), SECOND);
+    let close = world.outgoing(1);
+    close.iter().for_each(|packet| world.deliver(packet));
+    assert!(world.peer(0, 1).lingering.is_some());
+    let ended = |event: &Event| matches!(event, Event::Ended { .. });
+    assert_eq!(world.events(0).iter().filter(|e| ended(e)).count(), 1);
+    world.send(0, 1).unwrap();
+    let local = world.peer(0, 1).connection.as_ref().unwrap().local;
+    let last = close.last().unwrap().header();
+    let mut bytes = Vec::new();
+    wire::put_header(
+        &mut bytes,
+        &Header {
+            number: last.number + 1,
+            index: local.index,
+            tag: local.tag,
+            ..last
+        },
+    );
+    bytes.push(0x20);
+    wire::seal(&mut bytes);
+    world.deliver(&Packet {
+        from: 1,
+        to: 0,
+        bytes,
+    });
+    assert_eq!(world.engines[0].counters().protocol_errors, 1);
+    assert!(world.peer(0, 1).connection.is_none());
+    world.run(5 * SECOND);
+    assert!(!world.events(0).iter().any(ended));
+    assert_eq!(world.received(1), 1);
+}
+
+/// Whoever calls itself node 2, and claims that so many sessions ended, leaves the real one no worse off: neither when it
+/// calls nor when it is called.
+#[test]
+fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
+    let (half, most) = (1 << 63, u64::MAX);
+    for claims in [
+        [most, most],
+        [most - 1, most - 1],
+        [half, half],
+        [half - 1, most],
+    ] {
+        for (caller, called) in [(0, 1), (1, 0)] {
+            // As other starts of the node, and as the one that runs.
+            for (start, step) in [(50, 1), (2, 0)] {
+                let mut world = World::new(2);
+                let real = world.engines.pop().unwrap();
+                assert_eq!(real.shared.identity.incarnation, Incarnation(2));
+                for turn in 0..10 {
+                    let incarnation = Incarnation(start + step * turn as u128);
+                    claim_epoch(&mut world, incarnation, claims[turn % 2]);
+                }
+                world.engines.push(real);
+                // What rides on an INIT of a lower epoch is not sent again.
+                world.send(caller, called).unwrap();
+                world.run(SECOND);
+                world.received(called);
+                for (from, to) in [(caller, called), (called, caller)] {
+                    world.send(from, to).unwrap();
+                    world.run(SECOND);
+                    assert_eq!(world.received(to), 1, "{claims:?} {caller} {start}");
+                }
+            }
+        }
+    }
+}
+
+/// Somebody opens a session with the first host as the second, in the epoch `claim`, and closes it.
+fn claim_epoch(world: &mut World, incarnation: Incarnation, claim: u64) {
+    let ours = world.engines[0].shared.identity.incarnation;
+    let identity = Identity {
+        node: id(1),
+        incarnation,
+    };
+    let seed = [claim as u8; 32];
+    let mut engine = Engine::new(Config::default(), identity, seed, BUFFER, world.now).unwrap();
+    engine.add_peer(world.now, id(0), address(0)).unwrap();
+    world.engines.push(engine);
+    world.peer(1, 0).history.go_on_at(ours, Epoch(claim));
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    world.engines[1].close_peer(now, id(0), SECOND);
+    world.run(2 * SECOND);
+    world.received(0);
+    world.events(0);
+    world.engines.pop();
 }

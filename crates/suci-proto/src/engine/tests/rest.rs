@@ -103,6 +103,61 @@ fn f04_a_hello_in_its_name_wakes_nobody() {
     assert!(rests(&world, 0, 1));
 }
 
+/// None of these is more than an answer, and who rests asked nothing.
+#[test]
+fn f04_answers_in_its_name_wake_nobody() {
+    let mut world = rested();
+    let target = id(0);
+    let peer_incarnation = world.engines[0].shared.identity.incarnation;
+    let incarnation = world.engines[1].shared.identity.incarnation;
+    let cookie = wire::Cookie {
+        target,
+        incarnation,
+        cookie: [7; 24],
+    };
+    let refused = wire::Refused {
+        target,
+        incarnation,
+        code: wire::RefusedCode::Full,
+    };
+    let accept = wire::Accept {
+        target,
+        incarnation,
+        peer_incarnation,
+        epoch: Default::default(),
+        index: 1,
+        tag: 2,
+        grant: wire::Credit {
+            generation: 0,
+            limit: 0,
+            control: 0,
+            memory: 0,
+        },
+        params: wire::Params::default(),
+    };
+    type Body<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let bodies: [(PacketType, Body<'_>); 4] = [
+        (PacketType::Unknown, &|_| {}),
+        (PacketType::Cookie, &|b| cookie.put(b)),
+        (PacketType::Refused, &|b| refused.put(b)),
+        (PacketType::Accept, &|b| accept.put(b)),
+    ];
+    for (kind, body) in bodies {
+        let mut forged = hello(1, 0, 7);
+        let header = Header {
+            kind,
+            ..forged.header()
+        };
+        forged.bytes.clear();
+        wire::put_header(&mut forged.bytes, &header);
+        body(&mut forged.bytes);
+        wire::seal(&mut forged.bytes);
+        world.deliver(&forged);
+        assert!(rests(&world, 0, 1), "{kind:?}");
+    }
+    assert_eq!(world.engines[0].counters().handshake_rejected, 4);
+}
+
 #[test]
 fn f04_whoever_is_woken_without_cause_rests_again() {
     let mut world = rested();

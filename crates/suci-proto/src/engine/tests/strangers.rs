@@ -1,0 +1,166 @@
+//! Nodes that are not in the book: what they leave behind, and who makes room for whom.
+
+use super::hostile::run_without;
+use super::*;
+use crate::event::EndReason;
+use crate::handshake::Standing;
+
+/// So many hosts that know one another, but for the first: it knows nobody, and serves anyone.
+fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
+    let mut world = World::new(hosts);
+    let identity = Identity {
+        node: id(0),
+        incarnation: Incarnation(100),
+    };
+    let config = Config {
+        accept: Accept::Anyone,
+        max_peers,
+        ..Config::default()
+    };
+    world.engines[0] = Engine::new(config, identity, [9; 32], buffer, world.now).unwrap();
+    world
+}
+
+/// The window that one more session would get says how many there are.
+fn next_window(memory: &mut MemoryShares) -> u64 {
+    let promise = memory.take().unwrap();
+    let window = promise.window;
+    memory.release(promise);
+    window
+}
+
+/// Cookies are good for 15 s, and who got one is waited for a second or two: many may come at once, and there is no
+/// place for most of them.
+#[test]
+fn f02_f32_a_stranger_for_whom_there_is_no_place_takes_no_memory() {
+    let (places, strangers) = (3, 6);
+    let mut world = one_server(1 + strangers, 100, places * 6_656);
+    let mut inits = Vec::new();
+    for stranger in 1..=strangers {
+        world.send(stranger, 0).unwrap();
+        for host in [stranger, 0] {
+            let packets = world.outgoing(host);
+            packets.iter().for_each(|packet| world.deliver(packet));
+        }
+        inits.extend(world.outgoing(stranger));
+        world.now += 2 * SECOND;
+    }
+    assert!(inits.iter().all(|p| p.is(PacketType::Init)));
+    inits.iter().for_each(|init| world.deliver(init));
+    let seated = world.engines[0].shared.shares.peers();
+    assert!(seated <= places, "{seated}");
+    let refused = world.outgoing(0);
+    let refused = refused.iter().filter(|p| p.is(PacketType::Refused));
+    let refused: Vec<_> = refused.map(|packet| packet.to).collect();
+    assert_eq!(refused.len() + seated as usize, strangers);
+    for stranger in refused {
+        let standing = world.peer(0, stranger).standing();
+        assert_eq!(standing, Standing::Stranger, "{stranger}");
+    }
+    let mut fresh = MemoryShares::new(Config::default().memory);
+    assert!((0..seated).all(|_| fresh.take().is_some()));
+    let window = next_window(&mut world.engines[0].shared.memory);
+    assert_eq!(window, next_window(&mut fresh));
+}
+
+/// Clients that vanish without a word, and a table that is full of them.
+#[test]
+fn f02_f17_strangers_that_died_make_room_for_others() {
+    let mut world = one_server(6, 8, BUFFER);
+    let dead = [1, 2, 3, 4];
+    for stranger in dead {
+        world.send(stranger, 0).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.received(0), 1);
+    }
+    for _ in 0..6 {
+        // What was sent before may have been given up.
+        let _ = world.send(5, 0);
+        run_without(&mut world, &dead, 100 * SECOND);
+        world.events(0);
+        world.events(5);
+    }
+    assert!(world.received(0) > 0);
+}
+
+/// It gave its place away and died. Nothing is ever sent to it, so nothing tells.
+#[test]
+fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room() {
+    let mut world = World::new(3);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    world.events(0);
+    let now = world.now;
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    let Engine { peers, shared, .. } = &mut world.engines[0];
+    peers.get_mut(key).unwrap().give_place(now, shared);
+    world.engines[0].touch(key);
+    run_without(&mut world, &[1], 400 * SECOND);
+    assert_eq!(world.events(0), [], "it troubles nobody");
+    let memory = &mut world.engines[0].shared.memory;
+    let taken: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    world.send(2, 0).unwrap();
+    run_without(&mut world, &[1], 30 * SECOND);
+    let ended = |event: &Event| matches!(event, Event::Ended { node, reason: EndReason::Silent, .. } if *node == id(1));
+    assert!(world.events(0).iter().any(ended));
+    assert_eq!(world.received(0), 1, "its window is free");
+    assert!(!taken.is_empty());
+}
+
+/// It is this node that finds no memory for a session that it wants to open.
+#[test]
+fn f17_f32_sessions_of_the_dead_end_when_a_call_of_ours_finds_no_room() {
+    let mut world = World::new(3);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    let memory = &mut world.engines[0].shared.memory;
+    let taken: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    for _ in 0..6 {
+        // What was sent before may have been given up.
+        let _ = world.send(0, 2);
+        run_without(&mut world, &[1], 100 * SECOND);
+        world.events(0);
+    }
+    assert!(world.received(2) > 0);
+    assert!(!taken.is_empty());
+}
+
+/// Whom the program enters into the book counts no more as one of those that its address brought.
+#[test]
+fn f02_strangers_that_the_program_adopts_leave_their_part_of_the_table_to_others() {
+    let mut world = one_server(6, 8, BUFFER);
+    for stranger in 1..=4 {
+        world.send(stranger, 0).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.received(0), 1);
+        let now = world.now;
+        let entered = world.engines[0].add_peer(now, id(stranger), address(stranger));
+        assert_eq!(entered, Ok(()));
+    }
+    world.send(5, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+}
+
+/// The program finds room in the table where strangers would.
+#[test]
+fn f02_strangers_that_left_make_room_for_the_book() {
+    let mut world = one_server(2, 2, BUFFER);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    let now = world.now;
+    world.engines[1].close(now, SECOND);
+    world.run(60 * SECOND);
+    world.events(0);
+    let now = world.now;
+    for node in [8, 9] {
+        assert_eq!(
+            world.engines[0].add_peer(now, id(node), address(node)),
+            Ok(())
+        );
+    }
+    assert!(world.engines[0].add_peer(now, id(10), address(10)).is_err());
+}
