@@ -186,9 +186,7 @@ impl Controller for Cubic {
     }
 
     fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
-        // A window that was not half used says nothing about whether more would fit.
-        let unused = 2.0 * (sample.in_flight_before as f64) < self.state.window;
-        let idle = sample.app_limited || unused;
+        let idle = !sample.is_in_use(self.state.window);
         if idle {
             self.skip_idle(now);
         }

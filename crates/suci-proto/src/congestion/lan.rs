@@ -488,8 +488,7 @@ impl Controller for Lan {
     }
 
     fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
-        let unused = 2.0 * (sample.in_flight_before as f64) < self.window;
-        let used = !(sample.app_limited || unused);
+        let used = sample.is_in_use(self.window);
         if self
             .round
             .began

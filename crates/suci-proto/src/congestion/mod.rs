@@ -42,8 +42,19 @@ pub struct AckSample<'a> {
     pub path: Option<Duration>,
     /// The delivery rate measured now.
     pub rate: Option<RateSample>,
-    /// The window was not what limited the sender: nothing to send, or no credit.
+    /// Neither the window nor its pace limited the sender: nothing to send, or no credit.
     pub app_limited: bool,
+    /// The sender waits for the pace at which the window leaves.
+    pub paced: bool,
+}
+
+impl AckSample<'_> {
+    /// Whether this window limited the sender, itself or by its pace (RFC 9002 section 7.8): one that was not half used
+    /// says nothing about whether more would fit. By its pace alone it does where most of the round trip is the other
+    /// process waiting for a processor, so that what its packets need is acknowledged long before the window is full.
+    fn is_in_use(&self, window: f64) -> bool {
+        !self.app_limited && (self.paced || 2.0 * self.in_flight_before as f64 >= window)
+    }
 }
 
 /// Why a controller should slow down.

@@ -406,6 +406,7 @@ impl Connection {
                         .and_then(|path| path.checked_sub(now.since(arrived))),
                     rate: summary.rate,
                     app_limited: self.app_limited,
+                    paced: self.is_paced_by_window(now),
                 };
                 self.congestion.on_ack(now, &sample);
             }

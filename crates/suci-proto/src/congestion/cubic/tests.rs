@@ -35,6 +35,7 @@ fn ack(cubic: &mut Cubic, now: Instant, bytes: u64, rtt: &Rtt) {
             path: None,
             rate: None,
             app_limited: false,
+            paced: false,
         },
     );
 }
@@ -179,6 +180,7 @@ fn an_unused_window_does_not_grow() {
         path: None,
         rate: None,
         app_limited: true,
+        paced: false,
     };
     cubic.on_ack(at(10), &sample);
     assert_eq!(cubic.window(), 10 * MTU);
@@ -189,6 +191,13 @@ fn an_unused_window_does_not_grow() {
     sample.in_flight_before = 10 * MTU;
     cubic.on_ack(at(10), &sample);
     assert_eq!(cubic.window(), 11 * MTU);
+    sample.in_flight_before = 4 * MTU;
+    sample.paced = true;
+    cubic.on_ack(at(10), &sample);
+    assert_eq!(cubic.window(), 12 * MTU, "its pace was what limited");
+    sample.app_limited = true;
+    cubic.on_ack(at(10), &sample);
+    assert_eq!(cubic.window(), 12 * MTU);
 }
 
 #[test]
@@ -349,6 +358,7 @@ proptest! {
                         path: None,
                         rate: None,
                         app_limited: event == 2,
+                        paced: false,
                     });
                     prop_assert!(cubic.window() >= before);
                     prop_assert!(cubic.pacing_rate(&rtt).is_some());

@@ -17,6 +17,7 @@ fn measure(auto: &mut Auto, micros: u64) -> &'static str {
         path: Some(Duration::from_micros(micros)),
         rate: None,
         app_limited: true,
+        paced: false,
     };
     auto.on_ack(Instant::from_nanos(1_000), &sample);
     auto.name()

@@ -342,6 +342,7 @@ fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
         path: Some(path),
         rate: None,
         app_limited: false,
+        paced: false,
     };
     lan.on_ack(*now, &sample);
 }

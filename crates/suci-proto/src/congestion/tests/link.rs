@@ -446,6 +446,7 @@ impl Sim {
                 path: now.since(sent_at).checked_sub(delay),
                 rate: (!interval.is_zero()).then_some(rate),
                 app_limited: false,
+                paced: flow.asleep_until.is_some_and(|until| until > now),
             },
         );
         self.lose_below(index, largest.saturating_sub(2));

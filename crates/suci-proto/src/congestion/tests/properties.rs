@@ -43,6 +43,7 @@ fn call(controller: &mut dyn Controller, rtt: &mut Rtt, now: Instant, mtu: &mut 
                 path: (!b.is_multiple_of(5)).then_some(path),
                 rate: (!a.is_multiple_of(7)).then_some(rate),
                 app_limited: c.is_multiple_of(4),
+                paced: c.is_multiple_of(3),
             };
             controller.on_ack(now, &sample);
         }

@@ -25,6 +25,12 @@ impl Connection {
         }
     }
 
+    /// Whether what is to be sent waits for the pace of the congestion window, not for a slower one.
+    pub(in crate::peer) fn is_paced_by_window(&self, now: Instant) -> bool {
+        let rate = || self.rate(now, self.mtu.current() as u64);
+        self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
+    }
+
     /// Whether the program's controller keeps a full packet from flying.
     pub(super) fn is_held(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
