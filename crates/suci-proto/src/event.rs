@@ -5,6 +5,10 @@ use crate::message::Outcome;
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 use bytes::Bytes;
 
+/// In [`Event::NotDelivered`], the number of a message that this side did not send although it had accepted it, so that it has
+/// none: a node that threads serve learns only then that the session is closing, or has too many channels.
+pub const UNNUMBERED: MessageNumber = MessageNumber::MAX;
+
 /// Something happened. Messages themselves come by [`crate::Engine::recv`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -58,17 +62,17 @@ pub enum Event {
         /// The program's own handle.
         token: u64,
     },
-    /// The receiving program refused the message.
+    /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]).
     NotDelivered {
-        /// By whom.
+        /// To whom.
         node: NodeId,
         /// On which channel.
         channel: ChannelId,
-        /// Its number.
+        /// Its number, or [`UNNUMBERED`].
         number: MessageNumber,
         /// The program's own handle.
         token: u64,
-        /// The receiver's reason.
+        /// The receiver's reason; 0 if the message has no number.
         reason: u64,
     },
     /// A message too long to be taken unasked: answer with accept or refuse. Other channels go on.

@@ -77,6 +77,7 @@ pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, Config, ConfigError, ControllerChoice, Counters, Decision, EndReason, Event,
     IncomingError, Link, MessageOutcome, Observation, Outcome, PeerError, PeerStats, Priority,
-    PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic, WaitReason, Waited, Waits,
+    PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic, UNNUMBERED, WaitReason, Waited,
+    Waits,
 };
 pub use wait::Wait;

@@ -344,7 +344,8 @@ impl SharedNode {
     // ---- sending
 
     /// Accepts a message if there is room for it. Its events name its token; its number is told by
-    /// them, too.
+    /// them, too. If the session is closing, or has too many channels, one of them says so
+    /// ([`UNNUMBERED`](crate::UNNUMBERED)).
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`] and others say what is wrong.

@@ -2,6 +2,7 @@ use super::shard::{EVENTS, MESSAGES};
 use super::*;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
+use suci_proto::UNNUMBERED;
 use suci_proto::message::Held;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -125,6 +126,41 @@ fn commands_without_end_do_not_keep_a_thread_from_its_socket() {
     b.send(NodeId(0), "x").unwrap();
     take(&a);
     assert!(!deadline.is_over());
+}
+
+/// Messages that are refused here have an event each. If nobody takes those, the queue's bound holds.
+#[test]
+fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    let a = builder.send_queue(64 << 10).open_threads(1).unwrap();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    a.send(NodeId(1), "keeps the session from its end").unwrap();
+    a.close_peer(NodeId(1), LONG).unwrap();
+    // Twice as many as events and queue hold.
+    let most = 2 * (EVENTS + 1_024);
+    let mut accepted = 0;
+    let is_accepted = |token| {
+        let draft = Draft::new("x").token(token);
+        let sent = a.send(NodeId(1), draft).is_ok();
+        // The thread has done what it could when it answers; what it freed is free after another turn.
+        a.peers().unwrap();
+        sent || a.send(NodeId(1), Draft::new("x").token(token)).is_ok()
+    };
+    while accepted < most && is_accepted(accepted as u64) {
+        accepted += 1;
+    }
+    assert!((EVENTS..most).contains(&accepted), "{accepted}");
+    assert_eq!(lock(&a.inner.shards[0].events).queue.len(), EVENTS);
+    for expected in 0..accepted as u64 {
+        let event = a.event_timeout(LONG).unwrap().expect("it follows");
+        let Event::NotDelivered { number, token, .. } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!((number, token), (UNNUMBERED, expected));
+    }
+    assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 1);
 }
 
 /// The gate lets a message in while the thread has begun to suspend the session: it is kept, and has its outcome

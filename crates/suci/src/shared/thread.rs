@@ -14,14 +14,19 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use suci_proto::message::Held;
-use suci_proto::types::NodeId;
-use suci_proto::{Engine, Event, Outgoing};
-
-/// The number that [`Event::NotDelivered`] names for a message that a thread's engine did not accept.
-const UNNUMBERED: u64 = u64::MAX;
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{Engine, Event, Outgoing, UNNUMBERED};
 
 /// Gates of forgotten nodes that are kept in any case.
 const SPARE_GATES: usize = 64;
+
+/// What is left of a message that the engine refused. It counts in the gate until the program can hear of it: so there are
+/// not more of them than a queue takes.
+struct Refused {
+    channel: ChannelId,
+    token: u64,
+    size: Held,
+}
 
 /// What a peer's gate has let through.
 struct Account {
@@ -31,7 +36,10 @@ struct Account {
     /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
     /// has not heard of the ends of those before.
     stash: VecDeque<Outgoing>,
-    /// What these hold.
+    /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
+    /// handed over yet.
+    refused: VecDeque<Refused>,
+    /// What these and those hold.
     stashed: Held,
     /// What the gate was told of messages that are over.
     over: Held,
@@ -48,6 +56,26 @@ impl Account {
             self.failed = messages;
             self.gate.set_failed(messages);
         }
+    }
+
+    /// Hands over the events of refused messages until `most` wait for the program. Returns whether some are left.
+    fn tell_refused(&mut self, node: NodeId, shard: &Shard, most: usize) -> bool {
+        let mut events = lock(&shard.events);
+        while events.queue.len() < most
+            && let Some(refused) = self.refused.pop_front()
+        {
+            self.stashed = self.stashed.minus(refused.size);
+            events.queue.push_back(Event::NotDelivered {
+                node,
+                channel: refused.channel,
+                number: UNNUMBERED,
+                token: refused.token,
+                reason: 0,
+            });
+        }
+        let left = !self.refused.is_empty();
+        events.more |= left;
+        left
     }
 
     /// Tells the gate of failures that are not among the events handed over, then credits it with what is acknowledged
@@ -81,7 +109,7 @@ pub(super) struct Worker {
     open: Vec<NodeId>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
-    /// Events likewise.
+    /// Events likewise, or those of refused messages.
     events_left: bool,
     /// The last field, so that everything else is gone when everybody hears of the end.
     ending: Ending,
@@ -199,7 +227,7 @@ impl Worker {
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(look)?;
             self.deliver();
-            let offered = self.settle();
+            let offered = self.settle(EVENTS);
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -239,6 +267,7 @@ impl Worker {
             gate: ending.shard().gate_or_new(to),
             held: Held::default(),
             stash: VecDeque::new(),
+            refused: VecDeque::new(),
             stashed: Held::default(),
             over: Held::default(),
             failed: 0,
@@ -252,19 +281,19 @@ impl Worker {
         account.stashed = account.stashed.plus(size);
         account.stash.push_back(message);
         if account.stash.len() == 1 {
-            Self::offer(ending, &mut self.driver, to, account);
+            Self::offer(&mut self.driver, to, account);
         }
     }
 
     /// Offers the engine what is stashed. Returns whether it took any of it.
-    fn offer(ending: &Ending, driver: &mut Driver, to: NodeId, account: &mut Account) -> bool {
+    fn offer(driver: &mut Driver, to: NodeId, account: &mut Account) -> bool {
         let now = driver.now();
         let before = account.stash.len();
         while let Some(message) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
             let size = Held::of(&message);
             match driver.offer(now, to, message) {
-                Ok(_) => {}
+                Ok(_) => account.stashed = account.stashed.minus(size),
                 // The gate let it in before it knew of the suspension, or of the ends: it is accepted, and kept.
                 Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {
                     debug_assert!(
@@ -274,20 +303,12 @@ impl Worker {
                     account.stash.push_front(message.into_outgoing());
                     break;
                 }
-                // The session is closing, or has too many channels: the message has its outcome.
-                Err(_) => {
-                    let events = &ending.shard().events;
-                    lock(events).queue.push_back(Event::NotDelivered {
-                        node: to,
-                        channel,
-                        number: UNNUMBERED,
-                        token,
-                        reason: UNNUMBERED,
-                    });
-                    ending.inner.event_ready.0.wake();
-                }
+                Err(_) => account.refused.push_back(Refused {
+                    channel,
+                    token,
+                    size,
+                }),
             }
-            account.stashed = account.stashed.minus(size);
         }
         account.stash.len() < before
     }
@@ -384,17 +405,19 @@ impl Worker {
         }
     }
 
-    /// Offers the engine again what it did not take, tells the gates of failures that are not among the events handed
-    /// over, and credits them with what is acknowledged or ended.
+    /// Offers the engine again what it did not take, hands over the events of what it refused until `most` wait for the
+    /// program, tells the gates of failures that are not among the events handed over, and credits them with what is
+    /// acknowledged or ended.
     ///
     /// After the engine's step, and the last before the thread sleeps: what makes room (an acknowledgement, the peer that
     /// resumes, an event that was handed over) may be the last thing that wakes it. Returns whether the engine took
     /// something: a step more is due.
-    fn settle(&mut self) -> bool {
+    fn settle(&mut self, most: usize) -> bool {
         let Self {
             ending,
             driver,
             accounts,
+            events_left,
             ..
         } = self;
         let mut offered = false;
@@ -403,7 +426,11 @@ impl Worker {
                 return false;
             };
             if !account.stash.is_empty() {
-                offered |= Self::offer(ending, driver, node, account);
+                offered |= Self::offer(driver, node, account);
+            }
+            if !account.refused.is_empty() {
+                *events_left |= account.tell_refused(node, ending.shard(), most);
+                ending.inner.event_ready.0.wake();
             }
             account.balance(node, &driver.engine);
             account.open = !account.is_settled();
@@ -436,7 +463,7 @@ impl Worker {
     fn close(&mut self) -> Result<(), Error> {
         // No handle gets past its check any more: this is all.
         self.take_commands();
-        self.settle();
+        self.settle(EVENTS);
         let patience = match lock(&self.ending.inner.life).phase {
             Phase::Closing(patience) => patience,
             Phase::Open => std::time::Duration::ZERO,
@@ -476,14 +503,15 @@ impl Worker {
     }
 
     /// What the closed engine never took is not delivered: each message has its event, and what closing found out
-    /// counts it.
+    /// counts it, unless the program could hear of it before.
     fn refuse_stashed(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
         let stashed = |(&node, account): (&NodeId, &Account)| {
-            let count = u64::try_from(account.stash.len()).unwrap_or(u64::MAX);
+            let count = account.stash.len() + account.refused.len();
+            let count = u64::try_from(count).unwrap_or(u64::MAX);
             (count > 0).then_some((node, count))
         };
         let mut left: BTreeMap<NodeId, u64> = self.accounts.iter().filter_map(stashed).collect();
-        self.settle();
+        self.settle(usize::MAX);
         if left.is_empty() {
             return closed;
         }
