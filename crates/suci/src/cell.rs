@@ -5,6 +5,7 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{UnsafeCell, hint, yield_now};
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// Tries before the waiting thread lets others run.
@@ -19,9 +20,10 @@ pub(crate) struct Cell<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: a `&mut T` exists only inside a `Taken`, and `try_take` makes one only by moving the word from
+// SAFETY: the value is reached only through a `Taken`, and `take_at` makes one only by moving the word from
 // even to odd, which no second thread can do until the first `Taken` moved it on. So the value goes from
-// thread to thread as if sent, for which `T: Send` suffices.
+// thread to thread as if sent, for which `T: Send` suffices. A `Taken` is shared and sent as a `&mut T` is: whoever
+// shares one needs `T: Sync`.
 unsafe impl<T: Send> Sync for Cell<T> {}
 
 impl<T> Cell<T> {
@@ -70,7 +72,10 @@ impl<T> Cell<T> {
                 Ordering::Relaxed,
             )
             .ok()?;
-        Some(Taken { cell: self })
+        Some(Taken {
+            cell: self,
+            value: PhantomData,
+        })
     }
 
     /// Takes the value as soon as it is free. Users hold it for a bounded time.
@@ -94,6 +99,8 @@ impl<T> Cell<T> {
 #[derive(Debug)]
 pub(crate) struct Taken<'a, T> {
     cell: &'a Cell<T>,
+    /// What it stands for.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Taken<'_, T> {
@@ -127,5 +134,27 @@ impl<T> DerefMut for Taken<'_, T> {
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
         self.cell.word.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compiles only if one implementation applies, hence only if `T` is not `Sync`.
+    trait UnlessSync<A> {
+        fn holds() {}
+    }
+
+    struct IsSync;
+
+    impl<T> UnlessSync<()> for T {}
+    impl<T: Sync> UnlessSync<IsSync> for T {}
+
+    #[test]
+    fn who_has_a_value_shares_it_only_if_it_is_sync() {
+        const fn assert_sync<T: Sync>() {}
+        assert_sync::<Taken<'_, u8>>();
+        <Taken<'_, std::cell::Cell<u8>> as UnlessSync<_>>::holds();
     }
 }
