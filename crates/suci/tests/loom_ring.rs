@@ -26,7 +26,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 use ring::Ring;
-use sleepers::Sleepers;
+use sleepers::{Seat, Sleepers};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// As loom advises for models with more than two threads: what needs more preemptions than this is
@@ -149,10 +149,40 @@ fn a_sleeper_is_never_forgotten() {
             }
         };
         // A lost wake-up would wait for ever, which loom reports as a deadlock.
-        while shared.0.poll(&mut cx, look).is_pending() {
+        let mut seat = Seat::new(&shared.0);
+        while seat.poll(&mut cx, look).is_pending() {
             signal.0.wait();
         }
         waker.join().unwrap();
+    });
+}
+
+/// Two calls of one task have the same waker: the end of one is not that of the other.
+#[test]
+fn a_sleeper_that_leaves_takes_none_with_it() {
+    loom::model(|| {
+        let shared = Arc::new((Sleepers::new(), AtomicBool::new(false)));
+        let other = Arc::clone(&shared);
+        let waker = thread::spawn(move || {
+            other.1.store(true, Ordering::Relaxed);
+            other.0.wake();
+        });
+        let signal = std::sync::Arc::new(Signal(Notify::new()));
+        let me: Waker = std::sync::Arc::clone(&signal).into();
+        let mut cx = Context::from_waker(&me);
+        let look = || match shared.1.load(Ordering::Relaxed) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        };
+        let mut stays = Seat::new(&shared.0);
+        while stays.poll(&mut cx, look).is_pending() {
+            // Enters, and leaves at once.
+            let _ = Seat::new(&shared.0).poll(&mut cx, look);
+            signal.0.wait();
+        }
+        waker.join().unwrap();
+        drop(stays);
+        assert_eq!(std::sync::Arc::strong_count(&signal), 2, "this and `me`");
     });
 }
 
@@ -245,6 +275,7 @@ fn who_waits_for_any_of_several_rings_misses_none() {
         let mut cx = Context::from_waker(&me);
         let mut turn = 0;
         let mut got = Vec::new();
+        let mut seat = Seat::new(&shared.0);
         while got.len() < 2 {
             let mut look = || {
                 for passed in 0..2 {
@@ -254,7 +285,7 @@ fn who_waits_for_any_of_several_rings_misses_none() {
                 }
                 Poll::Pending
             };
-            match shared.0.poll(&mut cx, &mut look) {
+            match seat.poll(&mut cx, &mut look) {
                 Poll::Ready(taken) => {
                     got.push(taken);
                     turn = taken + 1;
@@ -325,7 +356,7 @@ fn visit(house: &Arc<Lighthouse>) -> bool {
             || house.readable.store(false, Ordering::SeqCst),
             || {
                 let keeper = Keeper(Arc::clone(house));
-                house.sleepers.enter(&std::sync::Arc::new(keeper).into());
+                house.sleepers.enter(std::sync::Arc::new(keeper).into());
             },
             || !house.ring.is_empty(),
             || house.readable.store(true, Ordering::SeqCst),

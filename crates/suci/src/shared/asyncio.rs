@@ -15,7 +15,7 @@ impl SharedNode {
     /// As [`SharedNode::send`], without [`Error::WouldBlock`].
     pub async fn send_async(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
         let mut message = Some(message.into());
-        poll_fn(|cx| self.inner.poll_send(cx, to, &mut message)).await
+        poll_fn(self.inner.sending(to, &mut message)).await
     }
 
     /// Waits until a message arrives. Dropped before, no message is lost.
@@ -23,7 +23,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub async fn recv_async(&self) -> Result<Message, Error> {
-        poll_fn(|cx| self.inner.poll_recv(cx, &self.rota)).await
+        poll_fn(self.inner.receiving(&self.rota)).await
     }
 
     /// Waits until something happens.
@@ -31,7 +31,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub async fn event_async(&self) -> Result<Event, Error> {
-        poll_fn(|cx| self.inner.poll_event(cx, &self.rota)).await
+        poll_fn(self.inner.hearing(&self.rota)).await
     }
 
     /// Waits until every accepted message is acknowledged.
@@ -39,7 +39,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::flush`].
     pub async fn flush_async(&self) -> Result<(), Error> {
-        poll_fn(|cx| self.inner.poll_flush(cx)).await
+        poll_fn(self.inner.flushing()).await
     }
 
     /// Closes the node, as [`SharedNode::close`] does. Dropped before it is ready, the node closes all the
@@ -49,7 +49,7 @@ impl SharedNode {
     /// As [`SharedNode::close`].
     pub async fn close_async(&self, patience: Duration) -> Result<(), Error> {
         self.inner.begin_close(patience)?;
-        poll_fn(|cx| self.inner.poll_done(cx)).await;
+        poll_fn(self.inner.finishing()).await;
         self.inner.take_result()
     }
 }

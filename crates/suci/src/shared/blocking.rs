@@ -21,6 +21,15 @@ thread_local! {
     static WAKER: Waker = Arc::new(Unpark(std::thread::current())).into();
 }
 
+/// Polls until ready, parking in between.
+pub(super) fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    loop {
+        if let Some(value) = block_on(Deadline::NEVER, &mut poll) {
+            return value;
+        }
+    }
+}
+
 /// Polls until ready, parking in between; nothing, if `deadline` comes first.
 pub(super) fn block_on<T>(
     deadline: Deadline,

@@ -54,8 +54,8 @@ impl Inner {
         }
         let enter = || {
             let waker = Waker::from(Arc::clone(sign));
-            self.message_ready.0.enter(&waker);
-            self.event_ready.0.enter(&waker);
+            self.message_ready.0.enter(waker.clone());
+            self.event_ready.0.enter(waker);
         };
         let (hush, ring) = (|| sign.bell.hush(), || sign.bell.ring());
         let waits = || self.shards.iter().any(Shard::has_news);

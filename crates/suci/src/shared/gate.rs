@@ -5,6 +5,7 @@
 //! it later: what it lets in the engine has room for, and a sender waits here, not in the thread.
 
 use super::sleepers::Sleepers;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use suci_proto::Side;
 use suci_proto::limits::MAX_QUEUED_MESSAGES;
@@ -29,6 +30,13 @@ pub(crate) struct Gate {
     suspended: AtomicU8,
     limit: u64,
     pub(crate) room: Sleepers,
+}
+
+/// Where those sleep who wait for room.
+impl AsRef<Sleepers> for Arc<Gate> {
+    fn as_ref(&self) -> &Sleepers {
+        &self.room
+    }
 }
 
 impl Gate {

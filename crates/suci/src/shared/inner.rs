@@ -2,7 +2,7 @@
 
 use super::descriptor::Sign;
 use super::shard::{Shard, lock, owner};
-use super::sleepers::Sleepers;
+use super::sleepers::{Seat, Sleepers};
 use crate::budget::Budget;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -142,13 +142,15 @@ impl Inner {
         }
     }
 
-    /// Why a thread did not answer: as soon as it is known.
-    pub(super) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<Error> {
-        self.done_ready
-            .poll(cx, || match self.closing.load(Ordering::Acquire) {
+    /// Polls for why a thread did not answer, which is known soon.
+    pub(super) fn ending(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Error> {
+        let mut seat = Seat::new(&self.done_ready);
+        move |cx| {
+            seat.poll(cx, || match self.closing.load(Ordering::Acquire) {
                 true => Poll::Ready(self.end()),
                 false => Poll::Pending,
             })
+        }
     }
 
     /// What to say when the node is closed.

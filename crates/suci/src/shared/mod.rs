@@ -41,11 +41,11 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::node::DROP_PATIENCE;
-use blocking::block_on;
+use blocking::{block_on, wait_for};
 use bytes::Bytes;
 use inner::{Inner, Origin};
-use reply::Reply;
 use shard::{Command, Shard, lock};
+use sleepers::Seat;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,31 +148,26 @@ impl SharedNode {
 
     // ---- asking a thread
 
-    /// Puts a question into the ring; the ring has room soon, because the thread empties it whatever the
-    /// peers do.
-    fn poll_ask<T: Send + 'static>(
+    /// Polls for room in the ring for a question; there is some soon, because the thread empties it whatever the peers do.
+    fn asking(
         &self,
-        cx: &mut Context<'_>,
         shard: &Shard,
-        question: &mut Option<Command>,
-        reply: &Reply<T>,
-    ) -> Poll<Result<T, Error>> {
-        if let Some(command) = question.take() {
-            let pushed = shard.push(command);
-            if let Err(command) = pushed {
+        question: Command,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
+        let mut seat = Seat::new(&shard.command_room);
+        let mut question = Some(question);
+        move |cx| {
+            seat.poll(cx, || {
+                let Some(command) = question.take() else {
+                    return Poll::Ready(Ok(()));
+                };
+                let Err(command) = shard.push(command) else {
+                    return Poll::Ready(Ok(()));
+                };
                 self.inner.check_open()?;
-                shard.command_room.enter(cx.waker());
-                if let Err(command) = shard.push(command) {
-                    self.inner.check_open()?;
-                    *question = Some(command);
-                    return Poll::Pending;
-                }
-            }
-        }
-        match reply.poll(cx) {
-            Poll::Ready(Some(answer)) => Poll::Ready(Ok(answer)),
-            Poll::Ready(None) => self.inner.poll_end(cx).map(Err),
-            Poll::Pending => Poll::Pending,
+                question = Some(command);
+                Poll::Pending
+            })
         }
     }
 
@@ -202,11 +197,11 @@ impl SharedNode {
         self.inner.check_open()?;
         let (answer, reply) = reply::pair();
         let call = Command::Call(Box::new(move |driver| answer.give(question(driver))));
-        let mut call = Some(call);
-        let answered = block_on(Deadline::NEVER, |cx| {
-            self.poll_ask(cx, shard, &mut call, &reply)
-        });
-        answered.unwrap_or(Err(Error::Closed))
+        wait_for(self.asking(shard, call))?;
+        match wait_for(reply.waiting()) {
+            Some(answer) => Ok(answer),
+            None => Err(wait_for(self.inner.ending())),
+        }
     }
 
     /// Enters a node and its address into the book; blocks for a turn of the thread.
@@ -372,9 +367,7 @@ impl SharedNode {
         limit: Duration,
     ) -> Result<(), Error> {
         let mut message = Some(message.into());
-        let sent = block_on(Deadline::after(limit), |cx| {
-            self.inner.poll_send(cx, to, &mut message)
-        });
+        let sent = block_on(Deadline::after(limit), self.inner.sending(to, &mut message));
         match (sent, message) {
             (Some(result), _) => result,
             (None, Some(message)) => Err(Error::WouldBlock {
@@ -407,7 +400,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
-        block_on(Deadline::after(limit), |cx| self.inner.poll_flush(cx))
+        block_on(Deadline::after(limit), self.inner.flushing())
             .unwrap_or_else(|| self.inner.flushed())
     }
 
@@ -444,8 +437,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub fn recv(&self) -> Result<Message, Error> {
-        block_on(Deadline::NEVER, |cx| self.inner.poll_recv(cx, &self.rota))
-            .unwrap_or(Err(Error::Closed))
+        wait_for(self.inner.receiving(&self.rota))
     }
 
     /// Blocks until a message arrives, for at most `limit`.
@@ -453,10 +445,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
-        block_on(Deadline::after(limit), |cx| {
-            self.inner.poll_recv(cx, &self.rota)
-        })
-        .transpose()
+        block_on(Deadline::after(limit), self.inner.receiving(&self.rota)).transpose()
     }
 
     /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
@@ -473,10 +462,8 @@ impl SharedNode {
         if most == 0 {
             return Ok(0);
         }
-        let taken = block_on(Deadline::after(limit), |cx| {
-            self.inner.poll_recv_many(cx, &self.rota, most, messages)
-        });
-        taken.unwrap_or(Ok(0))
+        let receiving = self.inner.receiving_many(&self.rota, most, messages);
+        block_on(Deadline::after(limit), receiving).unwrap_or(Ok(0))
     }
 
     /// The next event, if there is one now.
@@ -495,24 +482,20 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
-        block_on(Deadline::after(limit), |cx| {
-            self.inner.poll_event(cx, &self.rota)
-        })
-        .transpose()
+        block_on(Deadline::after(limit), self.inner.hearing(&self.rota)).transpose()
     }
 
     // ---- the end
 
-    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all (and
-    /// half a second in which peers that closed first are answered). What had arrived, and the
-    /// events, can still be taken.
+    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What
+    /// had arrived, and the events, can still be taken.
     ///
     /// # Errors
     /// [`Error::NotFlushed`] names those that did not get everything, to the handle that closed first; the
     /// node is closed all the same. [`Error::Closed`] to the others.
     pub fn close(&self, patience: Duration) -> Result<(), Error> {
         self.inner.begin_close(patience)?;
-        block_on(Deadline::NEVER, |cx| self.inner.poll_done(cx));
+        wait_for(self.inner.finishing());
         self.inner.take_result()
     }
 }

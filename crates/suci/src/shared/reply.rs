@@ -1,7 +1,7 @@
 //! The answer to a command, on its way back.
 
 use super::shard::lock;
-use super::sleepers::Sleepers;
+use super::sleepers::{Seat, Sleepers};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -42,13 +42,15 @@ impl<T> Drop for Answer<T> {
 }
 
 impl<T> Reply<T> {
-    /// The answer; nothing if the thread went away.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.0
-            .ready
-            .poll(cx, || match self.0.settled.load(Ordering::Acquire) {
-                true => Poll::Ready(lock(&self.0.value).take()),
+    /// Polls for the answer; it is nothing if the thread went away.
+    pub(super) fn waiting(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Option<T>> {
+        let slot = &self.0;
+        let mut seat = Seat::new(&slot.ready);
+        move |cx| {
+            seat.poll(cx, || match slot.settled.load(Ordering::Acquire) {
+                true => Poll::Ready(lock(&slot.value).take()),
                 false => Poll::Pending,
             })
+        }
     }
 }

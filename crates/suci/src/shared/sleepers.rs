@@ -3,56 +3,66 @@
 //! A waiter enters its waker, then looks once more; the other thread makes it true, then looks whether
 //! anybody waits. With a full fence between the two steps on both sides one of them sees the other, so
 //! no wake-up is lost, and where nobody waits waking costs a fence and a load.
+//!
+//! Each waiter has a place of its own, also where two have the same waker: one that leaves takes no other's place.
 
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
+
+/// The place of the waiter that stays.
+const STAYS: u64 = 0;
 
 /// The waiters for one thing.
 #[derive(Debug)]
 pub(crate) struct Sleepers {
     any: AtomicBool,
-    list: Mutex<Vec<Waker>>,
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    wakers: BTreeMap<u64, Waker>,
+    /// The last place that was given away.
+    last: u64,
 }
 
 impl Sleepers {
     pub(crate) fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
-            list: Mutex::new(Vec::new()),
+            list: Mutex::new(List::default()),
         }
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Waker>> {
-        // Wakers run and are dropped outside of the lock, so that nothing panics within it.
+    fn list(&self) -> MutexGuard<'_, List> {
+        // Wakers are cloned, run and dropped outside of the lock, so that nothing panics within it.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a waiter, to be woken by the next [`Sleepers::wake`]. Look again after it.
-    pub(crate) fn enter(&self, waker: &Waker) {
-        {
-            let mut list = self.list();
-            // A task that polls again while it waits is entered once.
-            if !list.iter().any(|known| known.will_wake(waker)) {
-                list.push(waker.clone());
-            }
-            self.any.store(true, Ordering::Relaxed);
-        }
-        fence(Ordering::SeqCst);
+    /// Enters the waiter that stays, of which there is at most one, to be woken by the next [`Sleepers::wake`]. Look again
+    /// after it.
+    pub(crate) fn enter(&self, waker: Waker) {
+        self.enter_at(Some(STAYS), waker);
     }
 
-    /// Polls `look`; if it is not ready the task is woken by the next [`Sleepers::wake`].
-    pub(crate) fn poll<T>(
-        &self,
-        cx: &mut Context<'_>,
-        mut look: impl FnMut() -> Poll<T>,
-    ) -> Poll<T> {
-        if let ready @ Poll::Ready(_) = look() {
-            return ready;
-        }
-        self.enter(cx.waker());
-        look()
+    /// Enters a waiter at its place, or at a new one. Returns the place.
+    fn enter_at(&self, place: Option<u64>, waker: Waker) -> u64 {
+        let (place, before) = {
+            let mut list = self.list();
+            let place = place.unwrap_or_else(|| {
+                list.last += 1;
+                list.last
+            });
+            let before = list.wakers.insert(place, waker);
+            self.any.store(true, Ordering::Relaxed);
+            (place, before)
+        };
+        drop(before);
+        fence(Ordering::SeqCst);
+        place
     }
 
     /// Wakes everybody, if anybody waits. Call it after the change.
@@ -64,8 +74,58 @@ impl Sleepers {
         let woken = {
             let mut list = self.list();
             self.any.store(false, Ordering::Relaxed);
-            std::mem::take(&mut *list)
+            std::mem::take(&mut list.wakers)
         };
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_values().for_each(Waker::wake);
+    }
+}
+
+impl AsRef<Self> for Sleepers {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// Where one call waits among the sleepers of `S`. Dropped before it was woken, it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Seat<S: AsRef<Sleepers>> {
+    sleepers: S,
+    place: Option<u64>,
+}
+
+impl<S: AsRef<Sleepers>> Seat<S> {
+    pub(crate) const fn new(sleepers: S) -> Self {
+        Self {
+            sleepers,
+            place: None,
+        }
+    }
+
+    /// Enters the waiter, to be woken by the next [`Sleepers::wake`]. Look again after it.
+    pub(crate) fn enter(&mut self, waker: &Waker) {
+        let sleepers = self.sleepers.as_ref();
+        self.place = Some(sleepers.enter_at(self.place, waker.clone()));
+    }
+
+    /// Polls `look`; if it is not ready the task is woken by the next [`Sleepers::wake`].
+    pub(crate) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut look: impl FnMut() -> Poll<T>,
+    ) -> Poll<T> {
+        if let ready @ Poll::Ready(_) = look() {
+            return ready;
+        }
+        self.enter(cx.waker());
+        look()
+    }
+}
+
+impl<S: AsRef<Sleepers>> Drop for Seat<S> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            let waker = self.sleepers.as_ref().list().wakers.remove(&place);
+            drop(waker);
+        }
     }
 }

@@ -163,6 +163,39 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 1);
 }
 
+/// A task with a limit of its own ends while it waits, and would be kept for as long as nothing happens.
+#[test]
+fn calls_that_are_given_up_leave_no_waker_behind() {
+    struct Task;
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    let a = builder.send_queue(64 << 10).open_threads(1).unwrap();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    a.send(NodeId(1), vec![7; 64 << 10]).unwrap();
+    let task = Arc::new(Task);
+    let waker = Arc::clone(&task).into();
+    let mut cx = Context::from_waker(&waker);
+    let mut waits = |call: &mut dyn FnMut(&mut Context<'_>) -> bool| {
+        assert!(call(&mut cx) && call(&mut cx), "pending");
+        assert!(Arc::strong_count(&task) > 2, "entered");
+    };
+    for _ in 0..2 {
+        let mut send = std::pin::pin!(a.send_async(NodeId(1), "x"));
+        let mut recv = std::pin::pin!(a.recv_async());
+        let mut event = std::pin::pin!(a.event_async());
+        let mut flush = std::pin::pin!(a.flush_async());
+        waits(&mut |cx| send.as_mut().poll(cx).is_pending());
+        waits(&mut |cx| recv.as_mut().poll(cx).is_pending());
+        waits(&mut |cx| event.as_mut().poll(cx).is_pending());
+        waits(&mut |cx| flush.as_mut().poll(cx).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&task), 2, "this and the waker");
+}
+
 /// The gate lets a message in while the thread has begun to suspend the session: it is kept, and has its outcome
 /// should the node be closed first.
 #[test]

@@ -1,8 +1,9 @@
-//! What the handles do with what they share, without the waiting: every verb returns at once, or registers
-//! its caller's waker and says that it is pending.
+//! What the handles do with what they share, without the waiting: every verb returns at once, or makes what polls: that
+//! registers its caller's waker and says that it is pending, until it is dropped.
 
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
+use super::sleepers::Seat;
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use std::collections::BTreeMap;
@@ -62,29 +63,33 @@ impl Inner {
     }
 
     /// Sends `message` as soon as there is room; it is taken when sent.
-    pub(super) fn poll_send(
+    pub(super) fn sending(
         &self,
-        cx: &mut Context<'_>,
         to: NodeId,
         message: &mut Option<Draft>,
-    ) -> Poll<Result<(), Error>> {
-        for entered in [false, true] {
-            let Some(draft) = message.take() else {
-                return Poll::Ready(Ok(()));
-            };
-            match self.send(to, draft) {
-                Err(Error::WouldBlock { message: back, .. }) => *message = Some(*back),
-                done => return Poll::Ready(done),
-            }
-            if !entered {
-                let shard = self.shard_of(to);
-                if let Some(gate) = shard.gate(to) {
-                    gate.room.enter(cx.waker());
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
+        let shard = self.shard_of(to);
+        let mut room = None;
+        let mut command_room = Seat::new(&shard.command_room);
+        move |cx| {
+            for entered in [false, true] {
+                let Some(draft) = message.take() else {
+                    return Poll::Ready(Ok(()));
+                };
+                match self.send(to, draft) {
+                    Err(Error::WouldBlock { message: back, .. }) => *message = Some(*back),
+                    done => return Poll::Ready(done),
                 }
-                shard.command_room.enter(cx.waker());
+                if !entered {
+                    room = room.take().or_else(|| shard.gate(to).map(Seat::new));
+                    if let Some(room) = &mut room {
+                        room.enter(cx.waker());
+                    }
+                    command_room.enter(cx.waker());
+                }
             }
+            Poll::Pending
         }
-        Poll::Pending
     }
 
     /// Takes from one shard after the other, beginning with the one whose turn it is. Ready with an error when none of
@@ -128,12 +133,12 @@ impl Inner {
         self.take(&rota.messages, Shard::take_message)
     }
 
-    pub(super) fn poll_recv(
+    pub(super) fn receiving(
         &self,
-        cx: &mut Context<'_>,
         rota: &Rota,
-    ) -> Poll<Result<Message, Error>> {
-        self.message_ready.0.poll(cx, || self.take_message(rota))
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Message, Error>> {
+        let mut seat = Seat::new(&self.message_ready.0);
+        move |cx| seat.poll(cx, || self.take_message(rota))
     }
 
     /// What is there of the next messages, taken as many times as there are shards: once of each that has some. Ready with
@@ -158,15 +163,14 @@ impl Inner {
         Poll::Ready(Ok(messages.len() - before))
     }
 
-    pub(super) fn poll_recv_many(
+    pub(super) fn receiving_many(
         &self,
-        cx: &mut Context<'_>,
         rota: &Rota,
         most: usize,
         messages: &mut Vec<Message>,
-    ) -> Poll<Result<usize, Error>> {
-        let ready = &self.message_ready.0;
-        ready.poll(cx, || self.take_messages(rota, most, messages))
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<usize, Error>> {
+        let mut seat = Seat::new(&self.message_ready.0);
+        move |cx| seat.poll(cx, || self.take_messages(rota, most, messages))
     }
 
     /// The next event: ready with an error when there will be none.
@@ -174,32 +178,38 @@ impl Inner {
         self.take(&rota.events, Shard::take_event)
     }
 
-    pub(super) fn poll_event(
+    pub(super) fn hearing(
         &self,
-        cx: &mut Context<'_>,
         rota: &Rota,
-    ) -> Poll<Result<Event, Error>> {
-        self.event_ready.0.poll(cx, || self.take_event(rota))
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Event, Error>> {
+        let mut seat = Seat::new(&self.event_ready.0);
+        move |cx| seat.poll(cx, || self.take_event(rota))
     }
 
-    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.check_open()?;
-        for shard in self.shards.iter() {
-            let gates: Vec<_> = {
-                let gates = shard.gates.read().unwrap_or_else(PoisonError::into_inner);
-                gates.values().map(Arc::clone).collect()
-            };
-            for gate in gates {
-                let empty = || match gate.is_empty() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
+    pub(super) fn flushing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
+        // At the first gate that holds something.
+        let mut seat = None;
+        move |cx| {
+            self.check_open()?;
+            for shard in self.shards.iter() {
+                let gates: Vec<_> = {
+                    let gates = shard.gates.read().unwrap_or_else(PoisonError::into_inner);
+                    gates.values().map(Arc::clone).collect()
                 };
-                if gate.room.poll(cx, empty).is_pending() {
-                    return Poll::Pending;
+                for gate in gates {
+                    let empty = || match gate.is_empty() {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    };
+                    let mut here = Seat::new(Arc::clone(&gate));
+                    if here.poll(cx, empty).is_pending() {
+                        drop(seat.replace(here));
+                        return Poll::Pending;
+                    }
                 }
             }
+            Poll::Ready(self.flushed())
         }
-        Poll::Ready(self.flushed())
     }
 
     /// Nothing if every peer has everything, as far as the program was not told otherwise.
@@ -224,12 +234,14 @@ impl Inner {
         self.begin_end(patience)
     }
 
-    pub(super) fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.done_ready
-            .poll(cx, || match self.done.load(Ordering::Acquire) {
+    pub(super) fn finishing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<()> {
+        let mut seat = Seat::new(&self.done_ready);
+        move |cx| {
+            seat.poll(cx, || match self.done.load(Ordering::Acquire) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             })
+        }
     }
 
     /// What closing found out. The threads are done; it takes no time to end them.
