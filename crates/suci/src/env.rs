@@ -6,7 +6,7 @@ use crate::sys;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use suci_proto::types::NodeId;
 
 /// This process's node ID.
@@ -97,10 +97,15 @@ pub(crate) fn book() -> Result<Option<AddressBook>, Error> {
 /// marked close-on-exec, so that a grandchild finds a closed descriptor and is told so instead of
 /// answering for its parent.
 pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
+    static TAKEN: Mutex<bool> = Mutex::new(false);
     let Some(value) = value(FD)? else {
         return Ok(None);
     };
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if *taken {
+        // The number may mean nothing by now, or something else.
+        return Ok(None);
+    }
     let remedy = "no UDP socket is open there: only the process that suci run started has it";
     let fd = value
         .parse::<RawFd>()
@@ -109,10 +114,8 @@ pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
     let Some(fd) = fd else {
         return Err(wrong(FD, &value, remedy));
     };
-    if TAKEN.swap(true, Ordering::Relaxed) {
-        return Ok(None);
-    }
     sys::close_on_exec(fd).map_err(Error::io("marking the inherited socket close-on-exec"))?;
+    *taken = true;
     // SAFETY: `fd` is an open datagram socket. The launcher opened it for this process and told it by the
     // variable alone, which is read only here and acted upon only once: nobody else in the process owns it.
     Ok(Some(unsafe { UdpSocket::from_raw_fd(fd) }))

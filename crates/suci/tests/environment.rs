@@ -68,6 +68,10 @@ fn greet() {
     node.send(NodeId(0), "from the child").unwrap();
     assert_eq!(&take(&mut node).payload[..], b"seen");
     node.close(LONG).unwrap();
+    let address = node.local_addr();
+    drop(node);
+    // The first one took the socket with it; the address is free.
+    assert_eq!(Node::from_env().unwrap().local_addr(), address);
 }
 
 #[test]
