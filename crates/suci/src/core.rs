@@ -100,12 +100,8 @@ impl Core {
     pub(crate) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
-            let ours = [
-                &self.alarm as &dyn AsRawFd,
-                &self.bell,
-                &self.helper_bell,
-                &self.epoll,
-            ];
+            // Not `epoll`, which the program may hold.
+            let ours = [&self.alarm as &dyn AsRawFd, &self.bell, &self.helper_bell];
             let ours = ours.map(|owner| owner.as_raw_fd());
             let others = self.others.iter().copied();
             for fd in ours.into_iter().chain([self.socket]).chain(others) {

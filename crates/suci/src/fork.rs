@@ -9,9 +9,6 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the page holds in the process that wrote it.
-const ORIGINAL: u32 = 0x5C_C1_00_01;
-
 struct Page(&'static AtomicU32);
 
 fn map() -> io::Result<Page> {
@@ -38,8 +35,12 @@ fn map() -> io::Result<Page> {
     Ok(Page(word))
 }
 
-fn word(renew: bool) -> io::Result<&'static AtomicU32> {
+/// The page's word, which is not 0: in a child that opens nodes of its own it begins a new generation.
+fn word() -> io::Result<&'static AtomicU32> {
     static PAGE: OnceLock<Page> = OnceLock::new();
+    /// Ordinary memory, which a child inherits: no ancestor had a number above it. A process ID would not do, since in a
+    /// new namespace it is 1 again.
+    static GENERATIONS: AtomicU32 = AtomicU32::new(0);
     let word = match PAGE.get() {
         Some(page) => page.0,
         None => {
@@ -47,16 +48,11 @@ fn word(renew: bool) -> io::Result<&'static AtomicU32> {
             PAGE.get_or_init(|| page).0
         }
     };
-    if renew {
-        // A child that opens nodes of its own begins a new generation; its parent's nodes hold another.
-        let _ = word.compare_exchange(0, next(), Ordering::Relaxed, Ordering::Relaxed);
+    if word.load(Ordering::Relaxed) == 0 {
+        let next = GENERATIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        let _ = word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
     }
     Ok(word)
-}
-
-/// A value that no ancestor used.
-fn next() -> u32 {
-    ORIGINAL ^ std::process::id().rotate_left(8)
 }
 
 /// Tells whether this is still the process that made it.
@@ -68,7 +64,7 @@ pub(crate) struct Birth {
 
 impl Birth {
     pub(crate) fn new() -> io::Result<Self> {
-        let word = word(true)?;
+        let word = word()?;
         Ok(Self {
             word,
             value: word.load(Ordering::Relaxed),
@@ -78,5 +74,48 @@ impl Birth {
     /// Whether a fork lies between then and now.
     pub(crate) fn is_forked(self) -> bool {
         self.word.load(Ordering::Relaxed) != self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `child` in a child that is the first process of a namespace, and returns whether it found things right.
+    /// `child` must not allocate, nor panic: other threads of this process do not exist in it.
+    fn in_new_namespace(child: impl FnOnce() -> bool) -> bool {
+        // SAFETY: changes for whom this thread's children are numbered; the child calls `child`, which keeps to what is
+        // said above, and `_exit`; `status` outlives the call that writes it.
+        unsafe {
+            if libc::unshare(libc::CLONE_NEWPID) != 0 {
+                return false;
+            }
+            match libc::fork() {
+                0 => libc::_exit(i32::from(!(libc::getpid() == 1 && child()))),
+                pid => {
+                    let mut status = 1;
+                    libc::waitpid(pid, &raw mut status, 0) == pid && status == 0
+                }
+            }
+        }
+    }
+
+    /// In containers a child may have its parent's process ID.
+    #[test]
+    fn f24_a_child_with_its_parents_process_id_is_another() {
+        let there = std::thread::spawn(|| {
+            in_new_namespace(|| {
+                let Ok(parent) = Birth::new() else {
+                    return false;
+                };
+                in_new_namespace(|| {
+                    let Ok(child) = Birth::new() else {
+                        return false;
+                    };
+                    parent.is_forked() && !child.is_forked()
+                })
+            })
+        });
+        assert!(there.join().unwrap(), "as root, which the checks are");
     }
 }

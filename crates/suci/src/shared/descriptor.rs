@@ -38,11 +38,6 @@ impl Sign {
             exposed: AtomicBool::new(false),
         })
     }
-
-    /// For the child of a fork, which closes its copy.
-    pub(super) fn raw_fd(&self) -> RawFd {
-        self.bell.as_raw_fd()
-    }
 }
 
 impl Inner {

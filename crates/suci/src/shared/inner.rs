@@ -122,10 +122,8 @@ impl Inner {
     pub(super) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
+            // Not that of `sign`, which the program may hold.
             self.shards.iter().for_each(Shard::close_copies);
-            // SAFETY: the descriptor belongs to this node, whose memory is never dropped here (`SharedNode::drop`
-            // leaks it), so nobody uses or closes it after this.
-            unsafe { libc::close(self.sign.raw_fd()) };
         }
         forked
     }
