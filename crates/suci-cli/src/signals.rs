@@ -5,11 +5,20 @@ use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendFlags, send};
 use rustix::process::Signal;
 
 use crate::error::{Context, Result};
 
 const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// What was caught.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caught {
+    pub(crate) signal: Signal,
+    /// By the kernel, on behalf of the terminal; else by a process.
+    pub(crate) by_kernel: bool,
+}
 
 /// The signals of a process that does not let them end it at once.
 pub(crate) struct Signals {
@@ -27,7 +36,18 @@ impl Signals {
             }
             let (read, write) = UnixStream::pair().context("a pipe for signals")?;
             read.set_nonblocking(true).context("a pipe for signals")?;
-            signal_hook::low_level::pipe::register(signal.as_raw(), write)
+            let tell = move |info: &libc::siginfo_t| {
+                let by_kernel = u8::from(info.si_code == libc::SI_KERNEL);
+                // A pipe that is full says enough.
+                let _ = send(
+                    &write,
+                    &[by_kernel],
+                    SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+                );
+            };
+            // SAFETY: a handler may do what is async-signal-safe, and leave `errno` alone. This one makes one system
+            // call, which returns its error instead.
+            unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), tell) }
                 .context("catching signals")?;
             pipes.push((signal, read));
         }
@@ -40,13 +60,16 @@ impl Signals {
     }
 
     /// What was caught since the last call, once per arrival.
-    pub(crate) fn take(&self) -> Vec<Signal> {
+    pub(crate) fn take(&self) -> Vec<Caught> {
         let mut caught = Vec::new();
         for (signal, pipe) in &self.pipes {
             let mut bytes = [0; 16];
             // Nothing to read is an error here, and means that none was caught.
             let count = (&mut &*pipe).read(&mut bytes).unwrap_or(0);
-            caught.extend(std::iter::repeat_n(*signal, count));
+            caught.extend(bytes.iter().take(count).map(|byte| Caught {
+                signal: *signal,
+                by_kernel: *byte != 0,
+            }));
         }
         caught
     }
@@ -54,8 +77,8 @@ impl Signals {
     /// Sleeps until one is caught.
     pub(crate) fn wait(&self) -> Signal {
         loop {
-            if let Some(&signal) = self.take().first() {
-                return signal;
+            if let Some(caught) = self.take().first() {
+                return caught.signal;
             }
             let pipes = self.pipes();
             let mut fds: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();

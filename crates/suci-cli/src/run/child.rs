@@ -10,7 +10,7 @@ use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal,
+    Pid, PidfdFlags, Signal, getpgid, getpgrp, getpid, getppid, pidfd_open, pidfd_send_signal,
     set_parent_process_death_signal,
 };
 
@@ -117,6 +117,11 @@ impl Child {
     /// Sends a signal; one that has just ended does not mind.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = pidfd_send_signal(&self.pidfd, signal);
+    }
+
+    /// Whether it is in the launcher's process group still. It was not reaped, so its ID is nobody else's.
+    pub(super) fn is_in_group(&self) -> bool {
+        getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
     }
 
     /// How it ended, if it did.

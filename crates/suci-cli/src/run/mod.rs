@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Signal, geteuid, getpid, getsid};
 
 use self::child::{Child, End};
 use crate::args::RunArgs;
 use crate::error::{Context, Failure, Result, tell};
-use crate::signals::Signals;
+use crate::signals::{Caught, Signals};
 
 /// Runs until every process has ended.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
@@ -123,8 +123,8 @@ impl Launch {
     fn wait(&mut self, signals: &Signals, kill_on_failure: bool) -> Result<()> {
         while !self.children.is_empty() {
             let (caught, ended) = self.sleep(signals)?;
-            for signal in caught {
-                self.pass_on(signal);
+            for caught in caught {
+                self.pass_on(caught);
             }
             if ended {
                 self.reap(kill_on_failure)?;
@@ -134,7 +134,7 @@ impl Launch {
     }
 
     /// Sleeps until a signal was caught or a process ended.
-    fn sleep(&self, signals: &Signals) -> Result<(Vec<Signal>, bool)> {
+    fn sleep(&self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
         let pipes = signals.pipes();
         let before = pipes.len();
         let pipes = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN));
@@ -151,13 +151,18 @@ impl Launch {
         Ok((signals.take(), ended))
     }
 
-    fn pass_on(&mut self, signal: Signal) {
+    /// A key pressed at the terminal signals every process of the launcher's group, so those have it already. But of the
+    /// terminal's end the kernel tells whoever leads its session alone.
+    fn pass_on(&mut self, Caught { signal, by_kernel }: Caught) {
         self.interrupts += u32::from(signal == Signal::INT);
         if self.interrupts > 1 {
             return self.kill();
         }
+        let leads = signal == Signal::HUP && getsid(None) == Ok(getpid());
         for child in &self.children {
-            child.signal(signal);
+            if !by_kernel || leads || !child.is_in_group() {
+                child.signal(signal);
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! `suci run`: environment, output, exit statuses, signals.
 
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Running, errors, output, path, printed, suci};
+use crate::support::{Running, errors, output, path, printed, suci, terminal};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A process of one's own that a test may name: the pid that a child printed.
@@ -172,6 +172,51 @@ fn a_second_interrupt_kills() {
     assert_eq!(running.first_line(), "once\n");
     kill_process(launcher, Signal::INT).unwrap();
     assert_eq!(running.finish().status.code(), Some(137));
+}
+
+/// Eight processes in a terminal that say `name` when they get that signal, once all are ready.
+fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = String>) {
+    let script = format!(
+        "trap 'echo {name}' {name}; echo ready; for i in $(seq 200); do sleep 0.1 & wait; done"
+    );
+    let (keys, inside) = terminal();
+    let mut command = Command::new("setsid");
+    command
+        .args(["--ctty", path(), "run", "-n", "8", "sh", "-c", &script])
+        .stdin(inside)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let output = std::io::BufReader::new(running.0.stdout.take().unwrap());
+    let mut lines = output.lines().map(Result::unwrap);
+    assert!(lines.by_ref().take(8).all(|line| line == "ready"));
+    (running, keys, lines)
+}
+
+/// What the eight say, after which the launcher ends them.
+fn said_by_all(running: &mut Running, lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines = lines;
+    let mut said: Vec<String> = lines.by_ref().take(8).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
+    said.extend(lines);
+    running.wait();
+    said
+}
+
+#[test]
+fn ctrl_c_reaches_each_process_once() {
+    let (mut running, mut keys, lines) = at_terminal("INT");
+    keys.write_all(b"\x03").unwrap();
+    assert_eq!(said_by_all(&mut running, lines), ["INT"; 8]);
+}
+
+/// The launcher leads its session, so the kernel tells nobody else.
+#[test]
+fn the_end_of_the_terminal_reaches_each_process_once() {
+    let (mut running, keys, lines) = at_terminal("HUP");
+    drop(keys);
+    assert_eq!(said_by_all(&mut running, lines), ["HUP"; 8]);
 }
 
 #[test]

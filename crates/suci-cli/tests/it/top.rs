@@ -1,8 +1,7 @@
 //! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
-use crate::support::{PATIENCE, Running, await_node, free_address, path, pings, suci};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use crate::support::{PATIENCE, Running, await_node, free_address, path, pings, suci, terminal};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -78,18 +77,7 @@ struct Top {
 
 impl Top {
     fn start(pid: &str, rows: u16, columns: u16) -> Self {
-        let outer = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&outer).unwrap();
-        unlockpt(&outer).unwrap();
-        let name = ptsname(&outer, Vec::new()).unwrap();
-        // The child's session takes it as its terminal; this one's must not.
-        let mut options = OpenOptions::new();
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOCTTY);
-        let inside = options
-            .read(true)
-            .write(true)
-            .open(name.to_str().unwrap())
-            .unwrap();
+        let (terminal, inside) = terminal();
         let mut command = Command::new("setsid");
         command
             .args(["--ctty", path(), "top", pid])
@@ -97,7 +85,6 @@ impl Top {
         for stdio in [Command::stdin, Command::stdout, Command::stderr] {
             stdio(&mut command, Stdio::from(inside.try_clone().unwrap()));
         }
-        let terminal = File::from(outer);
         let mut reader = terminal.try_clone().unwrap();
         let (sender, output) = channel();
         std::thread::spawn(move || {

@@ -1,7 +1,9 @@
 //! Running the built command.
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -205,4 +207,22 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
         state.to_le_bytes()[3]
     };
     (0..length).map(|_| next()).collect()
+}
+
+/// A pseudo-terminal: the end that a person would have, and the one that programs have.
+pub(crate) fn terminal() -> (File, File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let outer = openpt(flags).unwrap();
+    grantpt(&outer).unwrap();
+    unlockpt(&outer).unwrap();
+    let name = ptsname(&outer, Vec::new()).unwrap();
+    // A child's session takes it as its terminal; this one's must not.
+    let mut options = OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOCTTY);
+    let inside = options
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    (File::from(outer), inside)
 }
