@@ -266,11 +266,11 @@ impl World {
         match input.byte() % 8 {
             0 => {
                 self.honest = false;
-                engine.abandon(self.now, other);
+                let _ = engine.abandon(self.now, other);
             }
             1 => {
                 self.honest = false;
-                engine.close_peer(self.now, other, Duration::from_secs(5));
+                let _ = engine.close_peer(self.now, other, Duration::from_secs(5));
             }
             2 => {
                 let mtu = 1_200 + input.index(MTU - 1_200);

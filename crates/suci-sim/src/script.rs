@@ -40,12 +40,17 @@ impl World {
             Step::ClosePeer(place, other, deadline) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
-                self.each_process(place, |it| it.engine.close_peer(now, node, deadline));
+                // A node that the process does not know is none of its business.
+                self.each_process(place, |process| {
+                    let _ = process.engine.close_peer(now, node, deadline);
+                });
             }
             Step::Abandon(place, other) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
-                self.each_process(place, |process| process.engine.abandon(now, node));
+                self.each_process(place, |process| {
+                    let _ = process.engine.abandon(now, node);
+                });
             }
             Step::Suspend(place, other, on) => self.suspend(place, other, on),
             Step::Cut(ref places, outwards, inwards, time) => {

@@ -382,23 +382,38 @@ impl Driver {
     }
 
     /// Accepts the first announced message of at most `room` bytes that waits for a decision, into memory of its
-    /// own.
-    pub(crate) fn accept_announced(&mut self, room: u64) -> Result<(), Error> {
-        let Some(Event::Incoming {
-            node,
-            channel,
-            number,
-            total,
-            ..
-        }) = self.engine.take_incoming(room)
-        else {
-            return Ok(());
+    /// own. Whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::BufferTooShort`] if all that wait are longer.
+    pub(crate) fn accept_announced(&mut self, room: u64) -> Result<bool, Error> {
+        let mut longer = None;
+        let mut waiting = self.engine.announcements();
+        let fitting = waiting.find_map(|event| match *event {
+            Event::Incoming {
+                node,
+                channel,
+                number,
+                total,
+                ..
+            } if total <= room => Some((node, channel, number, usize::try_from(total).ok()?)),
+            Event::Incoming { total, .. } => {
+                longer = longer.or(Some(total));
+                None
+            }
+            _ => None,
+        });
+        drop(waiting);
+        let Some((node, channel, number, total)) = fitting else {
+            return longer.map_or(Ok(false), |length| {
+                let buffer = room;
+                Err(Error::BufferTooShort { length, buffer })
+            });
         };
-        let total = usize::try_from(total).unwrap_or(usize::MAX);
         let buffer = Some(vec![0; total]);
-        // One that was withdrawn since it was announced is nothing to whoever waits for any message.
-        let _ = self.engine.accept(node, channel, number, buffer);
-        self.output()
+        self.engine.accept(node, channel, number, buffer)?;
+        self.output()?;
+        Ok(true)
     }
 
     /// Peers that have not acknowledged everything, and those of whose failed messages the program was

@@ -19,9 +19,10 @@ pub enum Error {
     /// A node has no connection to itself.
     #[error("node {0} is this node: keep what you would send to yourself")]
     Itself(NodeId),
-    /// The queue to this peer is full. The message comes back in the error.
+    /// The queue to this peer is full, or four of its sessions ended and the program took none of the events that tell it.
+    /// The message comes back in the error.
     #[error(
-        "the queue to node {to} is full: poll or wait, then send again (send_timeout does both)"
+        "the queue to node {to} is full: poll or wait (send_timeout does both), or take events, then send again"
     )]
     WouldBlock {
         /// Whose queue is full.
@@ -42,6 +43,14 @@ pub enum Error {
         to: NodeId,
         /// Which side suspended it; this one if both did.
         by: Side,
+        /// The message.
+        message: Box<Draft>,
+    },
+    /// The session is being closed ([`Node::close_peer`](crate::Node::close_peer)). The message comes back in the error.
+    #[error("the session with node {to} is closing: wait for the event Ended, then send again")]
+    Closing {
+        /// With whom.
+        to: NodeId,
         /// The message.
         message: Box<Draft>,
     },
@@ -80,7 +89,7 @@ pub enum Error {
         /// To whom.
         to: NodeId,
     },
-    /// The node, or its session with this peer, is closed or closing.
+    /// The node is closed or closing.
     #[error("closed: open a new node to go on")]
     Closed,
     /// This process is the child of a fork; the node belongs to its parent.
@@ -158,7 +167,8 @@ pub enum Error {
         /// Peers, and how many messages each had not acknowledged or will never get.
         peers: Vec<(NodeId, u64)>,
     },
-    /// The message is longer than the buffer; it is kept, and the next receiving call gets it.
+    /// The message is longer than the buffer. It is kept: the next receiving call gets it, or, if it is an announced one,
+    /// whatever accepts it.
     #[error(
         "a message of {length} bytes does not fit the buffer of {buffer} bytes: offer a longer one"
     )]
@@ -268,6 +278,10 @@ impl Error {
             E::HeaderTooLong { length } => Self::HeaderTooLong { length },
             E::Channels => Self::Channels { to },
             E::Suspended { message, by } => Self::suspended(to, message, by),
+            E::Closing(outgoing) => Self::Closing {
+                to,
+                message: Box::new(Draft::from_outgoing(outgoing)),
+            },
             E::Closed => Self::Closed,
         }
     }

@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::helper;
 use crate::message::{Draft, Message};
 use crate::wait::{Spinner, Wait};
-use bytes::Bytes;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -271,9 +270,13 @@ impl Node {
     /// still count in the queue: [`send_queue`](crate::NodeBuilder::send_queue) says which.
     ///
     /// # Errors
-    /// [`Error::Forked`].
+    /// [`Error::UnknownPeer`].
     pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
-        Ok(self.enter()?.engine.queue_len(node))
+        let turn = self.enter()?;
+        if !turn.engine.knows(node) {
+            return Err(Error::UnknownPeer(node));
+        }
+        Ok(turn.engine.queue_len(node))
     }
 
     /// How many messages of a channel, from its first in this session, the peer's library holds.
@@ -287,7 +290,8 @@ impl Node {
     // ---- receiving
 
     /// Blocks until a message arrives. Events do not wake it: a program that waits for peers that may end
-    /// uses [`Node::poll`].
+    /// uses [`Node::poll`]. Take them all the same ([`Node::events`]): to a peer with whom four sessions ended unheard
+    /// nothing can be sent.
     ///
     /// # Errors
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
@@ -326,47 +330,6 @@ impl Node {
         }
         turn.turn()?;
         Ok(turn.take_message())
-    }
-
-    /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns its
-    /// length and the rest of it (with an empty payload). A message that was announced because of its
-    /// length ([`Event::Incoming`]) is accepted if `buffer` has room for it.
-    ///
-    /// # Errors
-    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::TimedOut`]; as [`Node::recv`].
-    pub fn recv_into(
-        &mut self,
-        buffer: &mut [u8],
-        limit: Duration,
-    ) -> Result<(usize, Message), Error> {
-        let deadline = Deadline::after(limit);
-        let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
-        let mut spinner = Spinner::new(self.wait);
-        loop {
-            if let Some(mut message) = self.try_recv()? {
-                let length = message.payload.len();
-                let Some(place) = buffer.get_mut(..length) else {
-                    let length = u64::try_from(length).unwrap_or(u64::MAX);
-                    self.enter()?.put_back(message);
-                    return Err(Error::BufferTooShort {
-                        length,
-                        buffer: room,
-                    });
-                };
-                place.copy_from_slice(&message.payload);
-                message.payload = Bytes::new();
-                return Ok((length, message));
-            }
-            let mut turn = self.enter_open()?;
-            turn.accept_announced(room)?;
-            if deadline.is_over() {
-                return Err(Error::TimedOut {
-                    what: "receiving a message",
-                    limit,
-                });
-            }
-            pause(&mut turn, deadline, &mut spinner)?;
-        }
     }
 
     /// Takes a message announced by [`Event::Incoming`] into memory of the library; it arrives like any
@@ -460,26 +423,35 @@ impl Node {
     // ---- ends
 
     /// Closes the session with one peer: waits (in the background) until it has everything, for at most
-    /// `patience`, then tells it. [`Event::Ended`] follows.
+    /// `patience`, then tells it. Returns whether there is a session; if so [`Event::Ended`] follows.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn close_peer(&mut self, node: NodeId, patience: Duration) -> Result<(), Error> {
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn close_peer(&mut self, node: NodeId, patience: Duration) -> Result<bool, Error> {
         let mut turn = self.enter_open()?;
         let now = turn.now();
-        turn.engine.close_peer(now, node, patience);
-        turn.output()
+        let ends = turn
+            .engine
+            .close_peer(now, node, patience)
+            .map_err(|error| Error::from_send(node, error))?;
+        turn.output()?;
+        Ok(ends)
     }
 
-    /// Gives the session with a peer up at once. [`Event::Ended`] with the outcomes follows.
+    /// Gives the session with a peer up at once. Returns whether there is one; if so [`Event::Ended`] with the outcomes
+    /// follows.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn abandon(&mut self, node: NodeId) -> Result<(), Error> {
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn abandon(&mut self, node: NodeId) -> Result<bool, Error> {
         let mut turn = self.enter_open()?;
         let now = turn.now();
-        turn.engine.abandon(now, node);
-        turn.output()
+        let ends = turn
+            .engine
+            .abandon(now, node)
+            .map_err(|error| Error::from_send(node, error))?;
+        turn.output()?;
+        Ok(ends)
     }
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What

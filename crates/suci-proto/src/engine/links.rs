@@ -99,7 +99,7 @@ impl Engine {
         self.peer_key(node).is_some()
     }
 
-    fn known(&self, node: NodeId) -> Result<usize, SendError> {
+    pub(super) fn known(&self, node: NodeId) -> Result<usize, SendError> {
         if node == self.shared.identity.node {
             return Err(SendError::Itself(node));
         }

@@ -280,7 +280,7 @@ fn what_cannot_wait_is_sent_before_the_program_gets_its_message() {
     assert!(!world.engines[1].defer_output(now), "a message");
 
     let mut world = with_a_message();
-    world.engines[1].close_peer(now, id(0), SECOND);
+    world.engines[1].close_peer(now, id(0), SECOND).unwrap();
     assert!(!world.engines[1].defer_output(now), "the end");
 
     // A large message asks in the same packet.

@@ -1,7 +1,7 @@
 //! What the program asks of the engine.
 
-use super::Engine;
 use super::peers::Look;
+use super::{Engine, Shared};
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
@@ -61,7 +61,10 @@ pub enum SendError {
         /// By whom; by this side if by both.
         by: Side,
     },
-    /// The engine, or the session with this peer, is being closed.
+    /// The session with this peer is being closed: the next one begins when its end was told.
+    #[error("the session is closing: wait for the event Ended, then send again")]
+    Closing(Outgoing),
+    /// The engine is being closed.
     #[error("closing: nothing more can be sent")]
     Closed,
 }
@@ -93,6 +96,7 @@ enum Refusal {
     /// For a reason that does not give the message back.
     For(SendError),
     Full,
+    Closing,
     Suspended(Side),
 }
 
@@ -101,6 +105,7 @@ impl Refusal {
         match self {
             Self::For(error) => error,
             Self::Full => SendError::WouldBlock(message()),
+            Self::Closing => SendError::Closing(message()),
             Self::Suspended(by) => {
                 let message = message();
                 SendError::Suspended { message, by }
@@ -264,7 +269,7 @@ impl Engine {
             return Err(Refusal::For(SendError::UnknownPeer(node)));
         };
         if peer.closing != Closing::Open {
-            return Err(Refusal::For(SendError::Closed));
+            return Err(Refusal::Closing);
         }
         if let Some(by) = peer.session.suspension.by() {
             return Err(Refusal::Suspended(by));
@@ -423,12 +428,11 @@ impl Engine {
         peer.map_or(0, |p| p.remote_window(now, channel))
     }
 
-    /// Takes the first [`Event::Incoming`] of a message of at most `longest` bytes, whatever other events
-    /// wait before it.
-    pub fn take_incoming(&mut self, longest: u64) -> Option<Event> {
-        let Self { shared, peers, .. } = self;
-        let mut waiting = shared.newsworthy.iter();
-        waiting.find_map(|key| peers.get_mut(*key)?.news.take_incoming(longest))
+    /// Every [`Event::Incoming`] that the program has not taken yet, whatever other events wait before it.
+    pub fn announcements(&self) -> impl Iterator<Item = &Event> {
+        let newsworthy = self.shared.newsworthy.iter();
+        let peers = newsworthy.filter_map(|key| self.peers.awake(*key));
+        peers.flat_map(|peer| peer.news.announcements())
     }
 
     /// Messages to `node` whose failure stands in events that the program has not taken yet.
@@ -478,30 +482,44 @@ impl Engine {
         }
     }
 
-    /// Closes the session with one peer, as [`Engine::close`] does with all.
-    pub fn close_peer(&mut self, now: Instant, node: NodeId, patience: Duration) {
-        let Some(key) = self.peer_key(node) else {
-            return;
-        };
-        if let Some(peer) = self.peers.get_mut(key)
-            && peer.life.link() != Link::Idle
-        {
-            peer.close(now + patience);
-        }
-        self.touch(key);
+    /// Closes the session with one peer, as [`Engine::close`] does with all. Whether there is one whose end is told;
+    /// an attempt to open one is just given up.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn close_peer(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        patience: Duration,
+    ) -> Result<bool, SendError> {
+        self.end_session(node, |peer, _| peer.close(now + patience))
     }
 
-    /// Gives the session with a peer up at once, and tells it so; outcomes follow with its end.
-    pub fn abandon(&mut self, now: Instant, node: NodeId) {
-        let Some(key) = self.peer_key(node) else {
-            return;
-        };
+    /// Gives the session with a peer up at once, and tells it so; outcomes follow with its end. Whether there is one, as
+    /// [`Engine::close_peer`] says it.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn abandon(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
+        self.end_session(node, |peer, shared| peer.abandon(now, shared))
+    }
+
+    fn end_session(
+        &mut self,
+        node: NodeId,
+        end: impl FnOnce(&mut Peer, &mut Shared),
+    ) -> Result<bool, SendError> {
+        let key = self.known(node)?;
+        let mut has_begun = false;
         if let Some(peer) = self.peers.get_mut(key)
             && peer.life.link() != Link::Idle
         {
-            peer.abandon(now, &mut self.shared);
+            has_begun = peer.session.has_begun();
+            end(peer, &mut self.shared);
         }
         self.touch(key);
+        Ok(has_begun)
     }
 
     /// Whether [`Engine::close`] is done: no session is left. Peers may still be answering repeated CLOSEs.

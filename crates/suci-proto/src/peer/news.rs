@@ -175,12 +175,10 @@ impl News {
         self.failed
     }
 
-    /// Takes the first announcement of a message of at most `longest` bytes.
-    pub(crate) fn take_incoming(&mut self, longest: u64) -> Option<Event> {
-        let fits =
-            |event: &Event| matches!(event, Event::Incoming { total, .. } if *total <= longest);
-        let place = self.present.queue.iter().position(fits)?;
-        self.present.queue.remove(place)
+    /// Messages that wait for the program's decision, as far as it has not taken the events that say so.
+    pub(crate) fn announcements(&self) -> impl Iterator<Item = &Event> {
+        let events = self.present.queue.iter();
+        events.filter(|event| matches!(event, Event::Incoming { .. }))
     }
 
     /// An announced message was answered before the program took its announcement.

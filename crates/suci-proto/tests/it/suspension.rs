@@ -118,7 +118,7 @@ fn a_change_is_told_once() {
     assert_eq!(net.engine(0).suspended_by(id(1)), Some(Side::There));
     assert_eq!(net.engine(0).poll_suspension(), None);
     let now = net.now;
-    net.engine(0).abandon(now, id(1));
+    net.engine(0).abandon(now, id(1)).unwrap();
     assert_eq!(net.engine(0).poll_suspension(), Some(id(1)));
     assert_eq!(net.engine(0).suspended_by(id(1)), None, "it ended with it");
 }
@@ -230,7 +230,7 @@ fn closing_a_suspended_session_ends_at_its_deadline() {
     net.queue(0, id(1), message(b"never leaves"));
     suspend(&mut net, 0, true);
     let now = net.now;
-    net.engine(0).close_peer(now, id(1), SECOND * 2);
+    net.engine(0).close_peer(now, id(1), SECOND * 2).unwrap();
     net.flush(0);
     net.run(SECOND);
     let ended = |e: &Event| matches!(e, Event::Ended { .. });
@@ -344,7 +344,7 @@ fn a_peer_that_is_abandoned_hears_of_it_at_once() {
     net.send(0, id(1), message(b"may have arrived"));
     net.meddle = None;
     let now = net.now;
-    net.engine(0).abandon(now, id(1));
+    net.engine(0).abandon(now, id(1)).unwrap();
     net.flush(0);
     net.run(MS);
     assert_eq!(

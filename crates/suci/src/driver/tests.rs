@@ -166,7 +166,9 @@ fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
     let (mut a, _, mut b) = connected();
     a.push(&mut a.now(), NodeId(1), "last".into()).unwrap();
     let now = a.now();
-    a.engine.close_peer(now, NodeId(1), Duration::from_secs(30));
+    a.engine
+        .close_peer(now, NodeId(1), Duration::from_secs(30))
+        .unwrap();
     let ended = |driver: &mut Driver| {
         std::iter::from_fn(|| driver.engine.poll_event())
             .any(|event| matches!(event, Event::Ended { .. }))

@@ -5,6 +5,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
+use bytes::Bytes;
 use std::time::Duration;
 
 impl Node {
@@ -27,6 +28,38 @@ impl Node {
             (taken > 0).then_some((taken, taken))
         })?;
         Ok(taken.unwrap_or(0))
+    }
+
+    /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns its
+    /// length and the rest of it (with an empty payload). A message that was announced because of its
+    /// length ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and its event was
+    /// not taken; [`Node::accept_into`] takes one without a copy.
+    ///
+    /// # Errors
+    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::TimedOut`]; as [`Node::recv`].
+    pub fn recv_into(
+        &mut self,
+        buffer: &mut [u8],
+        limit: Duration,
+    ) -> Result<(usize, Message), Error> {
+        let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
+        let mut accepted = false;
+        let taken = self.take_within(Some(limit), |driver| {
+            if let Some(message) = driver.take_message() {
+                return Some((copy(driver, message, buffer), 1));
+            }
+            match driver.accept_announced(room) {
+                Ok(more) => accepted |= more,
+                // That one is on its way.
+                Err(Error::BufferTooShort { .. }) if accepted => {}
+                Err(error) => return Some((Err(error), 0)),
+            }
+            None
+        })?;
+        taken.unwrap_or(Err(Error::TimedOut {
+            what: "receiving a message",
+            limit,
+        }))
     }
 
     pub(super) fn recv_within(
@@ -67,4 +100,21 @@ impl Node {
             }
         }
     }
+}
+
+/// Copies the payload into `buffer`, or puts the message back.
+fn copy(
+    driver: &mut Driver,
+    mut message: Message,
+    buffer: &mut [u8],
+) -> Result<(usize, Message), Error> {
+    let (length, room) = (message.payload.len(), buffer.len());
+    let Some(place) = buffer.get_mut(..length) else {
+        driver.put_back(message);
+        let [length, buffer] = [length, room].map(|n| u64::try_from(n).unwrap_or(u64::MAX));
+        return Err(Error::BufferTooShort { length, buffer });
+    };
+    place.copy_from_slice(&message.payload);
+    message.payload = Bytes::new();
+    Ok((length, message))
 }

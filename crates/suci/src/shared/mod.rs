@@ -217,6 +217,17 @@ impl SharedNode {
         Ok(())
     }
 
+    /// As [`Node::connect`](crate::Node::connect); blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn connect(&self, node: NodeId) -> Result<(), Error> {
+        self.ask(node, move |driver| {
+            driver.engine.connect(driver.now(), node)
+        })?
+        .map_err(|error| Error::from_send(node, error))
+    }
+
     /// All peers known, by ID; blocks for a turn of each thread.
     ///
     /// # Errors
@@ -283,8 +294,7 @@ impl SharedNode {
         self.ask(node, move |driver| driver.engine.peer_stats(node))
     }
 
-    /// Takes a message announced by [`Event::Incoming`], into `buffer` if given; blocks for a turn of the
-    /// thread.
+    /// As [`Node::accept`](crate::Node::accept); blocks for a turn of the thread.
     ///
     /// # Errors
     /// [`Error::Incoming`].
@@ -293,10 +303,25 @@ impl SharedNode {
         node: NodeId,
         channel: ChannelId,
         number: MessageNumber,
-        buffer: Option<Vec<u8>>,
     ) -> Result<(), Error> {
         Ok(self.ask(node, move |driver| {
-            driver.engine.accept(node, channel, number, buffer)
+            driver.engine.accept(node, channel, number, None)
+        })??)
+    }
+
+    /// As [`Node::accept_into`](crate::Node::accept_into); blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Incoming`].
+    pub fn accept_into(
+        &self,
+        node: NodeId,
+        channel: ChannelId,
+        number: MessageNumber,
+        buffer: Vec<u8>,
+    ) -> Result<(), Error> {
+        Ok(self.ask(node, move |driver| {
+            driver.engine.accept(node, channel, number, Some(buffer))
         })??)
     }
 
@@ -316,24 +341,26 @@ impl SharedNode {
         })??)
     }
 
-    /// Closes the session with one peer in the background; [`Event::Ended`] follows.
+    /// As [`Node::close_peer`](crate::Node::close_peer); blocks for a turn of the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`].
-    pub fn close_peer(&self, node: NodeId, patience: Duration) -> Result<(), Error> {
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn close_peer(&self, node: NodeId, patience: Duration) -> Result<bool, Error> {
         self.ask(node, move |driver| {
             driver.engine.close_peer(driver.now(), node, patience)
-        })
+        })?
+        .map_err(|error| Error::from_send(node, error))
     }
 
-    /// Gives the session with a peer up at once; [`Event::Ended`] with the outcomes follows.
+    /// As [`Node::abandon`](crate::Node::abandon); blocks for a turn of the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`].
-    pub fn abandon(&self, node: NodeId) -> Result<(), Error> {
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn abandon(&self, node: NodeId) -> Result<bool, Error> {
         self.ask(node, move |driver| {
             driver.engine.abandon(driver.now(), node)
-        })
+        })?
+        .map_err(|error| Error::from_send(node, error))
     }
 
     // ---- sending
@@ -417,6 +444,14 @@ impl SharedNode {
             .map(|gate| gate.queued())
             .map(|queued| (queued.messages, queued.bytes))
             .ok_or(Error::UnknownPeer(node))
+    }
+
+    /// As [`Node::delivered`](crate::Node::delivered); blocks for a turn of the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn delivered(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
+        self.ask(node, move |driver| driver.engine.delivered(node, channel))
     }
 
     // ---- receiving

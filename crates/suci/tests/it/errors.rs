@@ -1,13 +1,13 @@
 //! Bad input gets a typed error or a counter that says what and why.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder, introduce, pair, take};
+use crate::common::{LONG, await_event, builder, introduce, pair, shared_pair, take};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use suci::{Accept, AddressBook, Bytes, Draft, Error, Node, NodeId};
+use suci::{Accept, AddressBook, Bytes, Draft, Error, Event, Node, NodeId};
 
 #[test]
 fn unknown_peers_and_oneself_are_refused() {
@@ -29,6 +29,64 @@ fn unknown_peers_and_oneself_are_refused() {
         a.add_peer(NodeId(0), "127.0.0.1:9".parse().unwrap()),
         Err(Error::Peer(_))
     ));
+    assert!(matches!(
+        a.queue_len(NodeId(99)),
+        Err(Error::UnknownPeer(NodeId(99)))
+    ));
+}
+
+/// Who awaits the end of a session that is not there would wait for ever.
+#[test]
+fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
+    let (mut a, mut b) = pair();
+    for (ended, shared) in [
+        (a.close_peer(NodeId(99), LONG), false),
+        (a.abandon(NodeId(99)), false),
+        (shared_pair().0.close_peer(NodeId(99), LONG), true),
+        (shared_pair().0.abandon(NodeId(99)), true),
+    ] {
+        let stranger = matches!(ended, Err(Error::UnknownPeer(NodeId(99))));
+        assert!(stranger, "{ended:?}, shared: {shared}");
+    }
+    assert!(matches!(a.abandon(a.id()), Err(Error::Itself(_))));
+    assert!(!a.close_peer(b.id(), LONG).unwrap());
+    assert!(!a.abandon(b.id()).unwrap());
+    a.send(b.id(), "x").unwrap();
+    take(&mut b);
+    assert!(a.close_peer(b.id(), LONG).unwrap());
+    let refused = a.send(b.id(), "y").unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("wait for the event Ended"), "{said}");
+    let Error::Closing { to, message } = refused else {
+        panic!("{refused}")
+    };
+    let there = std::thread::spawn(move || (take(&mut b), b));
+    let is_end = |event: &Event| matches!(event, Event::Ended { .. });
+    await_event(&mut a, is_end);
+    a.send(to, *message).unwrap();
+    a.flush(LONG).unwrap();
+    let (message, _b) = there.join().unwrap();
+    assert_eq!(&message.payload[..], b"y");
+    assert!(a.abandon(to).unwrap());
+    await_event(&mut a, is_end);
+}
+
+#[test]
+fn whom_too_many_ends_keep_from_sending_is_told_to_take_events() {
+    let (mut a, mut b) = pair();
+    let refused = (0..9).find_map(|_| {
+        if let Err(error) = a.send(b.id(), "x") {
+            return Some(error);
+        }
+        take(&mut b);
+        a.abandon(b.id()).unwrap();
+        None
+    });
+    let refused = refused.unwrap();
+    assert!(refused.is_would_block(), "{refused}");
+    assert!(refused.to_string().contains("take events"), "{refused}");
+    a.events().unwrap();
+    a.send(b.id(), "x").unwrap();
 }
 
 #[test]

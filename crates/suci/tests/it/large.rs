@@ -102,6 +102,27 @@ fn recv_into_accepts_what_fits() {
 }
 
 #[test]
+fn recv_into_says_how_long_an_announced_message_is() {
+    let (mut a, mut b) = small_pair();
+    a.send(b.id(), vec![6; 5 << 20]).unwrap();
+    let (stop, sender) = polling(a);
+    let mut buffer = vec![0; 6 << 20];
+    let short = b.recv_into(&mut buffer[..4 << 20], LONG).unwrap_err();
+    let suci::Error::BufferTooShort {
+        length,
+        buffer: had,
+    } = short
+    else {
+        panic!("{short}")
+    };
+    assert_eq!((length, had), (5 << 20, 4 << 20));
+    // It waits still, for whatever takes it.
+    assert_eq!(b.recv_into(&mut buffer, LONG).unwrap().0, 5 << 20);
+    stop.send(()).unwrap();
+    sender.join().unwrap();
+}
+
+#[test]
 fn a_refusal_comes_with_its_reason_and_blocks_nothing() {
     let (mut a, mut b) = small_pair();
     a.send(b.id(), Draft::new(vec![1; 2 << 20]).token(8))

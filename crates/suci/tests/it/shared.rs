@@ -380,7 +380,7 @@ fn announced_messages_are_decided_by_any_handle() {
         panic!("filtered")
     };
     assert_eq!(total, 6 << 20);
-    b.accept(node, channel, number, Some(vec![0; 6 << 20]))
+    b.accept_into(node, channel, number, vec![0; 6 << 20])
         .unwrap();
     assert!(b.recv_timeout(LONG).unwrap().expect("the message").payload == payload);
     assert!(matches!(

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use suci::{Accept, Draft, Error, Event, Mode, NodeId, SharedNode, Side};
+use suci::{Accept, ChannelId, Draft, Error, Event, Mode, NodeId, SharedNode, Side};
 
 /// Node `id` with `threads` threads, on a port of its own.
 fn node(id: u32, threads: usize) -> SharedNode {
@@ -403,6 +403,8 @@ fn verbs_find_the_thread_of_their_peer() {
     let (a, others) = star(3, 1..7);
     for other in &others {
         let id = other.id();
+        a.connect(id).unwrap();
+        await_event(&a, |e| matches!(e, Event::Up { node } if *node == id));
         a.prefer(id, Mode::Response).unwrap();
         a.set_priority(id, suci::Priority::default()).unwrap();
         a.set_rate_cap(id, Some(100 << 20)).unwrap();
@@ -425,7 +427,9 @@ fn verbs_find_the_thread_of_their_peer() {
         a.resume(id).unwrap();
         a.send(id, "again").unwrap();
         take(other);
-        a.close_peer(id, LONG).unwrap();
+        a.flush(LONG).unwrap();
+        assert_eq!(a.delivered(id, ChannelId(0)).unwrap(), 2);
+        assert!(a.close_peer(id, LONG).unwrap());
         await_event(other, |e| matches!(e, Event::Ended { .. }));
         assert!(a.peer_stats(NodeId(id.0 + 99)).unwrap().is_none());
     }

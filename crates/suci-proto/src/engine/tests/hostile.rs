@@ -16,7 +16,7 @@ fn f10_f14_an_init_opens_once_whatever_became_of_its_session() {
     let init = world.seen.iter().find(|p| p.is(PacketType::Init)).cloned();
     let init = init.unwrap();
     let now = world.now;
-    world.engines[1].close_peer(now, id(0), SECOND);
+    world.engines[1].close_peer(now, id(0), SECOND).unwrap();
     world.run(3 * SECOND);
     world.events(0);
     for _ in 0..3 {
@@ -57,7 +57,7 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     world.send(0, 1).unwrap();
     world.run(SECOND);
     let now = world.now;
-    world.engines[1].close_peer(now, id(0), SECOND);
+    world.engines[1].close_peer(now, id(0), SECOND).unwrap();
     // The answer to CLOSE is on its way; the connection that was closed still listens.
     let close = world.outgoing(1);
     close.iter().for_each(|packet| world.deliver(packet));
@@ -181,7 +181,7 @@ fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books()
     world.run(25 * SECOND);
     let connection = world.peer(0, 1).connection.as_ref().unwrap();
     assert!(connection.previous.is_empty(), "heard");
-    world.engines[0].abandon(world.now, id(1));
+    world.engines[0].abandon(world.now, id(1)).unwrap();
     let shares = &world.engines[0].shared.shares;
     assert_eq!(shares.free(), Shares::new(BUFFER).free());
 }

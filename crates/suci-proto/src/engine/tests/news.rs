@@ -26,7 +26,7 @@ fn f04_a_peer_that_opens_and_closes_waits_for_a_program_that_takes_no_events() {
         assert_eq!(served, round < MAX_ENDS, "round {round}");
         sessions += usize::from(served);
         let now = world.now;
-        world.engines[1].close_peer(now, id(0), SECOND);
+        world.engines[1].close_peer(now, id(0), SECOND).unwrap();
         world.run(2 * SECOND);
         heard.extend(world.events(1));
     }
@@ -88,7 +88,7 @@ fn f04_an_opening_that_waited_goes_on_when_events_are_taken() {
         world.send(0, 1).unwrap();
         world.run(SECOND);
         let now = world.now;
-        world.engines[0].abandon(now, id(1));
+        world.engines[0].abandon(now, id(1)).unwrap();
         world.run(SECOND);
         world.received(1);
         world.events(1);
@@ -124,9 +124,10 @@ fn announcements_go_with_their_session_and_with_their_answer() {
     let now = world.now;
     assert!(world.engines[0].send(now, id(1), long.clone()).is_ok());
     world.run(SECOND);
-    assert!(world.engines[1].take_incoming(1_000).is_none(), "longer");
+    assert_eq!(world.engines[1].announcements().count(), 1);
     assert!(world.engines[1].has_event());
     world.engines[1].refuse(id(0), ChannelId(0), 0, 5).unwrap();
+    assert_eq!(world.engines[1].announcements().count(), 0);
     world.run(SECOND);
     assert_eq!(world.events(1), [Event::Up { node: id(0) }]);
     let taken = world.events(0).pop();
@@ -134,8 +135,8 @@ fn announcements_go_with_their_session_and_with_their_answer() {
     assert!(world.engines[0].send(now, id(1), long).is_ok());
     world.run(SECOND);
     let now = world.now;
-    world.engines[0].abandon(now, id(1));
-    world.engines[1].abandon(now, id(0));
+    world.engines[0].abandon(now, id(1)).unwrap();
+    world.engines[1].abandon(now, id(0)).unwrap();
     let told = world.events(1);
     assert_eq!(ends(&told), [EndReason::Abandoned]);
     assert_eq!(told.len(), 1, "{told:?}");
@@ -149,7 +150,7 @@ fn a_suspension_without_a_session_ends_with_a_word() {
     let now = world.now;
     let give_up = |world: &mut World| {
         world.engines[0].connect(now, node).unwrap();
-        world.engines[0].abandon(now, node);
+        world.engines[0].abandon(now, node).unwrap();
         world.events(0)
     };
     assert_eq!(give_up(&mut world), []);

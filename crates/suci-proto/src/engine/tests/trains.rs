@@ -254,7 +254,9 @@ impl Trio {
             Step::Decide(decision) => self.decide(*decision),
             Step::Close(link) => {
                 let (host, node) = link.ends();
-                self.world.engines[host].close_peer(self.world.now, node, SECOND);
+                self.world.engines[host]
+                    .close_peer(self.world.now, node, SECOND)
+                    .unwrap();
                 Vec::new()
             }
             Step::Suspend(link) => {
