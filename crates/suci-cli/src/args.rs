@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
 use suci::FaultSpec;
 
-pub(crate) use perf::{MAX_SIZE, PerfArgs, Prefer, Rival, Waiting, Workload};
+pub(crate) use perf::{MAX_DATA, MAX_SIZE, PerfArgs, Prefer, Rival, Waiting, Workload};
 
 /// Reliable messages between processes through one UDP socket each.
 #[derive(Debug, Parser)]

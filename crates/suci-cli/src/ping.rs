@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use suci::{AddressBook, Bytes, Draft, Event, Node, NodeId};
+use suci::{AddressBook, Bytes, Draft, Error, Event, Node, NodeId};
 
 use crate::args::PingArgs;
 use crate::error::{Context, Failure, Result, tell};
@@ -126,10 +126,16 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
     loop {
         if let Some(message) = node.recv_timeout(LOOK)? {
             let draft = Draft::new(message.payload).tag(message.tag);
-            // A peer whose queue is full asked for more than it takes back: its own loss.
+            // A peer that asked for more than it takes back, suspended the session or is gone has its own loss.
             match node.send(message.from, draft) {
-                Err(error) if !error.is_would_block() => return Err(error.into()),
-                _ => {}
+                Ok(_)
+                | Err(
+                    Error::WouldBlock { .. }
+                    | Error::Suspended { .. }
+                    | Error::Closing { .. }
+                    | Error::UnknownPeer(_),
+                ) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         for event in node.events()? {

@@ -77,7 +77,7 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     pub(crate) no_payload_checksum: bool,
     /// Messages to each receiver before it answers, or sends its own: of n-data and all-to-all
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DATA)), allow_negative_numbers = true)]
     pub(crate) data: u32,
     /// Receivers of broadcast, n-data and all-to-all that are started here when no server is named
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
@@ -212,6 +212,9 @@ pub(crate) enum Waiting {
 
 /// Longest payload that measurements send: what fits the library's default limit for one message.
 pub(crate) const MAX_SIZE: usize = 64 << 20;
+
+/// Most messages to each receiver before it answers.
+pub(crate) const MAX_DATA: u32 = 100_000;
 
 pub(super) fn size(text: &str) -> Result<usize, String> {
     let remedy = || format!("write bytes from 1 to {MAX_SIZE}, such as 64, 4KiB or 1MiB");

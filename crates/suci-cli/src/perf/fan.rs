@@ -240,7 +240,8 @@ impl Came {
         for (_, count) in &mut self.counts {
             *count -= data;
         }
-        self.last = self.last.map(|last| last - data);
+        // Of a leader that goes on after its last message, too.
+        self.last = self.last.map(|last| last.saturating_sub(data));
         self.last == Some(0)
     }
 }

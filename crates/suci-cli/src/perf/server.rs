@@ -162,6 +162,13 @@ impl Session {
                 round.size
             )));
         }
+        let most = usize::try_from(crate::args::MAX_DATA).unwrap_or(usize::MAX);
+        if !(1..=most).contains(&round.data) {
+            return Err(Failure::new(format!(
+                "{} messages before an answer were asked for: 1 to {most} are possible",
+                round.data
+            )));
+        }
         let payload = work::payload(work::longest(round.workload, round.size));
         let account = match round.contender {
             Contender::Suci => {

@@ -1,6 +1,9 @@
 //! Bad arguments, and what `ping` and `perf` print.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -601,4 +604,52 @@ fn perf_serves_the_next_client_when_one_was_killed() {
     assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
     let rows = rows(&[&["perf", &at, "--workload", "ping-pong"][..], &QUICK].concat());
     assert_eq!(rows.len(), 1);
+}
+
+/// One client's ways are no reason to answer no other.
+#[test]
+fn ping_outlives_peers_that_send_and_suspend() {
+    let at = free_address();
+    let mut answering = Running::start(&mut suci(&["ping", "--listen", &at.to_string()]));
+    answering.first_error_line();
+    let server = Pid::from_child(&answering.0);
+    let mut node = suci::Node::builder().id(suci::NodeId(9)).open().unwrap();
+    let to = suci::NodeId(2);
+    node.add_peer(to, at).unwrap();
+    node.send(to, "first").unwrap();
+    assert!(node.recv_timeout(PATIENCE).unwrap().is_some());
+    node.flush(PATIENCE).unwrap();
+    // It finds both in its socket.
+    kill_process(server, Signal::STOP).unwrap();
+    node.send(to, "second").unwrap();
+    node.suspend(to).unwrap();
+    kill_process(server, Signal::CONT).unwrap();
+    let said = format!("{:?}", node.recv_timeout(Duration::from_millis(300)));
+    assert_eq!(said, "Ok(None)");
+    node.resume(to).unwrap();
+    node.send(to, "third").unwrap();
+    let answer = node.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(answer.map(|it| it.payload), Some("third".into()));
+}
+
+#[test]
+fn perf_refuses_more_than_the_command_line_would_ask_for() {
+    let at = free_address();
+    let mut serving = Running::start(&mut suci(&["perf", "--listen", &at.to_string()]));
+    serving.first_error_line();
+    for data in ["0", "100001", "1000000000000"] {
+        let mut control = TcpStream::connect(at).unwrap();
+        control.set_read_timeout(Some(PATIENCE)).unwrap();
+        let lines = format!(
+            "{}\n{}{data}{}\n",
+            r#"{"hello":{"node":16,"caller":9,"wait":"block","pin":null}}"#,
+            r#"{"round":{"contender":"suci","workload":"all-to-all","prefer":"adaptive","size":64,"data":"#,
+            r#","udp_port":null}}"#
+        );
+        control.write_all(lines.as_bytes()).unwrap();
+        let mut replies = BufReader::new(control).lines().map(Result::unwrap);
+        assert_eq!(replies.next().as_deref(), Some("\"ready\""));
+        let said = replies.next().unwrap();
+        assert!(said.contains("1 to 100000 are possible"), "{said}");
+    }
 }
