@@ -4,6 +4,7 @@ mod hostile;
 mod last_look;
 mod news;
 mod places;
+mod provoked;
 mod rest;
 mod runs;
 mod strangers;

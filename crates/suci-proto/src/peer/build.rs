@@ -97,6 +97,8 @@ struct Contents {
     eliciting: bool,
     data: bool,
     mtu_probe: bool,
+    /// It asks for an acknowledgement, and goes beside the congestion window.
+    control: bool,
     /// Not all that was wanted came into it.
     leaves_some: bool,
     /// Nothing but messages was wanted, and written: padding and a PING at their end apart.
@@ -383,6 +385,7 @@ impl Peer {
             asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
             self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
             self.write_control(now, permit, train, &mut frames, &mut contents);
+            contents.control = contents.eliciting && !permit.data;
         }
         let control_only = train.packet_len();
         let mut closed = false;
@@ -453,6 +456,7 @@ impl Peer {
         let kind = SentKind {
             eliciting: contents.eliciting,
             mtu_probe: contents.mtu_probe,
+            control: contents.control,
         };
         connection.recovery.on_sent(number, now, len, kind, frames);
         connection.credit.on_sent(number, now, contents.eliciting);

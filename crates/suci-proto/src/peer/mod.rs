@@ -428,6 +428,9 @@ impl Peer {
                 self.node
             ));
         }
+        if let Some(Err(what)) = self.connection.as_ref().map(|c| c.recovery.audit()) {
+            return Err(format!("node {}: {what}", self.node));
+        }
         let abandoned = !self.session.outbox.is_empty()
             && self.connection.is_none()
             && self.attempt.is_none()

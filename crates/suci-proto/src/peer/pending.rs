@@ -36,18 +36,14 @@ folds!(Pending {
 });
 
 impl Pending {
-    /// Whether a packet is wanted at once for any of it.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.ping
-            || self.credit
-            || self.reclaim.is_some()
-            || self.close
-            || !self.responses.is_empty()
+    /// Whether a packet is wanted at once for any of it that asks for an acknowledgement.
+    pub(crate) fn asks(&self) -> bool {
+        self.ping || self.reclaim.is_some() || self.close || !self.responses.is_empty()
     }
 
     /// Whether anything waits for a packet.
     pub(crate) fn has_any(&self) -> bool {
-        self.is_urgent() || !self.elsewhere.is_empty()
+        self.credit || self.asks() || !self.elsewhere.is_empty()
     }
 
     /// A challenge came; `elsewhere` if not from where packets go.

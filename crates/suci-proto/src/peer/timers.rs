@@ -272,11 +272,13 @@ impl Connection {
         let not_before = |at: Option<Instant>| at.map(|at| at.max(self.control_at.unwrap_or(at)));
         earliest.note(not_before(self.ack_deadline()));
         earliest.note(self.recovery.next_timeout(self.params.max_ack_delay));
-        earliest.note(not_before(self.path.deadline()));
         earliest.note(self.paced_until);
         earliest.note(self.capped_until);
         earliest.note(self.control_at);
-        earliest.note(not_before(self.credit.blocked_timer()));
+        if self.may_ask() {
+            earliest.note(not_before(self.path.deadline()));
+            earliest.note(not_before(self.credit.blocked_timer()));
+        }
         earliest.note(self.grant.lapse_at());
         for previous in &self.previous {
             earliest.note(previous.lapse_at());

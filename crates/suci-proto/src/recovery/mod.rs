@@ -15,7 +15,7 @@ pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
 pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
 pub use rtt::{GRANULARITY, Rtt};
-pub use sent::{MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
+pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
 use crate::fold::folds;
 use crate::time::{Duration, Instant};
@@ -123,6 +123,7 @@ impl Recovery {
         let sent = Sent {
             eliciting: kind.eliciting,
             mtu_probe: kind.mtu_probe,
+            control: kind.control,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             sent_at: now,
             rate: self.delivery,
@@ -199,6 +200,9 @@ impl Recovery {
     }
 
     /// Handles whichever of the loss timer and the probe timer is due; harmless if none is.
+    ///
+    /// A probe finds a place among the [`MAX_CONTROL`]: if there is none, the oldest of them is given up, which is no
+    /// sign of congestion.
     pub fn on_timeout(
         &mut self,
         now: Instant,
@@ -221,6 +225,9 @@ impl Recovery {
             } else {
                 TimerAction::LossesDeclared(lost)
             };
+        }
+        if self.control_in_flight() >= MAX_CONTROL {
+            self.abandon_oldest_control(sink);
         }
         TimerAction::Probe {
             count: self.pto.on_fired(now),
@@ -259,6 +266,12 @@ impl Recovery {
     #[must_use]
     pub const fn has_eliciting_in_flight(&self) -> bool {
         self.ledger.flying() > 0
+    }
+
+    /// Packets in flight that went beside the congestion window.
+    #[must_use]
+    pub const fn control_in_flight(&self) -> u64 {
+        self.ledger.control()
     }
 
     /// Sending stopped for want of messages or credit: until what is in flight now is delivered,
@@ -328,6 +341,20 @@ impl Recovery {
     /// acknowledgements of what was lost are not recognised any more, and packets that call for none count as told.
     pub(crate) fn rest(&mut self) -> bool {
         self.ledger.rest()
+    }
+
+    /// Checks that what is remembered stays within its bounds.
+    ///
+    /// # Errors
+    /// What does not, in words.
+    pub fn audit(&self) -> Result<(), String> {
+        self.ledger.audit()
+    }
+
+    /// Flights that take memory.
+    #[cfg(test)]
+    pub(crate) fn flights(&self) -> usize {
+        self.ledger.flights()
     }
 
     /// Until when nothing is declared because the process stood still.
@@ -474,6 +501,15 @@ impl Recovery {
         }
         lost.persistent = run.is_persistent(&self.rtt, max_ack_delay);
         lost
+    }
+
+    /// Makes room for a packet with control. What the oldest one carried is sent again, if it is still true; an
+    /// acknowledgement of it that comes after all would tell nothing else.
+    fn abandon_oldest_control(&mut self, sink: &mut impl Sink) {
+        if let Some(oldest) = self.ledger.oldest_control() {
+            sink.lost(self.ledger.numbers(&oldest), &self.ledger.carried(&oldest));
+            self.ledger.abandon(&oldest);
+        }
     }
 
     /// Gives up packets in flight of at least `size` bytes without blaming the network.

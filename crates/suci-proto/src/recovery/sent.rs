@@ -13,7 +13,8 @@
 //! (F06).
 //!
 //! **Memory.** Open positions, plus at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
-//! non-eliciting packets, plus the resolved positions between them. The latter are bounded by
+//! non-eliciting packets, plus the resolved positions between them. Open are what the congestion window let go and
+//! [`MAX_CONTROL`] packets beside it. The resolved are bounded by
 //! [`MAX_RESOLVED`] plus what is sent within one reordering delay, after which the oldest open
 //! packet is lost itself. A peer that acknowledges nothing has the oldest packet stay in flight; of the
 //! non-eliciting ones behind it those beyond [`MAX_SILENT`] leave nothing but their five bits in the marks.
@@ -41,7 +42,12 @@ pub const MAX_REMEMBERED: usize = 4_096;
 /// Packets that call for no acknowledgement and had none yet.
 pub const MAX_SILENT: usize = 4_096;
 
-/// Resolved positions that a remembered lost packet may hold in the ledger beyond twice the open ones.
+/// Packets in flight beside the congestion window, which all carry control: a peer can have us send such packets as
+/// often as it likes, and acknowledge them as late. Honest traffic has a few in a round trip, and what waits for a place
+/// shares the next packet.
+pub const MAX_CONTROL: u64 = 64;
+
+/// Resolved positions that a lost or non-eliciting packet may hold in the ledger beyond twice the open ones.
 const MAX_RESOLVED: usize = 4 * MAX_REMEMBERED;
 
 /// Runs of skipped numbers remembered although everything around them is resolved.
@@ -131,6 +137,8 @@ pub(super) struct Ledger {
     oldest_silent: u64,
     silent: u64,
     flying: u64,
+    /// Those in flight that went beside the congestion window.
+    control: u64,
     in_flight: u64,
     /// Highest eliciting position that is no longer in flight, plus one.
     settled: u64,
@@ -153,6 +161,7 @@ impl Ledger {
             oldest_silent: 0,
             silent: 0,
             flying: 0,
+            control: 0,
             in_flight: 0,
             settled: 0,
         }
@@ -166,6 +175,11 @@ impl Ledger {
     /// How many packets are in flight.
     pub(super) const fn flying(&self) -> u64 {
         self.flying
+    }
+
+    /// How many of them went beside the congestion window.
+    pub(super) const fn control(&self) -> u64 {
+        self.control
     }
 
     const fn number(&self, position: u64) -> PacketNumber {
@@ -251,6 +265,9 @@ impl Ledger {
             self.marks
                 .change(position..self.next, Fate::Gone, Fate::Flying);
             self.flying = self.flying.saturating_add(count);
+            if sent.control {
+                self.control = self.control.saturating_add(count);
+            }
             let bytes = u64::from(sent.size).saturating_mul(count);
             self.in_flight = self.in_flight.saturating_add(bytes);
         } else {
@@ -392,6 +409,12 @@ impl Ledger {
         }
     }
 
+    /// These packets in flight are given up, and not even a late acknowledgement of them is of interest.
+    pub(super) fn abandon(&mut self, stretch: &Stretch) {
+        self.resolve(stretch, Fate::Gone);
+        self.trim();
+    }
+
     /// Changes the fate of packets and keeps the sums right.
     fn resolve(&mut self, stretch: &Stretch, fate: Fate) {
         let positions = stretch.positions.clone();
@@ -399,6 +422,9 @@ impl Ledger {
         match stretch.fate {
             Fate::Flying => {
                 self.flying = self.flying.saturating_sub(stretch.count());
+                if stretch.sent.control {
+                    self.control = self.control.saturating_sub(stretch.count());
+                }
                 self.in_flight = self.in_flight.saturating_sub(stretch.bytes());
                 self.settled = self.settled.max(stretch.positions.end);
             }
@@ -436,6 +462,11 @@ impl Ledger {
             .flat_map(Stretch::each)
     }
 
+    /// The oldest packet in flight that went beside the congestion window. O(window).
+    pub(super) fn oldest_control(&self) -> Option<Stretch> {
+        self.all_flying().find(|stretch| stretch.sent.control)
+    }
+
     /// The packets in flight of at least `size` bytes. O(window).
     pub(super) fn flying_from(&self, size: usize) -> Vec<Stretch> {
         self.all_flying()
@@ -453,6 +484,19 @@ impl Ledger {
             self.forget_oldest_lost();
         }
         self.trim();
+    }
+
+    /// Checks that a peer cannot make it remember more than it should.
+    pub(super) fn audit(&self) -> Result<(), String> {
+        if self.control > MAX_CONTROL {
+            return Err(format!("{} control packets in flight", self.control));
+        }
+        let flights = self.flights.len() as u64;
+        let open = self.flying.saturating_add(MAX_CONTROL + MAX_SILENT as u64);
+        if flights > open.saturating_mul(2).saturating_add(MAX_RESOLVED as u64) {
+            return Err(format!("{flights} flights for {} in flight", self.flying));
+        }
+        Ok(())
     }
 
     fn forget_oldest_lost(&mut self) {
@@ -496,7 +540,7 @@ impl Ledger {
             match self.marks.get(position) {
                 Fate::Flying => break position,
                 // A neighbour's fate is known, so an acknowledgement has passed it by.
-                Fate::Silent if position >= self.settled => break position,
+                Fate::Silent if position >= self.settled && !crowded() => break position,
                 Fate::Silent => self.silent = self.silent.saturating_sub(1),
                 Fate::Lost | Fate::Dropped if !crowded() => break position,
                 Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}

@@ -4,7 +4,7 @@ use super::{Contents, Permit};
 use crate::ack::AckNeed;
 use crate::message::Outbox;
 use crate::peer::{Closing, Connection, Peer, Session};
-use crate::recovery::SentFrame;
+use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
@@ -23,10 +23,9 @@ impl Peer {
         let Some(connection) = &self.connection else {
             return false;
         };
-        connection.wants_beyond(now)
-            || (self.lingering.is_none() && connection.modes.is_urgent())
-            || self.has_answers()
-            || self.memory_due()
+        let asks =
+            || (self.lingering.is_none() && connection.modes.is_urgent()) || self.has_answers();
+        connection.wants_beyond(now) || self.memory_due() || (asks() && connection.may_ask())
     }
 
     /// Whether no packet is wanted but for an acknowledgement that may wait.
@@ -93,7 +92,7 @@ impl Peer {
         };
         let mut room = permit.size.saturating_sub(train.packet_len());
         if connection.received.ack_state(now) != AckNeed::None {
-            if connection.credit.reserve_ask_due(permit.number, now) {
+            if connection.credit.reserve_ask_due(permit.number, now) && connection.may_ask() {
                 // The CREDIT that answered our PING was lost, and its sender believes that we have it. Soon
                 // acknowledgements could not go either.
                 let pto = connection.probe_timeout();
@@ -115,7 +114,8 @@ impl Peer {
         }
     }
 
-    /// Control frames, as many as fit; what does not fit waits for the next packet.
+    /// Control frames, as many as fit; what does not fit waits for the next packet. Each of them asks for an
+    /// acknowledgement.
     pub(super) fn write_control(
         &mut self,
         now: Instant,
@@ -133,6 +133,10 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
+        if !permit.data && !connection.may_ask() {
+            contents.leaves_some = true;
+            return;
+        }
         let ping = connection.wants_ping(now, permit.number, permit.data);
         let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
             if train.packet_len() + frame.size() > permit.size {
@@ -212,13 +216,21 @@ fn write_answers(
 }
 
 impl Connection {
+    /// Whether control that asks for an acknowledgement may go without messages. Else it waits until one of those on
+    /// their way is acknowledged or lost, or the probe timer gives the oldest up. Nobody waits in vain: where none may go,
+    /// some are in flight, and what is in flight has a timer.
+    pub(in crate::peer) fn may_ask(&self) -> bool {
+        self.recovery.control_in_flight() < MAX_CONTROL
+    }
+
     /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
+        let asks =
+            || self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_asked();
         self.received.ack_state(now) == AckNeed::Now
-            || self.pending.is_urgent()
-            || self.credit.needs_blocked(now)
-            || self.credit.return_asked()
+            || self.pending.credit
             || self.grant.update_due()
+            || (asks() && self.may_ask())
     }
 
     /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a

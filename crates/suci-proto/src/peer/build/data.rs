@@ -4,7 +4,7 @@ use super::control::UNASKED;
 use super::{Contents, Permit};
 use crate::message::{Next, Piece, SMALL, merge};
 use crate::peer::Peer;
-use crate::recovery::SentFrame;
+use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
 use crate::wire::{Frame, Mode};
 
@@ -52,7 +52,8 @@ impl Peer {
         closed
     }
 
-    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges seldom.
+    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges seldom; or if it is control,
+    /// and half of what may be in flight of that is.
     pub(super) fn ask_at_the_end(
         &mut self,
         permit: Permit,
@@ -65,7 +66,9 @@ impl Peer {
         };
         let many = connection.unasked >= UNASKED * connection.mtu.current() as u64;
         let seldom = connection.modes.ours() == Mode::Throughput;
-        if last && many && seldom && train.packet_len() < permit.size {
+        let crowded =
+            contents.control && connection.recovery.control_in_flight() >= MAX_CONTROL / 2;
+        if ((last && many && seldom) || crowded) && train.packet_len() < permit.size {
             Frame::Ping.put(train.head());
             connection.unasked = 0;
         }

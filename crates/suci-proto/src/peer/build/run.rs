@@ -123,6 +123,7 @@ impl Peer {
         let kind = SentKind {
             eliciting: true,
             mtu_probe: false,
+            control: false,
         };
         let recovery = &mut connection.recovery;
         recovery.on_run_sent(first, count, now, size, kind, frames);

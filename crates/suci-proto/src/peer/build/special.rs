@@ -34,6 +34,7 @@ impl Peer {
             let kind = SentKind {
                 eliciting: true,
                 mtu_probe: false,
+                control: false,
             };
             beginning.recovery.on_sent(number, now, len, kind, &frames);
             let traffic = self.traffic_mut();
@@ -91,6 +92,9 @@ impl Peer {
         let Some(number) = connection.numbers.peek() else {
             return false;
         };
+        if !connection.may_ask() {
+            return false;
+        }
         if let ControlAllowance::No(until) = connection.credit.may_send_control(number, now) {
             // Nothing else may go then either, and this comes first: the path may be dead.
             connection.control_at = Some(until);
@@ -113,6 +117,7 @@ impl Peer {
         let len = train.finish_packet(!shared.config.payload_checksum);
         let contents = Contents {
             eliciting: true,
+            control: true,
             ..Contents::default()
         };
         self.record(now, number, len, contents, &[], shared);

@@ -25,6 +25,7 @@ pub(super) struct Flight {
 pub(in crate::recovery) struct Sent {
     pub(in crate::recovery) eliciting: bool,
     pub(in crate::recovery) mtu_probe: bool,
+    pub(in crate::recovery) control: bool,
     /// Bytes of the datagram, at most 65,507.
     pub(in crate::recovery) size: u32,
     pub(in crate::recovery) sent_at: Instant,

@@ -87,6 +87,9 @@ pub struct SentKind {
     pub eliciting: bool,
     /// Whether it probes the path's MTU: its loss says nothing about congestion.
     pub mtu_probe: bool,
+    /// Whether it is eliciting and went beside the congestion window: such packets have a bound of their own,
+    /// [`MAX_CONTROL`](super::MAX_CONTROL).
+    pub control: bool,
 }
 
 impl SentFrame {

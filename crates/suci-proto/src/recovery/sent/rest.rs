@@ -22,6 +22,7 @@ impl Fold for Ledger {
             oldest_silent,
             silent: _,
             flying: _,
+            control: _,
             in_flight: _,
             settled,
         } = self;

@@ -5,9 +5,9 @@
 //! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
-    MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame, SentKind, Sink,
-    TimerAction,
+    AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD,
+    MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame,
+    SentKind, Sink, TimerAction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -20,6 +20,7 @@ enum State {
     Silent,
     Lost { forget_at: Instant, dropped: bool },
     Acked,
+    Abandoned,
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ struct Packet {
     sent_at: Instant,
     size: usize,
     probe: bool,
+    control: bool,
     frames: Vec<SentFrame>,
 }
 
@@ -169,14 +171,16 @@ impl World {
         let eliciting = !choice.is_multiple_of(5);
         let probe = eliciting && choice % 17 == 1;
         let size = 40 + 9 * choice as usize;
-        let kind = SentKind {
-            eliciting,
-            mtu_probe: probe,
-        };
         let burst = if op == 6 { 40 } else { 1 };
         let (first, start, len) = (self.next, self.part, 1 + choice % 3);
         // Packets that carry a part each, which follow those before.
         let parts = choice % 8 > 4;
+        let control = eliciting && !probe && !parts;
+        let kind = SentKind {
+            eliciting,
+            mtu_probe: probe,
+            control,
+        };
         for at in 0..burst {
             let frames = if parts {
                 vec![part(start + at * len, len)]
@@ -202,6 +206,7 @@ impl World {
                 sent_at: self.now,
                 size,
                 probe,
+                control,
                 frames,
             };
             self.packets.insert(self.next, packet);
@@ -305,7 +310,7 @@ impl World {
                     State::Lost { forget_at, .. } => {
                         self.now < forget_at && self.packets.len() < MAX_REMEMBERED
                     }
-                    State::Silent | State::Acked => false,
+                    State::Silent | State::Acked | State::Abandoned => false,
                 };
                 assert!(!must || reported.contains(number), "{number} not reported");
             }
@@ -326,6 +331,7 @@ impl World {
                 }
                 State::Silent => {}
                 State::Acked => panic!("{number} acknowledged twice"),
+                State::Abandoned => panic!("{number} was given up"),
             }
             if packet.state != State::Silent {
                 eliciting = true;
@@ -382,7 +388,7 @@ impl World {
             TimerAction::Probe { count } => {
                 assert!(due.is_some_and(|due| due <= self.now));
                 assert!((1..=2).contains(&count) && self.recovery.pto_count() > 0);
-                assert!(reports.lost.is_empty(), "a probe declares nothing lost");
+                self.check_given_up(&reports);
             }
         }
         let next = self.recovery.next_timeout(MAX_ACK_DELAY);
@@ -390,6 +396,19 @@ impl World {
             next.is_none_or(|next| next > self.now),
             "a timer in the past"
         );
+    }
+
+    /// A probe declares nothing lost; but if there are too many packets with control, it gives up the oldest.
+    fn check_given_up(&mut self, reports: &Reports) {
+        let flying = |packet: &Packet| packet.control && packet.state == State::Flying;
+        let crowded = self.packets.values().filter(|p| flying(p)).count() as u64 >= MAX_CONTROL;
+        let oldest = self.packets.iter_mut().find(|(_, p)| crowded && flying(p));
+        let reported = reports.lost.first().map(|(number, _)| number);
+        assert_eq!(reported, oldest.as_ref().map(|(number, _)| *number));
+        assert!(reports.lost.len() <= 1);
+        if let Some((_, packet)) = oldest {
+            packet.state = State::Abandoned;
+        }
     }
 
     fn check_losses(&mut self, summary: &LossSummary, reports: &Reports) {
@@ -473,6 +492,8 @@ impl World {
             .filter(|packet| packet.state == State::Flying);
         let bytes: u64 = flying.clone().map(|packet| packet.size as u64).sum();
         assert_eq!(self.recovery.in_flight(), bytes);
+        let control = flying.clone().filter(|packet| packet.control).count();
+        assert_eq!(self.recovery.control_in_flight(), control as u64);
         assert_eq!(self.recovery.has_eliciting_in_flight(), flying.count() > 0);
         assert_eq!(
             self.recovery.next_timeout(MAX_ACK_DELAY).is_some(),

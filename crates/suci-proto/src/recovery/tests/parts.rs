@@ -282,6 +282,21 @@ fn f04_unanswered_ack_only_packets_are_capped() {
     );
 }
 
+/// A peer that has us acknowledge, and acknowledges all of that but the first, costs no memory however long it goes on.
+#[test]
+fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
+    let mut ledger = Ledger::new(0);
+    for number in 0..100_000 {
+        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        if number > 0 {
+            ledger.acknowledge(&packet(&ledger, number));
+        }
+        ledger.expire(at(number));
+        assert!(ledger.held().0 <= 4 * MAX_REMEMBERED + 4, "{number}");
+    }
+    assert!(ledger.held().0 < 4 * MAX_REMEMBERED, "it was forgotten");
+}
+
 /// A peer that acknowledges nothing, but has us acknowledge (PING), costs no memory however long it goes on.
 #[test]
 fn f04_ack_only_packets_behind_one_in_flight_are_capped() {

@@ -172,6 +172,30 @@ fn loss_timer_goes_before_the_probe_timer() {
     assert_eq!(bench.recovery.pto_count(), 0);
 }
 
+/// A probe always finds a place, and what was kept back may go with it: however many packets with control are not
+/// answered, one makes room each time.
+#[test]
+fn f04_a_probe_takes_the_place_of_the_oldest_packet_with_control() {
+    let mut bench = Bench::measured();
+    bench.send(1, 200);
+    let last = 1 + MAX_CONTROL;
+    (2..last).for_each(|number| bench.send_kind(number, 200, 60, CONTROL));
+    assert_eq!(bench.timeout(505), TimerAction::Probe { count: 1 });
+    assert!(bench.log.lost.is_empty(), "there is a place");
+    bench.send_kind(last, 505, 60, CONTROL);
+    assert_eq!(bench.timeout(2_000), TimerAction::Probe { count: 2 });
+    assert_eq!((&bench.log.lost[..], bench.log.frames.len()), (&[2][..], 1));
+    assert_eq!(bench.recovery.control_in_flight(), MAX_CONTROL - 1);
+    assert_eq!(bench.recovery.in_flight(), 1_000 + 60 * (MAX_CONTROL - 1));
+    assert_eq!(bench.timeout(9_000), TimerAction::Probe { count: 2 });
+    assert_eq!(bench.log.lost, [2], "the place was not taken");
+    bench.log = Log::default();
+    assert_eq!(bench.ack(9_100, &[2..=2]), AckSummary::default());
+    bench.ack(9_200, &[1..=last]);
+    assert_eq!(bench.log.acked.len() as u64, MAX_CONTROL);
+    assert_eq!(bench.recovery.control_in_flight(), 0);
+}
+
 #[test]
 fn probes_repeat_the_oldest_packets_that_carry_something() {
     let mut bench = Bench::measured();

@@ -1,0 +1,278 @@
+//! Who has us send what asks for an acknowledgement, and gives it late or never (F04).
+
+use super::*;
+use crate::peer::Connection;
+use crate::recovery::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT};
+use crate::waits::WaitReason;
+use crate::wire::{CrcScope, Credit, Frame, Rts, put_ack};
+use core::ops::RangeInclusive;
+use std::collections::VecDeque;
+
+const TURN: Duration = Duration::from_micros(200);
+const TURNS: u64 = 50_000;
+
+/// How late the peer acknowledges: just in time for its grant not to lapse.
+const LATE: Duration = Duration::from_secs(8);
+
+/// The channel whose messages wait for memory.
+const FULL: ChannelId = ChannelId(9);
+
+/// What the peer has us say in each of its turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provoked {
+    Response,
+    /// The peer comes from another address every other time.
+    Challenge,
+    MaxChannel,
+    /// The same, and three of four packets are never acknowledged.
+    MaxChannelLost,
+    ChannelBlocked,
+    Cts,
+    Return,
+    Blocked,
+    /// BLOCKED for acknowledgements alone.
+    ReserveLow,
+    /// PING, because a grant is nearly used up.
+    Refresh,
+}
+
+use Provoked::*;
+
+const ALL: [Provoked; 10] = [
+    Response,
+    Challenge,
+    MaxChannel,
+    MaxChannelLost,
+    ChannelBlocked,
+    Cts,
+    Return,
+    Blocked,
+    ReserveLow,
+    Refresh,
+];
+
+/// The first host's peer: it has taken over the second one's end of their connection.
+struct Rogue {
+    world: World,
+    /// The number of its next packet.
+    number: u64,
+    /// What the first host sent and it did not acknowledge.
+    unacked: VecDeque<(Instant, u64)>,
+    turns: u64,
+    /// Where the limit of the channel [`FULL`] stands.
+    limit: u64,
+}
+
+impl Rogue {
+    fn new() -> Self {
+        let mut world = World::new(2);
+        let identity = Identity {
+            node: id(1),
+            incarnation: Incarnation(100),
+        };
+        let config = Config {
+            accept: Accept::Anyone,
+            memory: 1 << 20,
+            max_message: 1 << 19,
+            ..Config::default()
+        };
+        world.engines[1] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
+        world.send(0, 1).unwrap();
+        world.run(SECOND);
+        world.send(1, 0).unwrap();
+        world.run(SECOND);
+        for _ in 0..30 {
+            let message = Outgoing {
+                channel: FULL,
+                payload: Bytes::from(vec![1; 4_000]),
+                ..message(b"")
+            };
+            world.engines[0].send(world.now, id(1), message).unwrap();
+        }
+        world.run(SECOND);
+        let peer = world.peer(0, 1);
+        let waits = peer.session.outbox.wait_reason();
+        assert_eq!(waits, Some(WaitReason::ChannelMemory));
+        let limit = peer.connection.as_ref().unwrap().params.channel_memory;
+        let number = world.peer(1, 0).connection.as_ref().unwrap().numbers.peek();
+        Self {
+            world,
+            number: number.unwrap(),
+            unacked: VecDeque::new(),
+            turns: 0,
+            limit,
+        }
+    }
+
+    /// The first host's end.
+    fn connection(&mut self) -> &Connection {
+        self.world.peer(0, 1).connection.as_ref().unwrap()
+    }
+
+    /// What it says to provoke that.
+    fn frames(&mut self, what: Provoked) -> Vec<Frame<'static>> {
+        let next = self.connection().numbers.peek().unwrap();
+        let turn = self.turns;
+        let credit = |generation, limit, control| {
+            Frame::Credit(Credit {
+                generation,
+                limit,
+                control,
+                memory: 1 << 30,
+            })
+        };
+        let plenty = credit(1, next + 1_000, 1_000);
+        match what {
+            Response | Challenge => vec![plenty, Frame::Challenge(turn)],
+            MaxChannel | MaxChannelLost => {
+                let channel = ChannelId(0);
+                vec![plenty, Frame::ChannelBlocked { channel, limit: 0 }]
+            }
+            ChannelBlocked => {
+                let (channel, limit) = (FULL, self.limit + turn);
+                vec![plenty, Frame::MaxChannel { channel, limit }, Frame::Ping]
+            }
+            Cts => {
+                let rts = Rts {
+                    channel: ChannelId(1),
+                    message: 0,
+                    total: 100_000,
+                    tag: 0,
+                    kind: Kind::USER,
+                    user_header: &[],
+                };
+                vec![plenty, Frame::Rts(rts)]
+            }
+            Return | Blocked => {
+                let generation = turn;
+                let none = credit(generation, next - 1, 1_000);
+                vec![none, Frame::Reclaim { generation }]
+            }
+            ReserveLow => vec![credit(1, next - 1, 1), Frame::Ping],
+            Refresh if turn.is_multiple_of(2) => vec![credit(1, next, 1_000), Frame::Ping],
+            Refresh => vec![Frame::Ping],
+        }
+    }
+
+    /// It says so, and acknowledges what is older than `late`. Returns what the first host sends.
+    fn turn(&mut self, what: Provoked, late: Duration) -> Vec<Packet> {
+        self.turns += 1;
+        self.world.now += TURN;
+        let now = self.world.now;
+        let old = |&mut (sent_at, _): &mut (Instant, u64)| sent_at + late <= now;
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+        while let Some((_, number)) = self.unacked.pop_front_if(old) {
+            match ranges.last_mut() {
+                _ if what == MaxChannelLost && !number.is_multiple_of(4) => {}
+                Some(last) if *last.end() + 1 == number => *last = *last.start()..=number,
+                _ => ranges.push(number..=number),
+            }
+        }
+        let frames = self.frames(what);
+        let local = self.connection().local;
+        let mut bytes = Vec::new();
+        let header = Header {
+            kind: PacketType::Data,
+            scope: CrcScope::Datagram,
+            index: local.index,
+            number: self.number,
+            tag: local.tag,
+        };
+        wire::put_header(&mut bytes, &header);
+        let newest = ranges.into_iter().rev();
+        put_ack(&mut bytes, newest, Duration::ZERO, None, None, 1_000);
+        frames.iter().for_each(|frame| frame.put(&mut bytes));
+        wire::seal(&mut bytes);
+        self.number += 1;
+        let elsewhere = what == Challenge && self.turns.is_multiple_of(2);
+        let from = if elsewhere { 5 } else { 1 };
+        self.world.deliver(&Packet { from, to: 0, bytes });
+        let engine = &mut self.world.engines[0];
+        engine.begin_turn(now);
+        if engine.next_timeout().is_some_and(|at| at <= now) {
+            engine.handle_timeout(now);
+        }
+        let sent = self.world.outgoing(0);
+        let numbers = sent.iter().map(|packet| (now, packet.header().number));
+        self.unacked.extend(numbers);
+        sent
+    }
+}
+
+/// A peer that acknowledges nothing for seconds, and in each turn has us send something that asks for it, does not make us
+/// remember more and more. Once it does acknowledge, it is answered again.
+#[test]
+fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
+    for what in ALL {
+        let mut rogue = Rogue::new();
+        if what == Blocked {
+            let _ = rogue.world.send(0, 1).unwrap();
+        }
+        let (mut control, mut flights) = (0, 0);
+        for _ in 0..TURNS {
+            rogue.turn(what, LATE);
+            let recovery = &rogue.connection().recovery;
+            control = control.max(recovery.control_in_flight());
+            flights = flights.max(recovery.flights());
+        }
+        assert_eq!(control, MAX_CONTROL, "{what:?}: as much as may be");
+        let most = MAX_SILENT + MAX_REMEMBERED;
+        assert!(flights <= most, "{what:?}: {flights} flights");
+        rogue.turn(what, Duration::ZERO);
+        assert!(rogue.connection().recovery.control_in_flight() < 4);
+        let sent = rogue.turn(Response, LATE);
+        let answer = Frame::Response(rogue.turns);
+        assert!(sent.iter().any(|packet| holds(packet, &answer)), "{what:?}");
+    }
+}
+
+fn holds(packet: &Packet, frame: &Frame<'_>) -> bool {
+    let (_, payload) = wire::open(&packet.bytes).unwrap();
+    wire::frames(payload).any(|held| held == Ok(*frame))
+}
+
+/// What `host` has in flight beside its window.
+fn control(world: &mut World, host: usize) -> u64 {
+    let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
+    connection.recovery.control_in_flight()
+}
+
+/// Nothing arrives on either side until both keep back what they have to say. Then it does, and they go on.
+#[test]
+fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
+    let mut world = connected();
+    for nonce in 0..2 * MAX_CONTROL {
+        for host in 0..2 {
+            let connection = world.peer(host, 1 - host).connection.as_mut().unwrap();
+            connection.pending.respond(nonce, None);
+            let key = world.engines[host].peer_key(id(1 - host)).unwrap();
+            world.engines[host].touch(key);
+            let packets = world.outgoing(host);
+            assert_eq!(packets.len(), usize::from(nonce < MAX_CONTROL));
+            // From the half on each asks for an acknowledgement at once.
+            for packet in packets {
+                let asks = holds(&packet, &Frame::Ping);
+                assert!(asks || nonce < MAX_CONTROL / 2, "{nonce}");
+                assert!(!asks || nonce > 0);
+            }
+        }
+    }
+    // What waits for a place wakes nobody: the probe timer makes one.
+    let now = world.now;
+    let connection = world.peer(0, 1).connection.as_mut().unwrap();
+    connection.path.heard_from(address(9), || 5, now);
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    world.engines[0].touch(key);
+    assert_eq!(world.outgoing(0).len(), 0);
+    assert!(world.engines[0].next_timeout().unwrap() > now);
+    assert_eq!(
+        [0, 1].map(|host| control(&mut world, host)),
+        [MAX_CONTROL; 2]
+    );
+    world.run(SECOND);
+    assert_eq!([0, 1].map(|host| control(&mut world, host)), [0; 2]);
+    for host in 0..2 {
+        let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
+        assert!(!connection.pending.has_any());
+    }
+}
