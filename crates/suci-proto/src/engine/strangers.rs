@@ -29,7 +29,7 @@ impl Engine {
         }
         let full = self.is_full_for(from.ip());
         if full {
-            self.ask_the_silent(now);
+            self.ask_the_silent(now, true);
         }
         full.then_some(RefusedCode::Full)
     }

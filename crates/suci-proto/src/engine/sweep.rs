@@ -35,7 +35,7 @@ impl Engine {
         }
         self.sweep_at = now + SWEEP;
         if self.shared.memory.take_up_want() {
-            self.ask_the_silent(now);
+            self.ask_the_silent(now, false);
         }
         self.make_places(now, crowd);
         self.wake_the_generous();
@@ -97,14 +97,17 @@ impl Engine {
 
     /// Somebody found no room, in the table or in memory: peers that were not heard for long, although nothing waits for
     /// them, are asked for a sign of life. Those that died without a word would keep what they were promised for ever.
-    /// Whom to ask takes a place that others want is not asked: its session ends when that of one that was would.
-    pub(super) fn ask_the_silent(&mut self, now: Instant) {
+    /// Whom to ask takes a place that others want is not asked: its session ends when that of one that was would. For room
+    /// in the table that helps with strangers only, and whoever wants it proved nothing yet.
+    pub(super) fn ask_the_silent(&mut self, now: Instant, only_strangers_end: bool) {
         if now < self.asked_at + SILENT {
             return;
         }
         self.asked_at = now;
         let gone = self.peers.iter_unconnected();
-        let gone = gone.filter(|(_, peer)| peer.is_long_silent(now));
+        let gone = gone.filter(|(_, peer)| {
+            peer.is_long_silent(now) && !(only_strangers_end && peer.stranger_from.is_none())
+        });
         for key in gone.map(|(key, _)| key).collect::<Vec<_>>() {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.end(now, EndReason::Silent, &mut self.shared);

@@ -108,6 +108,28 @@ fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room()
     assert!(!taken.is_empty());
 }
 
+/// A HELLO proves nothing: however full the table is, it ends no session of a node of the book.
+#[test]
+fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes() {
+    let mut world = one_server(3, 1, BUFFER);
+    let now = world.now;
+    world.engines[0].add_peer(now, id(1), address(1)).unwrap();
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+    world.events(0);
+    let now = world.now;
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    let Engine { peers, shared, .. } = &mut world.engines[0];
+    peers.get_mut(key).unwrap().give_place(now, shared);
+    world.engines[0].touch(key);
+    run_without(&mut world, &[1], 400 * SECOND);
+    world.send(2, 0).unwrap();
+    run_without(&mut world, &[1], 30 * SECOND);
+    assert_eq!(world.received(0), 0, "it is refused");
+    assert_eq!(world.events(0), []);
+}
+
 /// It is this node that finds no memory for a session that it wants to open.
 #[test]
 fn f17_f32_sessions_of_the_dead_end_when_a_call_of_ours_finds_no_room() {
