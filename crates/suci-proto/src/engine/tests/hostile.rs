@@ -651,7 +651,7 @@ fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
     let mut world = connected();
     let now = world.now;
     world.events(0);
-    world.engines[1].close_peer(now, id(0), SECOND);
+    world.engines[1].close_peer(now, id(0), SECOND).unwrap();
     let close = world.outgoing(1);
     close.iter().for_each(|packet| world.deliver(packet));
     assert!(world.peer(0, 1).lingering.is_some());
@@ -735,7 +735,7 @@ fn claim_epoch(world: &mut World, incarnation: Incarnation, claim: u64) {
     world.send(1, 0).unwrap();
     world.run(SECOND);
     let now = world.now;
-    world.engines[1].close_peer(now, id(0), SECOND);
+    world.engines[1].close_peer(now, id(0), SECOND).unwrap();
     world.run(2 * SECOND);
     world.received(0);
     world.events(0);
