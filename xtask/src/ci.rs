@@ -161,10 +161,11 @@ impl Drop for Ahead {
 /// its step, which says why.
 fn build_ahead(class: fn(&mut Command) -> &mut Command, over: &AtomicBool) {
     let builds = [
+        // Killed halfway, this alone would begin anew.
+        getting_deny(),
         simulating("build", &[]),
         guards::building(),
         planted::building(),
-        getting_deny(),
         fuzz::building(),
     ];
     for mut build in builds {
