@@ -19,7 +19,8 @@ pub enum Accept {
 /// How an engine behaves. `Config::default()` is the one default configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of received data that may be held for the program, over all peers.
+    /// Bytes of received data that may be held for the program, over all peers. The buffers that hold them may be
+    /// longer: by a quarter, or by half while no packet has told a message's length.
     /// Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: newcomers are refused where no
     /// session can be promised its window.
     pub memory: u64,

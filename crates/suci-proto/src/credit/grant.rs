@@ -10,7 +10,17 @@ use crate::types::PacketNumber;
 /// The part of a share that is held back for packets that arrive late: one in this many.
 const LATE_PART: u64 = 8;
 
-/// The credit that we gave to one peer on one connection.
+/// The credit that we gave to one peer on one connection. On the line of its packet numbers:
+///
+/// ```text
+///       drained_end              limit_end
+///  drained   |   granted for data    |   control packets only
+/// -----------+-----------------------+------------------------+-------->
+///  of these  |                       |                        |
+///  `late` may still arrive           |<-- control.charged --->|
+/// ```
+///
+/// The peer may believe less: it knows what was `announced`. A share is what lies between the two marks, and `late`.
 ///
 /// Read it here; change it through [`Shares`](crate::credit::Shares), which keeps the sum.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! The bytes of one message that comes in pieces.
 //!
 //! Rules (F03, F07): the length is pinned by the first piece that tells it; of bytes that come twice the
-//! first win; nothing is allocated beyond what has been charged; the number of gaps is bounded by what
-//! honest cutting can cause.
+//! first win; nothing is allocated before it has been charged; the number of gaps is bounded by what
+//! honest cutting can cause. Charges count bytes of the message: the pool's size classes may add a quarter to them, and
+//! where nothing tells the length a buffer grows by half.
 
 use super::pool::{Buffer, Pool};
 use super::{charge, index, len64};

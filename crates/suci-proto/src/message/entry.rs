@@ -141,6 +141,15 @@ pub(super) struct Long {
 }
 
 /// How far a message has come.
+///
+/// ```text
+/// Queued ---- credit, fits a packet ----> Whole ------------> Acked
+///   |  |                                    | lost, no longer fits
+///   |  +----- credit, does not fit -------> Parts ----------> Acked
+///   |                                       ^
+///   +-- RTS --> Asked -- CTS --> Granted ---+
+///                 +-- REFUSE --> Refused
+/// ```
 #[derive(Debug)]
 pub(super) enum Phase {
     /// Nothing was sent, nothing charged.
