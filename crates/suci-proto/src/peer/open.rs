@@ -508,7 +508,9 @@ impl Peer {
             self.open(now, token);
             return true;
         }
-        self.agree_epoch(accept.incarnation, accept.epoch);
+        // Not settled anew: the session that ended just now may have moved where unknown incarnations begin.
+        self.session.remote = Some(accept.incarnation);
+        self.session.epoch = accept.epoch;
         let Offer {
             local,
             beginning,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::credit::Grant;
-use crate::limits::RIDE_CREDIT;
+use crate::limits::{MAX_RETIRED, RIDE_CREDIT};
 use crate::types::Epoch;
 use crate::wire::{CrcScope, Credit, Hello, put_ack};
 
@@ -718,6 +718,27 @@ fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
             }
         }
     }
+}
+
+/// That ACCEPT ends the session before takes a place in the history: who loses it begins higher from then on, but the
+/// session that ACCEPT begins is in the epoch that it says.
+#[test]
+fn f14_both_ends_are_in_the_epoch_that_accept_says() {
+    let mut world = connected();
+    let history = &mut world.peer(0, 1).history;
+    for other in 0..MAX_RETIRED as u128 {
+        let next = if other == 0 { 6 } else { 1 };
+        history.go_on_at(Incarnation(100 + other), Epoch(next));
+    }
+    world.restart(1);
+    for _ in 0..2 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            world.send(from, to).unwrap();
+            world.run(SECOND);
+        }
+    }
+    let epochs = [(0, 1), (1, 0)].map(|(host, peer)| world.peer(host, peer).session.epoch);
+    assert_eq!(epochs, [Epoch(0); 2]);
 }
 
 /// Somebody opens a session with the first host as the second, in the epoch `claim`, and closes it.
