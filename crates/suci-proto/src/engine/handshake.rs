@@ -15,6 +15,16 @@ use crate::wire::{
 };
 use std::net::SocketAddr;
 
+/// Who says HELLO, as far as we know.
+struct Claimant {
+    standing: Standing,
+    /// The peer that stands in line for a place. A claim from where its node is not known to be stands there as a
+    /// stranger's.
+    asker: Option<usize>,
+    /// The peer of which the HELLO is a sign of life.
+    alive: Option<usize>,
+}
+
 /// Builds a handshake packet of ours.
 fn packet(
     shared: &Shared,
@@ -75,7 +85,14 @@ pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
 impl Engine {
     /// Refuses under the name by which we were called, `asked`: that is how the caller finds its attempt
     /// when the name is wrong.
-    fn turn_away(&mut self, arrival: &Arrival, header: &Header, asked: NodeId, code: RefusedCode) {
+    fn turn_away(
+        &mut self,
+        arrival: &Arrival,
+        header: &Header,
+        asked: NodeId,
+        code: RefusedCode,
+        standing: Standing,
+    ) {
         let refused = Refused {
             target: NodeId(header.index),
             incarnation: self.shared.identity.incarnation,
@@ -85,8 +102,7 @@ impl Engine {
             refused.put(b)
         });
         // To a known node that there is no room yet is a sign of life.
-        let known = self.standing(NodeId(header.index)) != Standing::Stranger;
-        if code == RefusedCode::Full && known {
+        if code == RefusedCode::Full && standing != Standing::Stranger {
             self.shared.reply(arrival.from, bytes);
         } else {
             self.shared.reply_to_anyone(arrival.from, bytes);
@@ -108,7 +124,7 @@ impl Engine {
         };
         let node = NodeId(header.index);
         if let Some(code) = self.entry_refusal(now, arrival.from, node, hello.target) {
-            self.turn_away(arrival, header, hello.target, code);
+            self.turn_away(arrival, header, hello.target, code, Standing::Stranger);
             return;
         }
         let claim = Claim {
@@ -117,19 +133,18 @@ impl Engine {
             incarnation: hello.incarnation,
             token: header.tag,
         };
-        let standing = self.standing(node);
-        // Anybody may say HELLO in the name of one that rests; where there is a connection that changes nothing.
-        if let Some(key) = self.peer_key(node)
-            && !self.peers.rests_connected(key)
+        let claimant = self.claimant(now, &claim);
+        let standing = claimant.standing;
+        if let Some(key) = claimant.alive
             && let Some(peer) = self.peers.get_mut(key)
         {
-            peer.on_called(now, arrival.from);
+            peer.put_off(now);
         }
-        if self.closing.is_some() || !self.may_answer(now, &claim, standing) {
+        if self.closing.is_some() || !self.may_answer(now, &claim, &claimant) {
             self.shared.counters.hello_unanswered += 1;
             if self.closing.is_none() && standing != Standing::Stranger {
                 // It hears that we live, and comes again.
-                self.turn_away(arrival, header, hello.target, RefusedCode::Full);
+                self.turn_away(arrival, header, hello.target, RefusedCode::Full, standing);
             }
             return;
         }
@@ -151,32 +166,34 @@ impl Engine {
         self.peers.awake(key).map(|peer| peer.key)
     }
 
-    fn standing(&self, node: NodeId) -> Standing {
-        match self.peer_key(node) {
-            Some(key) if self.peers.rests_connected(key) => Standing::Seated,
-            Some(key) => self
-                .peers
-                .get(key)
-                .map_or(Standing::Stranger, |peer| peer.standing()),
-            None => Standing::Stranger,
+    /// Looks who calls. Anybody may do so in the name of one that rests, which goes on resting; where it has a connection,
+    /// a call changes nothing.
+    fn claimant(&self, now: Instant, claim: &Claim) -> Claimant {
+        let mut claimant = Claimant {
+            standing: Standing::Stranger,
+            asker: None,
+            alive: None,
+        };
+        let Some(key) = self.peer_key(claim.node) else {
+            return claimant;
+        };
+        if self.peers.rests_connected(key) {
+            claimant.standing = Standing::Seated;
+        } else if let Some(peer) = self.peers.get(key) {
+            let from = claim.from;
+            claimant.standing = peer.standing();
+            let known = claimant.standing == Standing::Known;
+            claimant.asker = (known && peer.may_be_at(from)).then_some(key);
+            claimant.alive = peer.lives_by_hello(now, from).then_some(key);
         }
+        claimant
     }
 
-    /// Whether there is a place, room for the INIT, and room for the COOKIE that asks for it. A claim from
-    /// where its node is not known to be stands in line for places as a stranger's.
-    fn may_answer(&mut self, now: Instant, claim: &Claim, standing: Standing) -> bool {
-        if standing != Standing::Seated {
-            let key = self.peer_key(claim.node);
-            let peers = &self.peers;
-            let asker = key.filter(|key| {
-                standing == Standing::Known
-                    && peers
-                        .get(*key)
-                        .is_some_and(|peer| peer.may_be_at(claim.from))
-            });
-            if !self.shared.has_place(now, asker) {
-                return false;
-            }
+    /// Whether there is a place, room for the INIT, and room for the COOKIE that asks for it.
+    fn may_answer(&mut self, now: Instant, claim: &Claim, claimant: &Claimant) -> bool {
+        let standing = claimant.standing;
+        if standing != Standing::Seated && !self.shared.has_place(now, claimant.asker) {
+            return false;
         }
         let max_datagram = self.shared.config.max_datagram;
         let room = Room {
@@ -255,7 +272,7 @@ impl Engine {
             token: header.tag,
         };
         let baked = self.jar.check(now, &claim, &init.cookie);
-        let standing = self.standing(node);
+        let standing = self.claimant(now, &claim).standing;
         if baked.is_some() {
             let caller = self.jar.caller(&claim, standing);
             self.expected_inits.came(now, caller);
@@ -266,7 +283,7 @@ impl Engine {
             return;
         };
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
-            self.turn_away(arrival, header, init.target, code);
+            self.turn_away(arrival, header, init.target, code, Standing::Stranger);
             return;
         }
         let key = match self.peer_key(node) {
@@ -277,7 +294,7 @@ impl Engine {
             Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}
             Err(None) => self.shared.counters.handshake_rejected += 1,
-            Err(Some(code)) => self.turn_away(arrival, header, init.target, code),
+            Err(Some(code)) => self.turn_away(arrival, header, init.target, code, standing),
         }
         self.on_received(key);
     }

@@ -71,8 +71,9 @@ const HINTS_PER_SECOND: u64 = 100;
 pub struct Engine {
     shared: Shared,
     jar: CookieJar,
-    /// When the silent were last asked for a sign of life.
-    asked_at: Instant,
+    /// When the silent may next be asked for a sign of life, and when the strangers among them may.
+    ask_at: Instant,
+    ask_strangers_at: Instant,
     /// Whose INIT may come soon.
     expected_inits: Expected,
     peers: Peers,
@@ -100,6 +101,8 @@ pub struct Engine {
     /// Until when the driver said it would sleep, and when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
+    /// When it last came back after it may have been stopped.
+    resumed_at: Instant,
     /// Before that no sweep follows the last one.
     sweep_at: Instant,
     hints: (u64, u64),
@@ -134,19 +137,18 @@ impl Engine {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
-        let memory = MemoryShares::new(config.memory);
         let pool = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
         let pool = Pool::new(pool.min(POOL));
-        let peers = Peers::new(config.clone(), pool.clone());
         Ok(Self {
             expected_inits: Expected::new(shares.peer_limit()),
+            peers: Peers::new(config.clone(), pool.clone()),
             shared: Shared {
                 identity,
                 rng,
                 counters: Counters::default(),
                 shares,
                 line: Line::default(),
-                memory,
+                memory: MemoryShares::new(config.memory),
                 pool,
                 newsworthy: VecDeque::new(),
                 resuspended: BTreeSet::new(),
@@ -163,8 +165,8 @@ impl Engine {
                 config,
             },
             jar: CookieJar::new(key),
-            asked_at: now,
-            peers,
+            ask_at: now,
+            ask_strangers_at: now,
             by_node: HashMap::new(),
             recent: None,
             wheel: TimerWheel::new(),
@@ -180,6 +182,7 @@ impl Engine {
             flush: false,
             expected: None,
             last_run: now,
+            resumed_at: now,
             sweep_at: now,
             hints: (0, 0),
             closing: None,

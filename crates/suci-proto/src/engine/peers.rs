@@ -63,12 +63,15 @@ pub(super) struct Summary {
     pub(super) idle_since: Instant,
     /// Control packets that it may believe it has.
     pub(super) control: u64,
+    /// It came without being in the book.
+    pub(super) stranger: bool,
 }
 
 folds!(Summary {
     packets,
     idle_since,
-    control
+    control,
+    stranger
 });
 
 /// A peer to look at.
@@ -96,6 +99,7 @@ impl Resting {
             packets: peer.packets(),
             idle_since: grant.map_or(Instant::ZERO, |grant| grant.idle_since()),
             control: grant.map_or(0, |grant| grant.control()),
+            stranger: peer.stranger_from.is_some(),
         };
         let index = connection.and_then(|c| NonZeroU32::new(c.local.index.wrapping_add(1)));
         debug_assert_eq!(index.is_some(), connection.is_some());
@@ -229,11 +233,17 @@ impl Peers {
         seats.map(|(key, seat)| (key, self.look(key, seat)))
     }
 
-    /// Those without a connection. Reads each one that rests.
-    pub(super) fn iter_unconnected(&self) -> impl Iterator<Item = (usize, Look<'_>)> {
-        let without = |seat: &Seat| match seat {
-            Seat::Awake(peer) => peer.connection.is_none(),
-            Seat::Resting(resting) => !resting.has_connection(),
+    /// Those without a connection, or the strangers among them. Reads each of these that rests.
+    pub(super) fn iter_unconnected(
+        &self,
+        only_strangers: bool,
+    ) -> impl Iterator<Item = (usize, Look<'_>)> {
+        let meant = move |stranger| stranger || !only_strangers;
+        let without = move |seat: &Seat| match seat {
+            Seat::Awake(peer) => peer.connection.is_none() && meant(peer.stranger_from.is_some()),
+            Seat::Resting(resting) => {
+                !resting.has_connection() && meant(resting.summary().stranger)
+            }
         };
         let seats = self.seats.iter().filter(move |(_, seat)| without(seat));
         seats.map(|(key, seat)| (key, self.look(key, seat)))

@@ -29,7 +29,7 @@ impl Engine {
         }
         let full = self.is_full_for(from.ip());
         if full {
-            self.ask_the_silent(now, true);
+            self.ask_silent_strangers(now);
         }
         full.then_some(RefusedCode::Full)
     }
@@ -57,7 +57,7 @@ impl Engine {
     pub(super) fn forget_strangers(&mut self, now: Instant) {
         let gone: Vec<usize> = self
             .peers
-            .iter_unconnected()
+            .iter_unconnected(true)
             .filter(|(key, peer)| {
                 let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
                 let ranked = self.dirty.priority(*key) != Priority::default();

@@ -3,20 +3,21 @@
 use super::Engine;
 use super::peers::Resting;
 use crate::event::EndReason;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, earlier};
 
 /// While peers wait for socket credit, how often the others are asked to return what they do not use.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// While somebody finds no room, whoever was not heard for so long is asked for a sign of life, so often at most.
+/// When somebody finds no room, whoever was not heard for so long is asked for a sign of life...
 const SILENT: Duration = Duration::from_secs(10);
 
+/// ... and so often at most: those that answer may rest meanwhile.
+const ASKING: Duration = Duration::from_secs(60);
+
 impl Engine {
-    /// Whether credit or places are short, or memory was.
+    /// Whether credit or places are short.
     fn is_sweep_needed(&self) -> bool {
-        self.shared.shares.is_short()
-            || !self.shared.line.is_empty()
-            || self.shared.memory.is_wanted()
+        self.shared.shares.is_short() || !self.shared.line.is_empty()
     }
 
     /// When all peers are looked at next; in the past if at once. Whatever makes credit short and ends that again, as a
@@ -24,19 +25,22 @@ impl Engine {
     pub(super) fn next_sweep(&self) -> Option<Instant> {
         // Packets alone make credit short, too, so it may have been due before.
         let at = self.sweep_at.max(self.last_run);
-        self.is_sweep_needed().then_some(at)
+        let sweep = self.is_sweep_needed().then_some(at);
+        let wanted = self.shared.memory.is_wanted();
+        earlier(sweep, wanted.then_some(self.ask_at))
     }
 
     /// While something is short: asks idle peers to return theirs, serves those that wait.
     pub(super) fn sweep(&mut self, now: Instant) {
+        if now >= self.ask_at && self.shared.memory.take_up_want() {
+            self.ask_at = now + ASKING;
+            self.ask_the_silent(now, false);
+        }
         let crowd = self.shared.line.len(now);
         if self.sweep_at > now || !self.is_sweep_needed() {
             return;
         }
         self.sweep_at = now + SWEEP;
-        if self.shared.memory.take_up_want() {
-            self.ask_the_silent(now, false);
-        }
         self.make_places(now, crowd);
         self.wake_the_generous();
         let mut touched = Vec::new();
@@ -95,19 +99,23 @@ impl Engine {
         }
     }
 
-    /// Somebody found no room, in the table or in memory: peers that were not heard for long, although nothing waits for
-    /// them, are asked for a sign of life. Those that died without a word would keep what they were promised for ever.
-    /// Whom to ask takes a place that others want is not asked: its session ends when that of one that was would. For room
-    /// in the table that helps with strangers only, and whoever wants it proved nothing yet.
-    pub(super) fn ask_the_silent(&mut self, now: Instant, only_strangers_end: bool) {
-        if now < self.asked_at + SILENT {
-            return;
+    /// Somebody found no room in the table. Only strangers leave it, and who comes proved nothing yet: the others are not
+    /// disturbed.
+    pub(super) fn ask_silent_strangers(&mut self, now: Instant) {
+        if now >= self.ask_strangers_at {
+            self.ask_strangers_at = now + ASKING;
+            self.ask_the_silent(now, true);
         }
-        self.asked_at = now;
-        let gone = self.peers.iter_unconnected();
-        let gone = gone.filter(|(_, peer)| {
-            peer.is_long_silent(now) && !(only_strangers_end && peer.stranger_from.is_none())
-        });
+    }
+
+    /// Somebody found no room: peers that were not heard for long, although nothing waits for them, are asked for a sign
+    /// of life. Those that died without a word would keep what they were promised for ever. Whom to ask takes a place that
+    /// others want is not asked: its session ends when that of one that was would.
+    fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
+        let resumed = self.resumed_at;
+        let meant = |stranger| stranger || !only_strangers;
+        let gone = self.peers.iter_unconnected(only_strangers);
+        let gone = gone.filter(|(_, peer)| peer.is_long_silent(now, resumed));
         for key in gone.map(|(key, _)| key).collect::<Vec<_>>() {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.end(now, EndReason::Silent, &mut self.shared);
@@ -118,12 +126,13 @@ impl Engine {
         let resting = self
             .peers
             .iter_resting()
-            .filter(|(_, r)| r.has_connection());
+            .filter(|(_, r)| r.has_connection() && meant(r.summary().stranger));
         for key in resting.map(|(key, _)| key).collect::<Vec<_>>() {
             self.peers.get_mut(key);
         }
         for (key, peer) in self.peers.iter_awake_mut() {
-            if peer.has_connection() && now >= peer.life.heard_at() + SILENT {
+            let silent = now >= peer.life.heard_at() + SILENT;
+            if silent && peer.has_connection() && meant(peer.stranger_from.is_some()) {
                 peer.challenge_claim();
                 asked.push(key);
             }

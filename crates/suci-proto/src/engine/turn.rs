@@ -8,6 +8,9 @@ use crate::time::{Duration, Instant, earlier};
 /// computing, a stopped process, a paused machine.
 const GAP: Duration = Duration::from_millis(100);
 
+/// Of one that comes after more than this nobody knows whether it slept or was stopped, if nothing was due.
+const ABSENCE: Duration = Duration::from_secs(10);
+
 impl Engine {
     /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since the last
     /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
@@ -37,6 +40,9 @@ impl Engine {
     /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
     #[inline]
     pub(super) fn notice_gap(&mut self, now: Instant, expected: Instant) {
+        if now > self.last_run + ABSENCE {
+            self.resumed_at = now;
+        }
         if now <= expected + GAP {
             return;
         }

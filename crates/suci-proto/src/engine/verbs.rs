@@ -163,6 +163,7 @@ impl Engine {
             self.forget_strangers(now);
         }
         if self.peers.len() >= most {
+            self.ask_silent_strangers(now);
             return Err(PeerError::TooMany(most));
         }
         let key = self.insert_peer(node, Some(address), now);

@@ -77,12 +77,13 @@ impl Peer {
             || self.give_up_after != config.give_up_after
     }
 
-    /// Whether its session goes on without a connection and nothing of it was heard for as long as a peer is waited for.
-    pub(crate) fn is_long_silent(&self, now: Instant) -> bool {
+    /// Whether its session goes on without a connection and nothing of it was heard for as long as a peer is waited for,
+    /// all of it after `resumed`.
+    pub(crate) fn is_long_silent(&self, now: Instant, resumed: Instant) -> bool {
         let patience = self.patience();
         self.session.is_established()
             && !(self.connection.is_some() || self.attempt.is_some() || patience.unattended)
-            && now >= self.life.sign_at() + patience.give_up_after
+            && now >= self.life.sign_at().max(resumed) + patience.give_up_after
     }
 
     /// One side has no room for the other: neither silence, nor the end of it.
@@ -91,12 +92,15 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// It, or somebody in its name, says HELLO. Where there is no connection that it could be heard on, that is a sign
-    /// of life: it may have no room for us when there is some here.
-    pub(crate) fn on_called(&mut self, now: Instant, from: SocketAddr) {
-        if self.connection.is_none() && self.session.is_established() && self.may_be_at(from) {
-            self.put_off(now);
-        }
+    /// Whether a HELLO from there is a sign of its life: where there is no connection that it could be heard on, it may
+    /// have no room for us when there is some here. Anybody may say it in its name, so of one that we do not call it counts
+    /// no longer than a peer is waited for.
+    pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
+        let waited_for = now < self.life.heard_at() + self.give_up_after;
+        self.connection.is_none()
+            && self.session.is_established()
+            && self.may_be_at(from)
+            && (waited_for || self.attempt.is_some())
     }
 
     /// The place of its connection is for others: the session goes on without, until there is something to say.

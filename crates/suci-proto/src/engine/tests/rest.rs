@@ -25,7 +25,7 @@ fn rested() -> World {
     world
 }
 
-fn rests(world: &World, host: usize, other: usize) -> bool {
+pub(super) fn rests(world: &World, host: usize, other: usize) -> bool {
     let engine = &world.engines[host];
     let key = engine.peer_key(id(other)).unwrap();
     engine.peers.get(key).is_some() && engine.peers.awake(key).is_none()
@@ -98,9 +98,11 @@ fn f08_who_does_not_know_the_tag_wakes_nobody() {
 
 #[test]
 fn f04_a_hello_in_its_name_wakes_nobody() {
-    let mut world = rested();
-    world.deliver(&hello(1, 0, 7));
-    assert!(rests(&world, 0, 1));
+    let mut never_connected = World::new(2);
+    for world in [&mut rested(), &mut never_connected] {
+        world.deliver(&hello(1, 0, 7));
+        assert!(rests(world, 0, 1));
+    }
 }
 
 /// None of these is more than an answer, and who rests asked nothing.

@@ -1,6 +1,7 @@
 //! Nodes that are not in the book: what they leave behind, and who makes room for whom.
 
-use super::hostile::run_without;
+use super::hostile::{hello, run_without};
+use super::rest::rests;
 use super::*;
 use crate::event::EndReason;
 use crate::handshake::Standing;
@@ -27,6 +28,29 @@ fn next_window(memory: &mut MemoryShares) -> u64 {
     let window = promise.window;
     memory.release(promise);
     window
+}
+
+/// The session of the first host with the second goes on without a connection.
+fn give_place(world: &mut World) {
+    let now = world.now;
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    let Engine { peers, shared, .. } = &mut world.engines[0];
+    peers.get_mut(key).unwrap().give_place(now, shared);
+    world.engines[0].touch(key);
+}
+
+/// The first host has no memory for another session, and somebody asked for some.
+fn take_all_memory(world: &mut World) -> Vec<Promise> {
+    let memory = &mut world.engines[0].shared.memory;
+    let taken = core::iter::from_fn(|| memory.take()).collect();
+    assert!(memory.is_wanted());
+    taken
+}
+
+/// Whether the first host's session with the second ended.
+fn ended(world: &mut World) -> bool {
+    let ended = |event: &Event| matches!(event, Event::Ended { node, .. } if *node == id(1));
+    world.events(0).iter().any(ended)
 }
 
 /// Cookies are good for 15 s, and who got one is waited for a second or two: many may come at once, and there is no
@@ -91,15 +115,10 @@ fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room()
     world.run(SECOND);
     world.received(0);
     world.events(0);
-    let now = world.now;
-    let key = world.engines[0].peer_key(id(1)).unwrap();
-    let Engine { peers, shared, .. } = &mut world.engines[0];
-    peers.get_mut(key).unwrap().give_place(now, shared);
-    world.engines[0].touch(key);
+    give_place(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     assert_eq!(world.events(0), [], "it troubles nobody");
-    let memory = &mut world.engines[0].shared.memory;
-    let taken: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    let taken = take_all_memory(&mut world);
     world.send(2, 0).unwrap();
     run_without(&mut world, &[1], 30 * SECOND);
     let ended = |event: &Event| matches!(event, Event::Ended { node, reason: EndReason::Silent, .. } if *node == id(1));
@@ -118,16 +137,111 @@ fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes()
     world.run(SECOND);
     assert_eq!(world.received(0), 1);
     world.events(0);
-    let now = world.now;
-    let key = world.engines[0].peer_key(id(1)).unwrap();
-    let Engine { peers, shared, .. } = &mut world.engines[0];
-    peers.get_mut(key).unwrap().give_place(now, shared);
-    world.engines[0].touch(key);
+    give_place(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     world.send(2, 0).unwrap();
     run_without(&mut world, &[1], 30 * SECOND);
     assert_eq!(world.received(0), 0, "it is refused");
     assert_eq!(world.events(0), []);
+}
+
+/// Whoever finds no room in the table asks the nodes of the book nothing: they go on resting.
+#[test]
+fn f02_strangers_that_find_the_table_full_disturb_nobody_of_the_book() {
+    let mut world = one_server(3, 2, BUFFER);
+    for node in [1, 2] {
+        let now = world.now;
+        world.engines[0]
+            .add_peer(now, id(node), address(node))
+            .unwrap();
+        world.send(node, 0).unwrap();
+        world.run(SECOND);
+    }
+    assert_eq!(world.received(0), 2);
+    world.events(0);
+    world.run(25 * SECOND);
+    world.seen.clear();
+    for token in 0..60 {
+        world.deliver(&hello(7, 0, token));
+        world.run(SECOND);
+        assert!(rests(&world, 0, 1) && rests(&world, 0, 2), "{token} s");
+    }
+    assert_eq!(world.seen.iter().filter(|p| p.to == 7).count(), 60);
+    assert_eq!(world.seen.iter().filter(|p| p.to != 7).count(), 0);
+}
+
+/// To ask for room in the table and for memory are two things.
+#[test]
+fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() {
+    let mut world = one_server(3, 2, BUFFER);
+    for node in [1, 2] {
+        let now = world.now;
+        world.engines[0]
+            .add_peer(now, id(node), address(node))
+            .unwrap();
+    }
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    world.events(0);
+    give_place(&mut world);
+    run_without(&mut world, &[1], 400 * SECOND);
+    world.deliver(&hello(7, 0, 0));
+    let taken = take_all_memory(&mut world);
+    world.send(2, 0).unwrap();
+    for token in 1..200 {
+        world.deliver(&hello(7, 0, token));
+        run_without(&mut world, &[1], SECOND / 20);
+    }
+    assert!(ended(&mut world));
+    assert_eq!(world.received(0), 1, "its window is free");
+    assert!(!taken.is_empty());
+}
+
+/// The process was stopped, between two turns or within one, and nothing was due.
+#[test]
+fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
+    for within in [false, true] {
+        let mut world = World::new(3);
+        world.send(1, 0).unwrap();
+        world.run(SECOND);
+        world.received(0);
+        world.events(0);
+        give_place(&mut world);
+        world.run(30 * SECOND);
+        assert!(rests(&world, 0, 1));
+        let taken = take_all_memory(&mut world);
+        let before = world.now;
+        world.now += 400 * SECOND;
+        let now = world.now;
+        let engine = &mut world.engines[0];
+        engine.begin_turn(if within { before } else { now });
+        engine.handle_timeout(now);
+        let _ = world.send(2, 0);
+        world.run(30 * SECOND);
+        assert!(!ended(&mut world), "within a turn: {within}");
+        assert!(!taken.is_empty());
+    }
+}
+
+/// Anybody may say HELLO from where it was.
+#[test]
+fn f04_f17_hellos_in_the_name_of_the_dead_keep_no_session() {
+    let mut world = World::new(3);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    world.events(0);
+    give_place(&mut world);
+    for token in 0..5 {
+        run_without(&mut world, &[1], 140 * SECOND);
+        world.deliver(&hello(1, 0, token));
+    }
+    assert_eq!(world.events(0), []);
+    let taken = take_all_memory(&mut world);
+    run_without(&mut world, &[1], SECOND);
+    assert!(ended(&mut world));
+    assert!(!taken.is_empty());
 }
 
 /// It is this node that finds no memory for a session that it wants to open.
@@ -137,8 +251,7 @@ fn f17_f32_sessions_of_the_dead_end_when_a_call_of_ours_finds_no_room() {
     world.send(1, 0).unwrap();
     world.run(SECOND);
     world.received(0);
-    let memory = &mut world.engines[0].shared.memory;
-    let taken: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    let taken = take_all_memory(&mut world);
     for _ in 0..6 {
         // What was sent before may have been given up.
         let _ = world.send(0, 2);
@@ -185,4 +298,20 @@ fn f02_strangers_that_left_make_room_for_the_book() {
         );
     }
     assert!(world.engines[0].add_peer(now, id(10), address(10)).is_err());
+}
+
+/// The program asks for room again and again, until those that died were waited for.
+#[test]
+fn f02_f17_strangers_that_died_make_room_for_the_book() {
+    let mut world = one_server(2, 1, BUFFER);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    world.received(0);
+    let entered = (0..40).any(|_| {
+        run_without(&mut world, &[1], 10 * SECOND);
+        world.events(0);
+        let now = world.now;
+        world.engines[0].add_peer(now, id(8), address(8)).is_ok()
+    });
+    assert!(entered);
 }
