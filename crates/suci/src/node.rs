@@ -270,7 +270,7 @@ impl Node {
     /// still count in the queue: [`send_queue`](crate::NodeBuilder::send_queue) says which.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`].
+    /// [`Error::UnknownPeer`], also for a node that came by itself and was forgotten since.
     pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
         let turn = self.enter()?;
         if !turn.engine.knows(node) {
@@ -402,22 +402,22 @@ impl Node {
     }
 
     /// The next event that a call has found; polls nothing by itself. The end of a session comes after
-    /// its last message was taken. Take events now and then: a peer with whom four sessions ended unheard is
-    /// not talked to any more until you do.
+    /// its last message was taken, and no event while a message waits that [`Node::recv_into`] had no room for. Take
+    /// events now and then: a peer with whom four sessions ended unheard is not talked to any more until you do.
     ///
     /// # Errors
     /// [`Error::Forked`].
     pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
-        Ok(self.enter()?.engine.poll_event())
+        Ok(self.enter()?.poll_event())
     }
 
-    /// All events that calls have found.
+    /// All events that calls have found, as [`Node::next_event`] tells them.
     ///
     /// # Errors
     /// [`Error::Forked`].
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
         let mut turn = self.enter()?;
-        Ok(std::iter::from_fn(|| turn.engine.poll_event()).collect())
+        Ok(std::iter::from_fn(|| turn.poll_event()).collect())
     }
 
     // ---- ends
@@ -434,7 +434,8 @@ impl Node {
             .engine
             .close_peer(now, node, patience)
             .map_err(|error| Error::from_send(node, error))?;
-        turn.output()?;
+        // It ends whatever became of the socket; the next call that needs that fails.
+        let _ = turn.output();
         Ok(ends)
     }
 
@@ -450,7 +451,8 @@ impl Node {
             .engine
             .abandon(now, node)
             .map_err(|error| Error::from_send(node, error))?;
-        turn.output()?;
+        // As above.
+        let _ = turn.output();
         Ok(ends)
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Driver, STALE};
 use crate::message::Message;
+use suci_proto::Event;
 use suci_proto::time::Instant;
 
 /// Messages between two readings of the clock at most: a reading costs as much as taking a small message.
@@ -75,6 +76,15 @@ impl Driver {
     /// Puts a message back: it is the next one.
     pub(crate) fn put_back(&mut self, message: Message) {
         self.head = Some(message);
+    }
+
+    /// The next event; none while a message that was put back waits, which the engine takes for taken: the end of its
+    /// session may be next.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        if self.head.is_some() {
+            return None;
+        }
+        self.engine.poll_event()
     }
 
     /// As [`Driver::refresh`], when the program took messages that were there already.

@@ -34,6 +34,8 @@ impl Node {
     /// length and the rest of it (with an empty payload). A message that was announced because of its
     /// length ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and its event was
     /// not taken; [`Node::accept_into`] takes one without a copy.
+    /// A longer one is an error of each call that finds no message, until you give it room, or take its event and refuse it
+    /// ([`Node::refuse`]).
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::TimedOut`]; as [`Node::recv`].
@@ -52,7 +54,14 @@ impl Node {
                 Ok(more) => accepted |= more,
                 // That one is on its way.
                 Err(Error::BufferTooShort { .. }) if accepted => {}
-                Err(error) => return Some((Err(error), 0)),
+                // The program may pass over it and call again: without a turn it would never hear of anything else.
+                Err(error) => {
+                    let turned = driver.turn();
+                    return Some(match driver.take_message() {
+                        Some(message) => (copy(driver, message, buffer), 1),
+                        None => (turned.and(Err(error)), 0),
+                    });
+                }
             }
             None
         })?;

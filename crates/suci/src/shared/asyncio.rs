@@ -34,7 +34,7 @@ impl SharedNode {
         poll_fn(self.inner.hearing(&self.rota)).await
     }
 
-    /// Waits until every accepted message is acknowledged.
+    /// Waits until every accepted message is acknowledged or has failed, as [`SharedNode::flush`] does.
     ///
     /// # Errors
     /// As [`SharedNode::flush`].

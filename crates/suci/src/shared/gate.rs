@@ -26,6 +26,8 @@ pub(crate) struct Gate {
     over_bytes: AtomicU64,
     /// Messages whose failure stands in events that the thread did not hand over yet.
     failed: AtomicU64,
+    /// What counts of messages that the engine refused and whose events the thread did not hand over yet.
+    refused: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
     suspended: AtomicU8,
     limit: u64,
@@ -47,6 +49,7 @@ impl Gate {
             over_messages: AtomicU64::new(0),
             over_bytes: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             suspended: AtomicU8::new(0),
             limit,
             room: Sleepers::new(),
@@ -122,6 +125,19 @@ impl Gate {
         self.failed.load(Ordering::Acquire)
     }
 
+    /// The thread says what of all that is refused; before it credits it. Who waits for a flush looks again.
+    pub(crate) fn set_refused(&self, refused: Held) {
+        self.refused.store(refused.charge(), Ordering::Release);
+        self.room.wake();
+    }
+
+    /// Whether nothing is queued that may yet be acknowledged. What is refused stays until the program takes events, and
+    /// it may be who waits.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let charge = self.charge.load(Ordering::Acquire);
+        charge <= self.refused.load(Ordering::Acquire)
+    }
+
     /// Whether nothing is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.charge.load(Ordering::Acquire) == 0
@@ -160,6 +176,20 @@ mod tests {
         gate.set_over(Held::one(336));
         assert_eq!(gate.queued(), Held::new(1, 536));
         assert!(!gate.debit(Held::one(0)), "what is kept counts");
+    }
+
+    #[test]
+    fn what_is_refused_is_not_waited_for() {
+        let gate = Gate::new(1_000);
+        let [kept, refused] = [Held::one(1), Held::one(2)];
+        assert!(gate.is_flushed() && gate.debit(kept) && gate.debit(refused));
+        gate.set_refused(refused);
+        assert!(!gate.is_flushed(), "one is under way");
+        gate.credit(kept);
+        assert!(gate.is_flushed() && !gate.is_empty());
+        gate.set_refused(Held::default());
+        gate.credit(refused);
+        assert!(gate.is_flushed() && gate.is_empty());
     }
 
     /// Whatever its limit.

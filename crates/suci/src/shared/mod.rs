@@ -367,7 +367,8 @@ impl SharedNode {
 
     /// Accepts a message if there is room for it. Its events name its token; its number is told by
     /// them, too. If the session is closing, or has too many channels, one of them says so
-    /// ([`UNNUMBERED`](crate::UNNUMBERED)).
+    /// ([`UNNUMBERED`](crate::UNNUMBERED)), and until it has room among those that wait the message keeps its own in the
+    /// queue: take events, meanwhile too if you wait.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`] and others say what is wrong.
@@ -422,7 +423,8 @@ impl SharedNode {
             .collect()
     }
 
-    /// Blocks until every accepted message is acknowledged, for at most `limit`.
+    /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`. Those to a peer with whom four
+    /// sessions ended unheard are neither until somebody takes events.
     ///
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).

@@ -153,14 +153,27 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     }
     assert!((EVENTS..most).contains(&accepted), "{accepted}");
     assert_eq!(lock(&a.inner.shards[0].events).queue.len(), EVENTS);
-    for expected in 0..accepted as u64 {
-        let event = a.event_timeout(LONG).unwrap().expect("it follows");
-        let Event::NotDelivered { number, token, .. } = event else {
-            panic!("{event:?}")
-        };
-        assert_eq!((number, token), (UNNUMBERED, expected));
+    a.abandon(NodeId(1)).unwrap();
+    // Whoever flushes may be who takes the events.
+    let deadline = Deadline::after(LONG / 2);
+    match a.flush(LONG) {
+        Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(1), accepted as u64 + 1)]),
+        other => panic!("{other:?}"),
     }
-    assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 1);
+    assert!(!deadline.is_over(), "nothing was to be waited for");
+    let (mut expected, mut ended) = (0, false);
+    while expected < accepted as u64 || !ended {
+        match a.event_timeout(LONG).unwrap().expect("it follows") {
+            Event::NotDelivered { number, token, .. } => {
+                assert_eq!((number, token), (UNNUMBERED, expected));
+                expected += 1;
+            }
+            Event::Ended { .. } => ended = true,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 0);
+    a.flush(LONG).unwrap();
 }
 
 /// A task with a limit of its own ends while it waits, and would be kept for as long as nothing happens.

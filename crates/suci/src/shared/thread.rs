@@ -43,10 +43,14 @@ struct Account {
     /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
     /// handed over yet.
     refused: VecDeque<Refused>,
-    /// What these and those hold.
+    /// What those in the stash hold.
     stashed: Held,
+    /// What those refused hold.
+    refused_held: Held,
     /// What the gate was told of messages that are over.
     over: Held,
+    /// What the gate was told of refused ones.
+    refused_told: Held,
     /// What the gate was told of failures.
     failed: u64,
     /// It is among the open ones.
@@ -68,7 +72,7 @@ impl Account {
         while events.queue.len() < most
             && let Some(refused) = self.refused.pop_front()
         {
-            self.stashed = self.stashed.minus(refused.size);
+            self.refused_held = self.refused_held.minus(refused.size);
             events.queue.push_back(Event::NotDelivered {
                 node,
                 channel: refused.channel,
@@ -82,8 +86,8 @@ impl Account {
         left
     }
 
-    /// Tells the gate of failures that are not among the events handed over, then credits it with what is acknowledged
-    /// or ended.
+    /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
+    /// what is acknowledged or ended.
     fn balance(&mut self, node: NodeId, engine: &Engine) {
         self.set_failed(engine.untold_failures(node));
         let queued = engine.queued(node);
@@ -91,7 +95,12 @@ impl Account {
             self.over = queued.over;
             self.gate.set_over(queued.over);
         }
-        let released = self.held.minus(queued.all.plus(self.stashed));
+        if self.refused_told != self.refused_held {
+            self.refused_told = self.refused_held;
+            self.gate.set_refused(self.refused_held);
+        }
+        let kept = self.stashed.plus(self.refused_held);
+        let released = self.held.minus(queued.all.plus(kept));
         if released != Held::default() {
             self.held = self.held.minus(released);
             self.gate.credit(released);
@@ -272,7 +281,9 @@ impl Worker {
             stash: VecDeque::new(),
             refused: VecDeque::new(),
             stashed: Held::default(),
+            refused_held: Held::default(),
             over: Held::default(),
+            refused_told: Held::default(),
             failed: 0,
             open: false,
         });
@@ -306,11 +317,15 @@ impl Worker {
                     account.stash.push_front(message.into_outgoing());
                     break;
                 }
-                Err(_) => account.refused.push_back(Refused {
-                    channel,
-                    token,
-                    size,
-                }),
+                Err(_) => {
+                    account.stashed = account.stashed.minus(size);
+                    account.refused_held = account.refused_held.plus(size);
+                    account.refused.push_back(Refused {
+                        channel,
+                        token,
+                        size,
+                    });
+                }
             }
         }
         account.stash.len() < before

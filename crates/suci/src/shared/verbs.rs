@@ -187,7 +187,7 @@ impl Inner {
     }
 
     pub(super) fn flushing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
-        // At the first gate that holds something.
+        // At the first gate that is not flushed.
         let mut seat = None;
         move |cx| {
             self.check_open()?;
@@ -197,12 +197,12 @@ impl Inner {
                     gates.values().map(Arc::clone).collect()
                 };
                 for gate in gates {
-                    let empty = || match gate.is_empty() {
+                    let flushed = || match gate.is_flushed() {
                         true => Poll::Ready(()),
                         false => Poll::Pending,
                     };
                     let mut here = Seat::new(Arc::clone(&gate));
-                    if here.poll(cx, empty).is_pending() {
+                    if here.poll(cx, flushed).is_pending() {
                         drop(seat.replace(here));
                         return Poll::Pending;
                     }

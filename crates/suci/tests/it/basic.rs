@@ -130,6 +130,29 @@ fn recv_into_copies_and_keeps_what_does_not_fit() {
 }
 
 #[test]
+fn an_end_does_not_overtake_a_message_that_did_not_fit() {
+    let (mut a, mut b) = pair();
+    a.send_copy(b.id(), &[1; 100]).unwrap();
+    let closing = std::thread::spawn(move || a.close(LONG).unwrap());
+    let is_end = |event: &Event| matches!(event, Event::Ended { .. });
+    let mut buffer = [0; 100];
+    let mut early = Vec::new();
+    // Each call also does input and output.
+    while !closing.is_finished() {
+        let short = b.recv_into(&mut buffer[..10], LONG).unwrap_err();
+        assert!(
+            matches!(short, suci::Error::BufferTooShort { .. }),
+            "{short}"
+        );
+        early.extend(b.events().unwrap());
+    }
+    closing.join().unwrap();
+    assert!(!early.iter().any(is_end), "{early:?}");
+    assert_eq!(b.recv_into(&mut buffer, LONG).unwrap().0, 100);
+    await_event(&mut b, is_end);
+}
+
+#[test]
 fn broadcast_reaches_all_and_reports_for_each() {
     let mut center = builder(9).open().unwrap();
     let mut rim: Vec<_> = (0..3).map(|id| builder(id).open().unwrap()).collect();

@@ -123,6 +123,33 @@ fn recv_into_says_how_long_an_announced_message_is() {
 }
 
 #[test]
+fn recv_into_hears_others_beside_an_announced_message_that_does_not_fit() {
+    let (mut a, mut b) = small_pair();
+    let mut c = builder(2).open().unwrap();
+    introduce(&mut b, &mut c);
+    a.send(b.id(), vec![6; 5 << 20]).unwrap();
+    let (stop, sender) = polling(a);
+    let mut buffer = vec![0; 4 << 20];
+    let is_short = |error: suci::Error| matches!(error, suci::Error::BufferTooShort { .. });
+    assert!(is_short(b.recv_into(&mut buffer, LONG).unwrap_err()));
+    c.send_copy(b.id(), &[3; 10]).unwrap();
+    let (stop_other, other) = polling(c);
+    let begun = std::time::Instant::now();
+    let (length, message) = loop {
+        match b.recv_into(&mut buffer, LONG) {
+            Ok(taken) => break taken,
+            Err(error) => assert!(is_short(error)),
+        }
+        assert!(begun.elapsed() < LONG);
+    };
+    assert_eq!((length, message.from), (10, NodeId(2)));
+    for (stop, thread) in [(stop, sender), (stop_other, other)] {
+        stop.send(()).unwrap();
+        thread.join().unwrap();
+    }
+}
+
+#[test]
 fn a_refusal_comes_with_its_reason_and_blocks_nothing() {
     let (mut a, mut b) = small_pair();
     a.send(b.id(), Draft::new(vec![1; 2 << 20]).token(8))
