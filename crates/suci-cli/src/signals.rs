@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendFlags, send};
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid};
 
 use crate::error::{Context, Result};
 
@@ -30,6 +30,7 @@ impl Signals {
     /// end must not be this program's.
     pub(crate) fn catch() -> Result<Self> {
         let mut pipes = Vec::new();
+        let here = getpid();
         for signal in ENDING {
             if signal == Signal::HUP && is_ignored(signal) {
                 continue;
@@ -37,6 +38,10 @@ impl Signals {
             let (read, write) = UnixStream::pair().context("a pipe for signals")?;
             read.set_nonblocking(true).context("a pipe for signals")?;
             let tell = move |info: &libc::siginfo_t| {
+                // A child between fork and exec has the handlers and pipes of its parent still.
+                if getpid() != here {
+                    return;
+                }
                 let by_kernel = u8::from(info.si_code == libc::SI_KERNEL);
                 // A pipe that is full says enough.
                 let _ = send(
@@ -45,8 +50,8 @@ impl Signals {
                     SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
                 );
             };
-            // SAFETY: a handler may do what is async-signal-safe, and leave `errno` alone. This one makes one system
-            // call, which returns its error instead.
+            // SAFETY: a handler may do what is async-signal-safe, and leave `errno` alone. This one makes two system
+            // calls, which return their errors instead.
             unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), tell) }
                 .context("catching signals")?;
             pipes.push((signal, read));
@@ -97,4 +102,24 @@ fn is_ignored(signal: Signal) -> bool {
         now.assume_init()
     };
     now.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use rustix::process::kill_process;
+
+    use super::*;
+
+    #[test]
+    fn what_a_child_catches_before_its_exec_is_not_its_parents() {
+        let signals = Signals::catch().unwrap();
+        let mut command = Command::new("true");
+        // SAFETY: between fork and exec only async-signal-safe work is allowed: this is two system calls.
+        unsafe { command.pre_exec(|| Ok(kill_process(getpid(), Signal::INT)?)) };
+        assert!(command.status().unwrap().success());
+        assert!(signals.take().is_empty());
+    }
 }

@@ -52,6 +52,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
             }
         }
     }
+    // What the terminal sent meanwhile missed those that were not there yet; the others may hear it twice.
+    for Caught { signal, .. } in signals.take() {
+        let by_kernel = false;
+        launch.pass_on(Caught { signal, by_kernel });
+    }
     launch.wait(&signals, args.kill_on_failure)?;
     if let Err(failure) = tags.finish(|| !signals.take().is_empty()) {
         tell(format_args!("suci run: {failure}"));

@@ -174,21 +174,29 @@ fn a_second_interrupt_kills() {
     assert_eq!(running.finish().status.code(), Some(137));
 }
 
-/// Eight processes in a terminal that say `name` when they get that signal, once all are ready.
-fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = String>) {
-    let script = format!(
-        "trap 'echo {name}' {name}; echo ready; for i in $(seq 200); do sleep 0.1 & wait; done"
-    );
+/// `count` shells in a terminal that run `script`, and the lines they say.
+fn in_terminal(
+    count: &str,
+    script: &str,
+) -> (Running, std::fs::File, impl Iterator<Item = String> + use<>) {
     let (keys, inside) = terminal();
     let mut command = Command::new("setsid");
     command
-        .args(["--ctty", path(), "run", "-n", "8", "sh", "-c", &script])
+        .args(["--ctty", path(), "run", "-n", count, "sh", "-c", script])
         .stdin(inside)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut running = Running(command.spawn().unwrap());
     let output = std::io::BufReader::new(running.0.stdout.take().unwrap());
-    let mut lines = output.lines().map(Result::unwrap);
+    (running, keys, output.lines().map(Result::unwrap))
+}
+
+/// Eight processes in a terminal that say `name` when they get that signal, once all are ready.
+fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = String> + use<>) {
+    let script = format!(
+        "trap 'echo {name}' {name}; echo ready; for i in $(seq 200); do sleep 0.1 & wait; done"
+    );
+    let (running, keys, mut lines) = in_terminal("8", &script);
     assert!(lines.by_ref().take(8).all(|line| line == "ready"));
     (running, keys, lines)
 }
@@ -209,6 +217,19 @@ fn ctrl_c_reaches_each_process_once() {
     let (mut running, mut keys, lines) = at_terminal("INT");
     keys.write_all(b"\x03").unwrap();
     assert_eq!(said_by_all(&mut running, lines), ["INT"; 8]);
+}
+
+/// Those that heard it end, by the trap or of it; the second of two interrupts would have killed them.
+#[test]
+fn ctrl_c_while_processes_are_started_reaches_them_all() {
+    let script =
+        "trap exit INT; echo ready; for i in $(seq 100); do sleep 0.1 & wait; done; echo missed";
+    let (mut running, mut keys, mut lines) = in_terminal("64", script);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    keys.write_all(b"\x03").unwrap();
+    assert_eq!(lines.filter(|line| line == "missed").count(), 0);
+    let code = running.wait().code();
+    assert!(matches!(code, Some(0 | 130)), "{code:?}");
 }
 
 /// The launcher leads its session, so the kernel tells nobody else.
