@@ -149,7 +149,7 @@ impl Peer {
     }
 
     /// Our side of a connection with `incarnation`, and memory for its session: the present one is promised it, unless it
-    /// has some; for another it is returned. None, and nothing is taken, if there is no room for both.
+    /// has some; for another it is returned. None, and a stranger takes nothing, if there is no room for both.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -163,13 +163,19 @@ impl Peer {
             true => Some(shared.memory.take()?),
             false => None,
         };
-        let Some(grant) = self.grant(now, replacing, shared) else {
+        let grant = self.grant(now, replacing, shared);
+        // A node of the book keeps its window even if it finds no place, for it comes again: windows become smaller with
+        // each session, so they should go by who came first.
+        if !other
+            && (grant.is_some() || self.book.is_some())
+            && let Some(promise) = promise.take()
+        {
+            self.furnish(promise);
+        }
+        let Some(grant) = grant else {
             shared.memory.release(promise.unwrap_or_default());
             return None;
         };
-        if !other && let Some(promise) = promise.take() {
-            self.furnish(promise);
-        }
         let first = shared.config.first_packet_number;
         let random = shared.random();
         let round_trip = round_trip
