@@ -21,7 +21,7 @@ fuzz_target!(|datagram: &[u8]| {
     let mut fixed = datagram.to_vec();
     if let [first, flags, path_low, path_high, ..] = &mut fixed[..] {
         *first = VERSION << 4 | *first % 7;
-        *flags &= if *first & 0xf == 0 { 0b111 } else { 0 };
+        *flags &= if *first & 0xf == 0 { 0b100 } else { 0 };
         (*path_low, *path_high) = (0, 0);
     }
     seal(&mut fixed);
