@@ -129,9 +129,10 @@ impl Wake for Signal {
     }
 }
 
-#[test]
-fn a_sleeper_is_never_forgotten() {
-    loom::model(|| {
+/// While `sleep` runs with a place to sleep, a task to wake, and what it looks for, another thread does what it waits for.
+/// A lost wake-up would wait for ever, which loom reports as a deadlock.
+fn while_woken(sleep: fn(&Sleepers, &std::sync::Arc<Signal>, &mut dyn FnMut() -> Poll<()>)) {
+    loom::model(move || {
         let shared = Arc::new((Sleepers::new(), AtomicBool::new(false)));
         let other = Arc::clone(&shared);
         let waker = thread::spawn(move || {
@@ -139,50 +140,47 @@ fn a_sleeper_is_never_forgotten() {
             other.0.wake();
         });
         let signal = std::sync::Arc::new(Signal(Notify::new()));
-        let me: Waker = std::sync::Arc::clone(&signal).into();
+        sleep(
+            &shared.0,
+            &signal,
+            &mut || match shared.1.load(Ordering::Relaxed) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            },
+        );
+        waker.join().unwrap();
+        assert_eq!(
+            std::sync::Arc::strong_count(&signal),
+            1,
+            "nobody has its waker"
+        );
+    });
+}
+
+#[test]
+fn a_sleeper_is_never_forgotten() {
+    while_woken(|sleepers, signal, look| {
+        let me: Waker = std::sync::Arc::clone(signal).into();
         let mut cx = Context::from_waker(&me);
-        let look = || {
-            if shared.1.load(Ordering::Relaxed) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        };
-        // A lost wake-up would wait for ever, which loom reports as a deadlock.
-        let mut seat = Seat::new(&shared.0);
-        while seat.poll(&mut cx, look).is_pending() {
+        let mut seat = Seat::new(sleepers);
+        while seat.poll(&mut cx, &mut *look).is_pending() {
             signal.0.wait();
         }
-        waker.join().unwrap();
     });
 }
 
 /// Two calls of one task have the same waker: the end of one is not that of the other.
 #[test]
 fn a_sleeper_that_leaves_takes_none_with_it() {
-    loom::model(|| {
-        let shared = Arc::new((Sleepers::new(), AtomicBool::new(false)));
-        let other = Arc::clone(&shared);
-        let waker = thread::spawn(move || {
-            other.1.store(true, Ordering::Relaxed);
-            other.0.wake();
-        });
-        let signal = std::sync::Arc::new(Signal(Notify::new()));
-        let me: Waker = std::sync::Arc::clone(&signal).into();
+    while_woken(|sleepers, signal, look| {
+        let me: Waker = std::sync::Arc::clone(signal).into();
         let mut cx = Context::from_waker(&me);
-        let look = || match shared.1.load(Ordering::Relaxed) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        };
-        let mut stays = Seat::new(&shared.0);
-        while stays.poll(&mut cx, look).is_pending() {
+        let mut stays = Seat::new(sleepers);
+        while stays.poll(&mut cx, &mut *look).is_pending() {
             // Enters, and leaves at once.
-            let _ = Seat::new(&shared.0).poll(&mut cx, look);
+            let _ = Seat::new(sleepers).poll(&mut cx, &mut *look);
             signal.0.wait();
         }
-        waker.join().unwrap();
-        drop(stays);
-        assert_eq!(std::sync::Arc::strong_count(&signal), 2, "this and `me`");
     });
 }
 

@@ -180,9 +180,11 @@ fn in_terminal(
     script: &str,
 ) -> (Running, std::fs::File, impl Iterator<Item = String> + use<>) {
     let (keys, inside) = terminal();
-    let mut command = Command::new("setsid");
+    // `nohup make test` ignores HUP, and all whom it starts.
+    let mut command = Command::new("env");
     command
-        .args(["--ctty", path(), "run", "-n", count, "sh", "-c", script])
+        .args(["--default-signal=HUP", "setsid", "--ctty", path()])
+        .args(["run", "-n", count, "sh", "-c", script])
         .stdin(inside)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

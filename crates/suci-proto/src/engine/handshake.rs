@@ -373,7 +373,7 @@ impl Engine {
             }
             return Err(Some(RefusedCode::Full));
         };
-        // Who is refused leaves nothing behind.
+        // A stranger that is refused leaves nothing behind; a node of the book keeps its window.
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);
         let first = beginning.numbers.first();

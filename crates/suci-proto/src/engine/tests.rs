@@ -108,6 +108,19 @@ impl World {
         self.engines[host] = self.start(host, self.engines.len(), BUFFER);
     }
 
+    /// In the place of `host` there is a node that knows nobody and serves anyone.
+    fn set_up_server(&mut self, host: usize, buffer: u64, config: Config) {
+        let identity = Identity {
+            node: id(host),
+            incarnation: Incarnation(100),
+        };
+        let config = Config {
+            accept: Accept::Anyone,
+            ..config
+        };
+        self.engines[host] = Engine::new(config, identity, [9; 32], buffer, self.now).unwrap();
+    }
+
     fn send(&mut self, from: usize, to: usize) -> Result<MessageNumber, SendError> {
         self.engines[from].send(self.now, id(to), message(b"hello"))
     }

@@ -189,18 +189,17 @@ fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books()
 /// A node with little memory: large messages ask for it, and three of them do not fit.
 fn frugal_world(nodes: usize) -> World {
     let mut world = World::new(nodes);
-    let identity = Identity {
-        node: id(0),
-        incarnation: Incarnation(100),
-    };
-    let config = Config {
-        accept: Accept::Anyone,
+    world.set_up_server(0, BUFFER, frugal());
+    world
+}
+
+/// Little memory.
+pub(super) fn frugal() -> Config {
+    Config {
         memory: 1 << 20,
         max_message: 1 << 19,
         ..Config::default()
-    };
-    world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
-    world
+    }
 }
 
 fn send_large(world: &mut World, from: usize, length: usize) {
@@ -590,17 +589,7 @@ fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
 /// Half of the table is for the strangers of one address, and those who left are forgotten to make room for more.
 #[test]
 fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
-    let mut world = World::new(7);
-    let identity = Identity {
-        node: id(0),
-        incarnation: Incarnation(100),
-    };
-    let config = Config {
-        accept: Accept::Anyone,
-        max_peers: 8,
-        ..Config::default()
-    };
-    world.engines[0] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
+    let mut world = super::strangers::one_server(7, 8, BUFFER);
     for peer in 1..=6 {
         world.send(peer, 0).unwrap();
         world.run(SECOND);

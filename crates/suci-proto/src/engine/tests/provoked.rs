@@ -66,17 +66,7 @@ struct Rogue {
 impl Rogue {
     fn new() -> Self {
         let mut world = World::new(2);
-        let identity = Identity {
-            node: id(1),
-            incarnation: Incarnation(100),
-        };
-        let config = Config {
-            accept: Accept::Anyone,
-            memory: 1 << 20,
-            max_message: 1 << 19,
-            ..Config::default()
-        };
-        world.engines[1] = Engine::new(config, identity, [9; 32], BUFFER, world.now).unwrap();
+        world.set_up_server(1, BUFFER, super::hostile::frugal());
         world.send(0, 1).unwrap();
         world.run(SECOND);
         world.send(1, 0).unwrap();

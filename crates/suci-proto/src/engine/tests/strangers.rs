@@ -7,18 +7,13 @@ use crate::event::EndReason;
 use crate::handshake::Standing;
 
 /// So many hosts that know one another, but for the first: it knows nobody, and serves anyone.
-fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
+pub(super) fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
     let mut world = World::new(hosts);
-    let identity = Identity {
-        node: id(0),
-        incarnation: Incarnation(100),
-    };
     let config = Config {
-        accept: Accept::Anyone,
         max_peers,
         ..Config::default()
     };
-    world.engines[0] = Engine::new(config, identity, [9; 32], buffer, world.now).unwrap();
+    world.set_up_server(0, buffer, config);
     world
 }
 
@@ -30,8 +25,12 @@ fn next_window(memory: &mut MemoryShares) -> u64 {
     window
 }
 
-/// The session of the first host with the second goes on without a connection.
-fn give_place(world: &mut World) {
+/// The second host sent the first one a message, and their session goes on there without a connection.
+fn come_and_give_place(world: &mut World) {
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+    world.events(0);
     let now = world.now;
     let key = world.engines[0].peer_key(id(1)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[0];
@@ -54,37 +53,48 @@ fn ended(world: &mut World) -> bool {
 }
 
 /// Cookies are good for 15 s, and who got one is waited for a second or two: many may come at once, and there is no
-/// place for most of them.
+/// place for most of them. A stranger that is refused takes no memory; a node of the book keeps its window.
 #[test]
-fn f02_f32_a_stranger_for_whom_there_is_no_place_takes_no_memory() {
-    let (places, strangers) = (3, 6);
-    let mut world = one_server(1 + strangers, 100, places * 6_656);
-    let mut inits = Vec::new();
-    for stranger in 1..=strangers {
-        world.send(stranger, 0).unwrap();
-        for host in [stranger, 0] {
-            let packets = world.outgoing(host);
-            packets.iter().for_each(|packet| world.deliver(packet));
+fn f02_f32_who_finds_no_place_takes_no_memory_but_for_the_book() {
+    let (places, callers) = (3, 6);
+    for in_book in [false, true] {
+        let mut world = one_server(1 + callers, 100, places * 6_656);
+        let mut inits = Vec::new();
+        for caller in 1..=callers {
+            if in_book {
+                let now = world.now;
+                world.engines[0]
+                    .add_peer(now, id(caller), address(caller))
+                    .unwrap();
+            }
+            world.send(caller, 0).unwrap();
+            for host in [caller, 0] {
+                let packets = world.outgoing(host);
+                packets.iter().for_each(|packet| world.deliver(packet));
+            }
+            inits.extend(world.outgoing(caller));
+            world.now += 2 * SECOND;
         }
-        inits.extend(world.outgoing(stranger));
-        world.now += 2 * SECOND;
+        assert!(inits.iter().all(|p| p.is(PacketType::Init)));
+        inits.iter().for_each(|init| world.deliver(init));
+        let seated = world.engines[0].shared.shares.peers();
+        assert!(seated <= places, "{seated}");
+        let refused = world.outgoing(0);
+        let refused = refused.iter().filter(|p| p.is(PacketType::Refused));
+        let refused: Vec<_> = refused.map(|packet| packet.to).collect();
+        assert_eq!(refused.len() + seated as usize, callers);
+        let (standing, windows) = match in_book {
+            false => (Standing::Stranger, seated),
+            true => (Standing::Known, callers as u64),
+        };
+        for caller in refused {
+            assert_eq!(world.peer(0, caller).standing(), standing, "{caller}");
+        }
+        let mut fresh = MemoryShares::new(Config::default().memory);
+        assert!((0..windows).all(|_| fresh.take().is_some()));
+        let window = next_window(&mut world.engines[0].shared.memory);
+        assert_eq!(window, next_window(&mut fresh));
     }
-    assert!(inits.iter().all(|p| p.is(PacketType::Init)));
-    inits.iter().for_each(|init| world.deliver(init));
-    let seated = world.engines[0].shared.shares.peers();
-    assert!(seated <= places, "{seated}");
-    let refused = world.outgoing(0);
-    let refused = refused.iter().filter(|p| p.is(PacketType::Refused));
-    let refused: Vec<_> = refused.map(|packet| packet.to).collect();
-    assert_eq!(refused.len() + seated as usize, strangers);
-    for stranger in refused {
-        let standing = world.peer(0, stranger).standing();
-        assert_eq!(standing, Standing::Stranger, "{stranger}");
-    }
-    let mut fresh = MemoryShares::new(Config::default().memory);
-    assert!((0..seated).all(|_| fresh.take().is_some()));
-    let window = next_window(&mut world.engines[0].shared.memory);
-    assert_eq!(window, next_window(&mut fresh));
 }
 
 /// Clients that vanish without a word, and a table that is full of them.
@@ -111,11 +121,7 @@ fn f02_f17_strangers_that_died_make_room_for_others() {
 #[test]
 fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room() {
     let mut world = World::new(3);
-    world.send(1, 0).unwrap();
-    world.run(SECOND);
-    world.received(0);
-    world.events(0);
-    give_place(&mut world);
+    come_and_give_place(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     assert_eq!(world.events(0), [], "it troubles nobody");
     let taken = take_all_memory(&mut world);
@@ -133,11 +139,7 @@ fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes()
     let mut world = one_server(3, 1, BUFFER);
     let now = world.now;
     world.engines[0].add_peer(now, id(1), address(1)).unwrap();
-    world.send(1, 0).unwrap();
-    world.run(SECOND);
-    assert_eq!(world.received(0), 1);
-    world.events(0);
-    give_place(&mut world);
+    come_and_give_place(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     world.send(2, 0).unwrap();
     run_without(&mut world, &[1], 30 * SECOND);
@@ -180,11 +182,7 @@ fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() 
             .add_peer(now, id(node), address(node))
             .unwrap();
     }
-    world.send(1, 0).unwrap();
-    world.run(SECOND);
-    world.received(0);
-    world.events(0);
-    give_place(&mut world);
+    come_and_give_place(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     world.deliver(&hello(7, 0, 0));
     let taken = take_all_memory(&mut world);
@@ -203,11 +201,7 @@ fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() 
 fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
     for within in [false, true] {
         let mut world = World::new(3);
-        world.send(1, 0).unwrap();
-        world.run(SECOND);
-        world.received(0);
-        world.events(0);
-        give_place(&mut world);
+        come_and_give_place(&mut world);
         world.run(30 * SECOND);
         assert!(rests(&world, 0, 1));
         let taken = take_all_memory(&mut world);
@@ -228,11 +222,7 @@ fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
 #[test]
 fn f04_f17_hellos_in_the_name_of_the_dead_keep_no_session() {
     let mut world = World::new(3);
-    world.send(1, 0).unwrap();
-    world.run(SECOND);
-    world.received(0);
-    world.events(0);
-    give_place(&mut world);
+    come_and_give_place(&mut world);
     for token in 0..5 {
         run_without(&mut world, &[1], 140 * SECOND);
         world.deliver(&hello(1, 0, token));
