@@ -482,7 +482,7 @@ impl World {
             facts,
             format_args!("packet {} arrives at process {}", packet.order, process.id),
         );
-        self.oracle.arrived(self.now, process.id, &packet)?;
+        self.oracle.arrived(self.now, place, process.id, &packet)?;
         let (length, sender) = (packet.bytes.len(), packet.sender);
         match process.socket.offer(self.now, packet, excused) {
             Fit::Queued => {

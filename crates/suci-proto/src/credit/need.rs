@@ -3,6 +3,9 @@
 //! A receiver cannot know how fast its peers would send. It sees how near to the limit their packets come: who
 //! gets near needs more, who stays far away can do with less. No clock of the network is involved, so it
 //! holds for a receiver that drains all the time as for one that polls every 50 ms.
+//!
+//! Over a long path it sees less: when a packet comes, the limit that its sender knew was raised long ago. So the sender
+//! says when it was at its limit (BLOCKED).
 
 use crate::fold::folds;
 use crate::time::{Duration, Instant};
@@ -118,7 +121,8 @@ impl Need {
         left.saturating_mul(NEAR) < share
     }
 
-    fn begin(&mut self, now: Instant) {
+    /// Watches from the beginning.
+    pub(super) fn begin(&mut self, now: Instant) {
         self.least_left = u64::MAX;
         self.since = now;
     }

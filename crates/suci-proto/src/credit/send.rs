@@ -13,6 +13,10 @@ const BLOCKED_MAX: Duration = Duration::from_secs(1);
 /// Shortest first pause before BLOCKED: a grant is usually on its way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
 
+/// How often the receiver is told that what it grants is used up: a few times within what it remembers (`WATCH` in
+/// `credit/need.rs`).
+const USED_UP_REPEAT: Duration = Duration::from_millis(50);
+
 /// Pause between packets that ask for an acknowledgement only to keep the grant alive.
 const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 
@@ -49,6 +53,7 @@ pub struct SendCredit {
     beyond_at: Option<Instant>,
     refresh: Refresh,
     blocked: Option<Blocked>,
+    used_up: UsedUp,
     /// The newest packet that asked because the reserve was low, and until when its answer may come.
     reserve_asked: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
@@ -65,6 +70,7 @@ folds!(SendCredit {
     beyond_at,
     refresh,
     blocked,
+    used_up,
     reserve_asked,
     returning,
 });
@@ -93,6 +99,17 @@ struct Blocked {
 }
 
 folds!(Blocked { due, pause });
+
+/// What the receiver is to know of limits that were too low. It cannot see it by itself over a long path: when a packet
+/// comes, the limit that its sender knew was raised long ago.
+#[derive(Debug, Default)]
+struct UsedUp {
+    /// The newest limit at which messages had to wait, until it was told.
+    limit: Option<PacketNumber>,
+    told_at: Option<Instant>,
+}
+
+folds!(UsedUp { limit, told_at });
 
 #[derive(Debug)]
 struct Returning {
@@ -131,6 +148,7 @@ impl SendCredit {
                 eliciting_at: None,
             },
             blocked: None,
+            used_up: UsedUp::default(),
             reserve_asked: None,
             returning: None,
         }
@@ -359,6 +377,30 @@ impl SendCredit {
         }
     }
 
+    /// Notes that messages wait because the limit is reached. Call as often as you like.
+    pub fn on_used_up(&mut self, now: Instant) {
+        if self.may_tell(now) {
+            self.used_up.limit = Some(self.limit());
+        }
+    }
+
+    fn may_tell(&self, now: Instant) -> bool {
+        let told_at = self.used_up.told_at;
+        told_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
+    }
+
+    /// Whether the next packet with messages should say BLOCKED, because the [limit](Self::blocked_at) before was too low.
+    #[must_use]
+    pub const fn was_used_up(&self) -> bool {
+        self.used_up.limit.is_some()
+    }
+
+    /// The limit that BLOCKED names: what is too low, or was until now.
+    #[must_use]
+    pub fn blocked_at(&self) -> PacketNumber {
+        self.used_up.limit.unwrap_or_else(|| self.limit())
+    }
+
     /// Whether a control packet with this number takes from the second half of the reserve, or lies beyond it.
     fn is_reserve_low(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control / 2)
@@ -398,6 +440,9 @@ impl SendCredit {
 
     /// Notes that BLOCKED went: the next one follows after twice the pause.
     pub fn on_blocked_sent(&mut self, now: Instant) {
+        if self.used_up.limit.take().is_some() {
+            self.used_up.told_at = Some(now);
+        }
         if let Some(blocked) = &mut self.blocked {
             blocked.due = now + blocked.pause;
             blocked.pause = blocked.pause.saturating_mul(2).min(BLOCKED_MAX);
@@ -419,9 +464,12 @@ impl SendCredit {
         }
     }
 
-    /// Nothing waits any more.
-    pub fn on_idle(&mut self) {
+    /// Nothing waits for credit now.
+    pub fn on_idle(&mut self, now: Instant) {
         self.blocked = None;
+        if self.may_tell(now) {
+            self.used_up.told_at = None;
+        }
     }
 
     /// Ends the generation if its time is over. Once ended it stays so: the receiver may have

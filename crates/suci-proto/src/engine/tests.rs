@@ -2,6 +2,7 @@
 
 mod hostile;
 mod last_look;
+mod long_path;
 mod news;
 mod places;
 mod provoked;

@@ -541,6 +541,9 @@ impl Peer {
         if connection.app_limited {
             connection.recovery.on_app_limited();
         }
+        if socket_short {
+            connection.credit.on_used_up(now);
+        }
         let answers_short = answers && !connection.credit.may_send_data(number, now);
         let data_short = socket_short || (memory_short && !sendable);
         if (up && answers_short) || (carries && data_short) {
@@ -548,7 +551,7 @@ impl Peer {
                 .credit
                 .on_waiting(now, connection.probe_timeout());
         } else {
-            connection.credit.on_idle();
+            connection.credit.on_idle(now);
         }
     }
 }

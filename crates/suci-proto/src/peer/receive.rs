@@ -82,7 +82,7 @@ impl Peer {
         if elsewhere {
             effects.elsewhere = Some(arrival.from);
         }
-        let outcome = self.take_frames(now, payload, &mut effects, shared);
+        let outcome = self.take_frames(now, number, payload, &mut effects, shared);
         let Some(connection) = &mut self.connection else {
             return false;
         };
@@ -106,6 +106,7 @@ impl Peer {
     fn take_frames(
         &mut self,
         now: Instant,
+        packet: PacketNumber,
         payload: &[u8],
         effects: &mut Effects,
         shared: &mut Shared,
@@ -120,7 +121,7 @@ impl Peer {
                 let frame = frame?;
                 effects.eliciting |= frame.is_eliciting();
                 if self.lingering.is_none() || serves_the_dead(&frame) {
-                    self.take_control(now, &frame, effects, shared)?;
+                    self.take_control(now, packet, &frame, effects, shared)?;
                 }
             }
         }
@@ -156,6 +157,7 @@ impl Peer {
     fn take_control(
         &mut self,
         now: Instant,
+        packet: PacketNumber,
         frame: &Frame<'_>,
         effects: &mut Effects,
         shared: &mut Shared,
@@ -181,6 +183,9 @@ impl Peer {
             }
             Frame::Blocked(blocked) => {
                 let (shares, grant) = (&mut shared.shares, &mut connection.grant);
+                if packet > blocked.limit && blocked.waiting > 0 {
+                    shares.on_used_up(grant, now);
+                }
                 match blocked.waiting {
                     0 => shares.on_reserve_low(grant, now),
                     _ => shares.on_blocked(grant, self.key, now),

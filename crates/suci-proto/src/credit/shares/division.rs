@@ -65,6 +65,14 @@ impl Shares {
         }
     }
 
+    /// The peer says that its messages had to wait at its limit. One without a share is served in its turn.
+    pub(crate) fn on_used_up(&mut self, grant: &mut Grant, now: Instant) {
+        if grant.share() > 0 {
+            grant.need.begin(now);
+            self.starve(grant);
+        }
+    }
+
     /// The peer counts as hungry from now on.
     pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
         if !grant.need.hungry && !grant.retired && !grant.dismissed {

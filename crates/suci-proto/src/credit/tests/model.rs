@@ -225,7 +225,7 @@ impl World {
         if pair.busy && !pair.credit.may_send_data(pair.next, now) {
             pair.credit.on_waiting(now, PTO);
         } else {
-            pair.credit.on_idle();
+            pair.credit.on_idle(now);
         }
         let ping = pair.credit.needs_blocked(now)
             || pair.credit.return_asked()

@@ -265,8 +265,27 @@ fn f19_blocked_repeats_with_back_off_until_credit_comes() {
     assert!(credit.on_grant(offer(0, 5, 64), at(now)));
     assert_eq!(credit.blocked_timer(), None);
     credit.on_waiting(at(now), PTO);
-    credit.on_idle();
+    credit.on_idle(at(now));
     assert_eq!(credit.blocked_timer(), None);
+}
+
+/// It names the limit that was too low, though there is another by now, and seldom.
+#[test]
+fn a_limit_that_was_reached_is_told_with_what_the_next_one_lets_go() {
+    let mut credit = sender(9, 64);
+    assert!(!credit.was_used_up());
+    credit.on_sent(9, at(0), true);
+    credit.on_used_up(at(1));
+    assert!(credit.on_grant(offer(0, 20, 64), at(2)));
+    assert!(credit.was_used_up());
+    assert_eq!((credit.limit(), credit.blocked_at()), (20, 9));
+    credit.on_blocked_sent(at(3));
+    assert!(!credit.was_used_up());
+    assert_eq!(credit.blocked_at(), 20);
+    credit.on_used_up(at(52));
+    assert!(!credit.was_used_up(), "it was told 49 ms ago");
+    credit.on_used_up(at(53));
+    assert!(credit.was_used_up());
 }
 
 #[test]

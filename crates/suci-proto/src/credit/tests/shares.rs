@@ -206,6 +206,27 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     );
 }
 
+/// Its packets find limits that were raised since they left, so that none of them comes near one.
+#[test]
+fn who_says_that_it_was_at_its_limit_needs_more() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut far = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    let first = far.share();
+    for number in 0..1_000 {
+        shares.on_drained(&mut far, number, true, at(number));
+        far.credit();
+    }
+    assert_eq!(far.share(), first);
+    shares.on_used_up(&mut far, at(1_000));
+    shares.on_blocked(&mut far, 0, at(1_000));
+    let all = shares.reserve() / DATA_CHARGE + far.share() + 1;
+    assert!(all >= 1_820, "{all}");
+    // One without any waits for its turn like all who ask.
+    shares.reclaim(&mut far, at(1_001)).unwrap();
+    shares.on_used_up(&mut far, at(1_002));
+    assert_eq!(far.part(), None);
+}
+
 #[test]
 fn appetites_are_weights_among_the_hungry() {
     let mut shares = Shares::new(8 * MIB);

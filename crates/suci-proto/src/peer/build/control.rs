@@ -152,7 +152,7 @@ impl Peer {
             connection.pending.ping = false;
             connection.unasked = 0;
         }
-        connection.write_credit_frames(now, &self.session.outbox, answers, &mut put);
+        connection.write_credit_frames(now, &self.session.outbox, answers, permit.data, &mut put);
         if let Some(close) = close
             && put(Frame::Close(close), Some(SentFrame::Close))
         {
@@ -265,12 +265,13 @@ impl Connection {
     }
 
     /// What there is to say about socket credit, as far as `put` takes it, for what waits in `outbox` and for `answers`,
-    /// which need credit as messages do.
+    /// which need credit as messages do; `data`: the packet has credit itself.
     fn write_credit_frames(
         &mut self,
         now: Instant,
         outbox: &Outbox,
         answers: bool,
+        data: bool,
         put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
     ) {
         if let Some(answer) = self.credit.return_due(now) {
@@ -288,14 +289,15 @@ impl Connection {
         {
             self.pending.reclaim = None;
         }
-        if self.credit.needs_blocked(now) {
+        let was_used_up = data && self.credit.was_used_up();
+        if self.credit.needs_blocked(now) || was_used_up {
             // An empty message has no bytes, and needs a packet all the same: nothing waiting would ask for none.
             let queued = outbox.queued().open();
             let waiting = queued.bytes.max(queued.messages).max(answers.into());
             let (_, memory) = outbox.session_credit();
             let blocked = Blocked {
                 generation: self.credit.generation(),
-                limit: self.credit.limit(),
+                limit: self.credit.blocked_at(),
                 memory,
                 waiting,
             };

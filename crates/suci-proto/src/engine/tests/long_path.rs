@@ -1,0 +1,76 @@
+//! A path whose round trip is long beside the time in which a share of the receive buffer is used up.
+
+use super::*;
+use std::collections::VecDeque;
+
+const TICK: Duration = Duration::from_micros(200);
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+/// What a packet takes to pass the narrowest link, some 100 Mbit/s: it lets nobody see bursts at its other end.
+const EACH: Duration = Duration::from_micros(100);
+
+/// Two hosts with a long cable between them.
+struct Cable {
+    world: World,
+    /// Until when its ends are busy with what each host sent.
+    busy: [Instant; 2],
+    under_way: [VecDeque<(Instant, Packet)>; 2],
+}
+
+impl Cable {
+    fn new() -> Self {
+        let world = World::new(2);
+        Self {
+            busy: [world.now; 2],
+            under_way: Default::default(),
+            world,
+        }
+    }
+
+    fn tick(&mut self) {
+        let world = &mut self.world;
+        world.now += TICK;
+        let now = world.now;
+        for host in 0..2 {
+            world.engines[host].begin_turn(now);
+            let coming = &mut self.under_way[1 - host];
+            while let Some((_, packet)) = coming.pop_front_if(|(at, _)| *at <= now) {
+                world.deliver(&packet);
+            }
+            let engine = &mut world.engines[host];
+            if engine.next_timeout().is_some_and(|at| at <= now) {
+                engine.handle_timeout(now);
+            }
+            for packet in world.outgoing(host) {
+                self.busy[host] = self.busy[host].max(now) + EACH;
+                self.under_way[host].push_back((self.busy[host] + ONE_WAY, packet));
+            }
+        }
+    }
+}
+
+/// Each packet finds a limit that was raised since it left: only its sender knows that it had to wait.
+#[test]
+fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
+    let mut cable = Cable::new();
+    let payload = Bytes::from(vec![7; 16_384]);
+    let mut received = 0;
+    let span = 5 * SECOND;
+    let end = cable.world.now + span;
+    while cable.world.now < end {
+        while cable.world.engines[0].queue_len(id(1)).0 < 100 {
+            let message = Outgoing {
+                payload: payload.clone(),
+                ..message(b"")
+            };
+            let now = cable.world.now;
+            cable.world.engines[0].send(now, id(1), message).unwrap();
+        }
+        cable.tick();
+        received += cable.world.received(1) * payload.len();
+    }
+    let packet = cable.world.engines[0].peer_stats(id(1)).unwrap().mtu - 40;
+    let most = span.as_micros() / EACH.as_micros() * packet as u128;
+    let part = received as f64 / most as f64;
+    assert!(part > 0.9, "{part:.2} of the link");
+}
