@@ -6,12 +6,13 @@ use super::connection::Blame;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
+use crate::credit::Shares;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::recovery::{AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
-use crate::wire::{self, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
+use crate::wire::{self, Blocked, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
 use std::net::SocketAddr;
 
 /// What a packet did beyond its frames' own effects.
@@ -182,15 +183,7 @@ impl Peer {
                 effects.ask |= connection.grant.is_over();
             }
             Frame::Blocked(blocked) => {
-                let (shares, grant) = (&mut shared.shares, &mut connection.grant);
-                if packet > blocked.limit && blocked.waiting > 0 {
-                    shares.on_used_up(grant, now);
-                }
-                match blocked.waiting {
-                    0 => shares.on_reserve_low(grant, now),
-                    _ => shares.on_blocked(grant, self.key, now),
-                }
-                connection.pending.credit = true;
+                connection.on_blocked(now, packet, &blocked, self.key, &mut shared.shares);
             }
             Frame::MaxChannel { channel, limit } => {
                 session.outbox.set_channel_limit(channel, limit)
@@ -376,6 +369,27 @@ fn serves_the_dead(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
+    /// Messages of the peer `key` wait for credit, or its acknowledgements do: so it said in the packet `number`.
+    fn on_blocked(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        blocked: &Blocked,
+        key: usize,
+        shares: &mut Shares,
+    ) {
+        let grant = &mut self.grant;
+        if blocked.waiting == 0 {
+            shares.on_reserve_low(grant, now);
+        } else {
+            if number > blocked.limit {
+                shares.on_used_up(grant, now);
+            }
+            shares.on_blocked(grant, key, now);
+        }
+        self.pending.credit = true;
+    }
+
     /// Hands what an acknowledgement brought to credit, congestion control and path MTU.
     fn on_ack_summary(
         &mut self,
