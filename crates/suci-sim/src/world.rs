@@ -1,5 +1,7 @@
 //! The world: places with processes, the network between them, and virtual time.
 
+mod excuses;
+
 use std::fmt;
 
 use suci_proto::time::{Duration, Instant, nanos};
@@ -467,6 +469,7 @@ impl World {
 
     fn arrive(&mut self, place: PlaceId, packet: Packet) -> Result<(), Violation> {
         let excused = self.is_excused(place, &packet);
+        let meant_for_the_dead = self.is_meant_for_the_dead(place, &packet);
         let Some(it) = self.places.get_mut(place) else {
             return Ok(());
         };
@@ -482,7 +485,9 @@ impl World {
             facts,
             format_args!("packet {} arrives at process {}", packet.order, process.id),
         );
-        self.oracle.arrived(self.now, place, process.id, &packet)?;
+        if !meant_for_the_dead {
+            self.oracle.arrived(self.now, process.id, &packet)?;
+        }
         let (length, sender) = (packet.bytes.len(), packet.sender);
         match process.socket.offer(self.now, packet, excused) {
             Fit::Queued => {
@@ -505,34 +510,6 @@ impl World {
                 })
             }
         }
-    }
-
-    /// Whether no receiver could have kept room for this packet: an attacker's, a copy the
-    /// network made, one held back past the reordering allowance, or one meant for a process
-    /// that is gone, whose grants its successor does not know.
-    fn is_excused(&self, place: PlaceId, packet: &Packet) -> bool {
-        let fate = packet.fate;
-        if fate.hostile || fate.duplicate {
-            return true;
-        }
-        let Some(it) = self.places.get(place) else {
-            return true;
-        };
-        let Some(process) = it.process.as_ref() else {
-            return true;
-        };
-        let newest = it.newest.get(packet.source).copied().unwrap_or(0);
-        if fate.held && packet.order < newest {
-            return true;
-        }
-        let sender = self
-            .places
-            .get(packet.source)
-            .and_then(|place| place.process.as_ref());
-        let heard = sender
-            .filter(|sender| sender.id == packet.sender)
-            .and_then(|sender| sender.heard.get(&process.id));
-        it.starts > 1 && heard.is_none_or(|heard| packet.sent_at < *heard)
     }
 
     /// Buries a process whose engine closed.

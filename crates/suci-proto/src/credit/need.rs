@@ -73,7 +73,7 @@ pub(super) enum Use {
 #[derive(Debug)]
 pub(super) struct Need {
     pub(super) appetite: Appetite,
-    /// It came near its limit lately: it counts among those that the budget is divided by.
+    /// It came near its limit lately, or said that it was there: it counts among those that the budget is divided by.
     pub(super) hungry: bool,
     /// Fewest numbers that any packet left unused since `since`.
     least_left: u64,

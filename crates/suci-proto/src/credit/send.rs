@@ -160,7 +160,7 @@ impl SendCredit {
         self.generation
     }
 
-    /// Highest number for data that was granted: what BLOCKED names.
+    /// Highest number for data that was granted.
     #[must_use]
     pub const fn limit(&self) -> PacketNumber {
         self.limit_end.saturating_sub(1)
@@ -255,6 +255,7 @@ impl SendCredit {
         self.settle(now);
         let limit_end = credit.limit.saturating_add(1);
         if credit.generation > self.generation {
+            self.used_up.limit = None;
             self.generation = credit.generation;
             self.limit_end = limit_end;
             self.control = credit.control;
@@ -377,9 +378,10 @@ impl SendCredit {
         }
     }
 
-    /// Notes that messages wait because the limit is reached. Call as often as you like.
+    /// Notes that messages wait because the limit is reached. Call as often as you like: of a grant that ended it says
+    /// nothing.
     pub fn on_used_up(&mut self, now: Instant) {
-        if self.may_tell(now) {
+        if self.live && !self.lapsed(now) && self.may_tell(now) {
             self.used_up.limit = Some(self.limit());
         }
     }
@@ -389,16 +391,18 @@ impl SendCredit {
         told_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
     }
 
-    /// Whether the next packet with messages should say BLOCKED, because the [limit](Self::blocked_at) before was too low.
+    /// The limit that was too low, in this generation: BLOCKED with it should go with the next packet that carries messages.
     #[must_use]
-    pub const fn was_used_up(&self) -> bool {
-        self.used_up.limit.is_some()
+    pub const fn used_up(&self) -> Option<PacketNumber> {
+        self.used_up.limit
     }
 
-    /// The limit that BLOCKED names: what is too low, or was until now.
-    #[must_use]
-    pub fn blocked_at(&self) -> PacketNumber {
-        self.used_up.limit.unwrap_or_else(|| self.limit())
+    /// Notes that BLOCKED with [`used_up`](Self::used_up) went.
+    pub fn on_used_up_told(&mut self, now: Instant) {
+        self.used_up = UsedUp {
+            limit: None,
+            told_at: Some(now),
+        };
     }
 
     /// Whether a control packet with this number takes from the second half of the reserve, or lies beyond it.
@@ -440,9 +444,6 @@ impl SendCredit {
 
     /// Notes that BLOCKED went: the next one follows after twice the pause.
     pub fn on_blocked_sent(&mut self, now: Instant) {
-        if self.used_up.limit.take().is_some() {
-            self.used_up.told_at = Some(now);
-        }
         if let Some(blocked) = &mut self.blocked {
             blocked.due = now + blocked.pause;
             blocked.pause = blocked.pause.saturating_mul(2).min(BLOCKED_MAX);
@@ -482,6 +483,7 @@ impl SendCredit {
 
     fn end(&mut self, asked: bool, now: Instant) {
         if self.live {
+            self.used_up.limit = None;
             self.limit_end = self.limit_end.min(self.sent_end);
             if let Some(blocked) = &mut self.blocked {
                 blocked.due = now;

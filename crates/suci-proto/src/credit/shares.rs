@@ -107,7 +107,7 @@ const fn reserve(budget: u64) -> u64 {
 /// reading. A third of the budget is for control packets: two beyond the limit for each of
 /// [`peer_limit`](Self::peer_limit) peers. The rest is shared by need.
 ///
-/// * A peer whose packets come near its limit is *hungry*. Hungry peers divide what is left after the
+/// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers divide what is left after the
 ///   others and the reserve, by the weight of their [`Appetite`]. They lose what is too much with each packet
 ///   drained, and gain as far as something is free.
 /// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is touched. Then

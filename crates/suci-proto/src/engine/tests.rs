@@ -2,7 +2,7 @@
 
 mod hostile;
 mod last_look;
-mod long_path;
+mod need;
 mod news;
 mod places;
 mod provoked;

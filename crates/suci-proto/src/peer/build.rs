@@ -541,7 +541,7 @@ impl Peer {
         if connection.app_limited {
             connection.recovery.on_app_limited();
         }
-        if socket_short {
+        if carries && socket_short {
             connection.credit.on_used_up(now);
         }
         let answers_short = answers && !connection.credit.may_send_data(number, now);

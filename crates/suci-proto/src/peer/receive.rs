@@ -382,7 +382,8 @@ impl Connection {
         if blocked.waiting == 0 {
             shares.on_reserve_low(grant, now);
         } else {
-            if number > blocked.limit {
+            // Of a generation that ended all was used that it had left.
+            if blocked.generation == grant.generation() && number > blocked.limit {
                 shares.on_used_up(grant, now);
             }
             shares.on_blocked(grant, key, now);

@@ -5,25 +5,23 @@ use std::collections::BTreeMap;
 use suci_proto::time::Instant;
 
 use super::{Kind, Violation, broken};
-use crate::packet::{Packet, PlaceId, ProcId};
+use crate::packet::{Packet, ProcId};
 use crate::tap;
 
-/// Who returned what to whom, as the wire tells. A granter is the place that it runs at: packets for one that died may reach
-/// its successor, which knows nothing of the grant.
+/// Who returned what to whom, as the wire tells.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
     /// By sender, granter, index and tag: the newest generation returned, and in which packet of the run.
-    returned: BTreeMap<(ProcId, PlaceId, u32, u64), (u64, u64)>,
+    returned: BTreeMap<(ProcId, ProcId, u32, u64), (u64, u64)>,
     /// By granter and sender: generations, and when the first credit of each arrived.
-    granted: BTreeMap<(PlaceId, ProcId), Vec<(u64, Instant)>>,
+    granted: BTreeMap<(ProcId, ProcId), Vec<(u64, Instant)>>,
 }
 
 impl Returns {
-    /// A packet reached the process `at` of `place`.
+    /// A packet reached the process `at`.
     pub(super) fn arrived(
         &mut self,
         now: Instant,
-        place: PlaceId,
         at: ProcId,
         packet: &Packet,
     ) -> Result<(), Violation> {
@@ -35,7 +33,7 @@ impl Returns {
         }
         let said = tap::credit(&packet.bytes);
         if let Some(generation) = said.granted {
-            let granted = self.granted.entry((packet.source, at)).or_default();
+            let granted = self.granted.entry((packet.sender, at)).or_default();
             if granted.iter().all(|(known, _)| *known != generation) {
                 granted.push((generation, now));
             }
@@ -44,7 +42,7 @@ impl Returns {
             // What was overheard and repeated may come before the packet itself: a grant in it counts.
             return Ok(());
         }
-        let key = (packet.sender, place, head.index, head.tag);
+        let key = (packet.sender, at, head.index, head.tag);
         if let Some(generation) = said.returned {
             let newest = self
                 .returned
@@ -57,13 +55,10 @@ impl Returns {
         let Some((generation, order)) = self.returned.get(&key) else {
             return Ok(());
         };
-        let renewed = self
-            .granted
-            .get(&(place, packet.sender))
-            .is_some_and(|all| {
-                all.iter()
-                    .any(|(newer, since)| newer > generation && *since <= packet.sent_at)
-            });
+        let renewed = self.granted.get(&(at, packet.sender)).is_some_and(|all| {
+            all.iter()
+                .any(|(newer, since)| newer > generation && *since <= packet.sent_at)
+        });
         if !said.parts || renewed || packet.order <= *order {
             return Ok(());
         }

@@ -25,7 +25,7 @@ use suci_proto::Outcome;
 use suci_proto::time::Instant;
 
 use crate::content::Name;
-use crate::packet::{Carried, Packet, PlaceId, ProcId};
+use crate::packet::{Carried, Packet, ProcId};
 use crate::tap::Part;
 pub use coverage::Coverage;
 use receiver::Inbound;
@@ -260,18 +260,12 @@ impl Oracle {
         }
     }
 
-    /// A packet reached the process `at` of `place`: its sender kept to the credit that it had.
+    /// A packet reached a process: its sender kept to the credit that it had.
     ///
     /// # Errors
     /// It used credit that it had returned.
-    pub fn arrived(
-        &mut self,
-        now: Instant,
-        place: PlaceId,
-        at: ProcId,
-        packet: &Packet,
-    ) -> Result<(), Violation> {
-        self.returns.arrived(now, place, at, packet)
+    pub fn arrived(&mut self, now: Instant, at: ProcId, packet: &Packet) -> Result<(), Violation> {
+        self.returns.arrived(now, at, packet)
     }
 
     /// Messages received by programs.

@@ -53,6 +53,8 @@ struct Packet {
     data: bool,
     eliciting: bool,
     blocked: bool,
+    /// The generation and the limit that was too low.
+    used_up: Option<(u64, PacketNumber)>,
     returned: Option<SocketReturn>,
     sent: Instant,
 }
@@ -181,6 +183,11 @@ impl World {
         if returned.is_some() {
             pair.credit.on_return_sent(now);
         }
+        let used_up = pair.credit.used_up().filter(|_| data);
+        let used_up = used_up.map(|limit| (pair.credit.generation(), limit));
+        if used_up.is_some() {
+            pair.credit.on_used_up_told(now);
+        }
         if blocked {
             pair.credit.on_blocked_sent(now);
         }
@@ -189,6 +196,7 @@ impl World {
             data,
             eliciting,
             blocked,
+            used_up,
             returned,
             sent: now,
         };
@@ -223,6 +231,7 @@ impl World {
         let pair = &mut self.pairs[index];
         let control = pair.credit.may_send_control(pair.next, now);
         if pair.busy && !pair.credit.may_send_data(pair.next, now) {
+            pair.credit.on_used_up(now);
             pair.credit.on_waiting(now, PTO);
         } else {
             pair.credit.on_idle(now);
@@ -290,14 +299,20 @@ impl World {
                 continue;
             }
             let before = pair.grant.limit();
-            shares.on_drained(&mut pair.grant, packet.number, packet.eliciting, now);
-            assert!(pair.grant.limit() >= before || pair.grant.generation() > 0);
             if let Some(answer) = packet.returned {
                 shares.on_return(&mut pair.grant, answer.generation, answer.highest, now);
             }
-            if packet.blocked {
+            let used_up = |(generation, limit)| {
+                generation == pair.grant.generation() && packet.number > limit
+            };
+            if packet.used_up.is_some_and(used_up) {
+                shares.on_used_up(&mut pair.grant, now);
+            }
+            if packet.blocked || packet.used_up.is_some() {
                 shares.on_blocked(&mut pair.grant, index, now);
             }
+            shares.on_drained(&mut pair.grant, packet.number, packet.eliciting, now);
+            assert!(pair.grant.limit() >= before || pair.grant.generation() > 0);
             pair.delivered += u64::from(packet.data);
             pair.owes_ack |= packet.eliciting;
             pair.newest_drained = pair.newest_drained.max(Some(packet.sent));

@@ -269,23 +269,36 @@ fn f19_blocked_repeats_with_back_off_until_credit_comes() {
     assert_eq!(credit.blocked_timer(), None);
 }
 
-/// It names the limit that was too low, though there is another by now, and seldom.
 #[test]
 fn a_limit_that_was_reached_is_told_with_what_the_next_one_lets_go() {
     let mut credit = sender(9, 64);
-    assert!(!credit.was_used_up());
+    assert_eq!(credit.used_up(), None);
     credit.on_sent(9, at(0), true);
     credit.on_used_up(at(1));
     assert!(credit.on_grant(offer(0, 20, 64), at(2)));
-    assert!(credit.was_used_up());
-    assert_eq!((credit.limit(), credit.blocked_at()), (20, 9));
-    credit.on_blocked_sent(at(3));
-    assert!(!credit.was_used_up());
-    assert_eq!(credit.blocked_at(), 20);
+    assert_eq!((credit.limit(), credit.used_up()), (20, Some(9)));
+    credit.on_used_up_told(at(3));
+    assert_eq!(credit.used_up(), None);
     credit.on_used_up(at(52));
-    assert!(!credit.was_used_up(), "it was told 49 ms ago");
+    assert_eq!(credit.used_up(), None, "it was told 49 ms ago");
     credit.on_used_up(at(53));
-    assert!(credit.was_used_up());
+    assert_eq!(credit.used_up(), Some(20));
+}
+
+/// What was sent of it is all that it had, however little that was.
+#[test]
+fn of_a_grant_that_ended_nothing_is_told() {
+    let mut credit = sender(9, 64);
+    credit.on_sent(0, at(0), true);
+    credit.on_used_up(at(1));
+    credit.on_reclaim(0, at(2));
+    assert_eq!(credit.used_up(), None);
+    credit.on_used_up(at(3));
+    assert_eq!(credit.used_up(), None);
+    credit.on_acked(at(3), at(4));
+    assert!(credit.on_grant(offer(1, 20, 64), at(4)));
+    credit.on_used_up(at(4 + L));
+    assert_eq!(credit.used_up(), None, "it lapsed");
 }
 
 #[test]

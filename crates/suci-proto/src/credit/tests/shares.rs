@@ -221,9 +221,16 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     shares.on_blocked(&mut far, 0, at(1_000));
     let all = shares.reserve() / DATA_CHARGE + far.share() + 1;
     assert!(all >= 1_820, "{all}");
+    // That counts as long as a packet that came near its limit would.
+    far.credit();
+    shares.on_drained(&mut far, 1_000, true, at(1_199));
+    assert!(far.part().is_some());
+    shares.on_drained(&mut far, 1_001, true, at(1_200));
+    assert!(far.part().is_none());
+    shares.on_used_up(&mut far, at(1_200));
     // One without any waits for its turn like all who ask.
-    shares.reclaim(&mut far, at(1_001)).unwrap();
-    shares.on_used_up(&mut far, at(1_002));
+    shares.reclaim(&mut far, at(1_201)).unwrap();
+    shares.on_used_up(&mut far, at(1_202));
     assert_eq!(far.part(), None);
 }
 

@@ -289,19 +289,22 @@ impl Connection {
         {
             self.pending.reclaim = None;
         }
-        let was_used_up = data && self.credit.was_used_up();
-        if self.credit.needs_blocked(now) || was_used_up {
+        let used_up = self.credit.used_up().filter(|_| data);
+        if used_up.is_some() || self.credit.needs_blocked(now) {
             // An empty message has no bytes, and needs a packet all the same: nothing waiting would ask for none.
             let queued = outbox.queued().open();
             let waiting = queued.bytes.max(queued.messages).max(answers.into());
             let (_, memory) = outbox.session_credit();
             let blocked = Blocked {
                 generation: self.credit.generation(),
-                limit: self.credit.blocked_at(),
+                limit: used_up.unwrap_or_else(|| self.credit.limit()),
                 memory,
                 waiting,
             };
             if put(Frame::Blocked(blocked), None) {
+                if used_up.is_some() {
+                    self.credit.on_used_up_told(now);
+                }
                 self.credit.on_blocked_sent(now);
             }
         }

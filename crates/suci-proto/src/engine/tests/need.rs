@@ -1,9 +1,12 @@
-//! A path whose round trip is long beside the time in which a share of the receive buffer is used up.
+//! How much of a receive buffer a peer gets, as what it sends and says shows its need.
 
 use super::*;
+use crate::waits::WaitReason;
 use std::collections::VecDeque;
 
 const TICK: Duration = Duration::from_micros(200);
+
+/// The round trip is long beside the time in which a newcomer's share is used up.
 const ONE_WAY: Duration = Duration::from_millis(20);
 
 /// What a packet takes to pass the narrowest link, some 100 Mbit/s: it lets nobody see bursts at its other end.
@@ -73,4 +76,41 @@ fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
     let most = span.as_micros() / EACH.as_micros() * packet as u128;
     let part = received as f64 / most as f64;
     assert!(part > 0.9, "{part:.2} of the link");
+}
+
+/// The part of the receive buffer that the second host gives the first.
+fn share(world: &mut World) -> f64 {
+    let grant = &world.peer(1, 0).connection.as_ref().unwrap().grant;
+    grant.share() as f64 * grant.charge() as f64 / Shares::new(BUFFER).free() as f64
+}
+
+/// Its program is waited for: more of the receive buffer is of no use, and what it gave back was not too little.
+#[test]
+fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
+    let mut world = World::new(2);
+    world.set_up_server(1, BUFFER, super::hostile::frugal());
+    let payload = Bytes::from(vec![7; 4_096]);
+    for number in 0..400 {
+        let message = Outgoing {
+            channel: ChannelId(number % 4),
+            payload: payload.clone(),
+            ..message(b"")
+        };
+        world.engines[0].send(world.now, id(1), message).unwrap();
+    }
+    world.run(5 * SECOND);
+    let waits = world.engines[0].peer_stats(id(1)).unwrap().waiting;
+    assert_eq!(waits, Some(WaitReason::SessionMemory));
+    assert!(share(&mut world) < 0.05, "{}", share(&mut world));
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    let now = world.now;
+    let Engine { peers, shared, .. } = &mut world.engines[1];
+    let connection = peers.get_mut(key).unwrap().connection.as_mut().unwrap();
+    connection.pending.reclaim = shared.shares.reclaim(&mut connection.grant, now);
+    let before = connection.grant.generation();
+    world.engines[1].touch(key);
+    world.run(5 * SECOND);
+    let grant = &world.peer(1, 0).connection.as_ref().unwrap().grant;
+    assert!(grant.generation() > before, "it was returned");
+    assert!(share(&mut world) < 0.05, "{}", share(&mut world));
 }

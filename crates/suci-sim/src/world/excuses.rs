@@ -1,0 +1,42 @@
+//! Packets for which nobody answers.
+
+use super::World;
+use crate::packet::{Packet, PlaceId};
+
+impl World {
+    /// Whether no receiver could have kept room for this packet: an attacker's, a copy the
+    /// network made, one held back past the reordering allowance, or one meant for a process
+    /// that is gone, whose grants its successor does not know.
+    pub(super) fn is_excused(&self, place: PlaceId, packet: &Packet) -> bool {
+        let fate = packet.fate;
+        if fate.hostile || fate.duplicate {
+            return true;
+        }
+        let Some(it) = self.places.get(place) else {
+            return true;
+        };
+        let newest = it.newest.get(packet.source).copied().unwrap_or(0);
+        if fate.held && packet.order < newest {
+            return true;
+        }
+        self.is_meant_for_the_dead(place, packet)
+    }
+
+    /// Whether nothing of the process that runs at `place` had reached the sender, as far as another did before.
+    pub(super) fn is_meant_for_the_dead(&self, place: PlaceId, packet: &Packet) -> bool {
+        let Some(it) = self.places.get(place) else {
+            return true;
+        };
+        let Some(process) = it.process.as_ref() else {
+            return true;
+        };
+        let sender = self
+            .places
+            .get(packet.source)
+            .and_then(|place| place.process.as_ref());
+        let heard = sender
+            .filter(|sender| sender.id == packet.sender)
+            .and_then(|sender| sender.heard.get(&process.id));
+        it.starts > 1 && heard.is_none_or(|heard| packet.sent_at < *heard)
+    }
+}
