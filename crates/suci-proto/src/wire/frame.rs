@@ -90,7 +90,7 @@ impl Credit {
 pub struct Blocked {
     /// The generation of the newest grant the sender knows.
     pub generation: u64,
-    /// The packet number limit it knows.
+    /// The packet number limit it knows, or the one before at which messages had to wait.
     pub limit: PacketNumber,
     /// The session memory limit it knows.
     pub memory: u64,

@@ -1,4 +1,4 @@
-//! Packets for which nobody answers.
+//! Packets for which neither sender nor receiver is to blame.
 
 use super::World;
 use crate::packet::{Packet, PlaceId};
@@ -22,7 +22,7 @@ impl World {
         self.is_meant_for_the_dead(place, packet)
     }
 
-    /// Whether nothing of the process that runs at `place` had reached the sender, as far as another did before.
+    /// Whether a packet was sent to a process that ran at `place` before: its sender had heard nothing of the one there now.
     pub(super) fn is_meant_for_the_dead(&self, place: PlaceId, packet: &Packet) -> bool {
         let Some(it) = self.places.get(place) else {
             return true;
