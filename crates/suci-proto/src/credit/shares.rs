@@ -43,7 +43,8 @@ const IDLE: Duration = Duration::from_millis(100);
 /// run its process no sooner.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// While others wait with nothing, a share lasts so long even in use.
+/// While others wait with nothing, a share lasts so long even in use; so does what a peer was granted beyond its
+/// share while others need more.
 const TURN: Duration = Duration::from_secs(1);
 
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
@@ -107,12 +108,13 @@ const fn reserve(budget: u64) -> u64 {
 /// reading. A third of the budget is for control packets: two beyond the limit for each of
 /// [`peer_limit`](Self::peer_limit) peers. The rest is shared by need.
 ///
-/// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers divide what is left after the
-///   others and the reserve, by the weight of their [`Appetite`]. They lose what is too much with each packet
-///   drained, and gain as far as something is free.
+/// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers
+///   divide what is left after the others and the reserve, by the weight of their [`Appetite`]. They lose what is
+///   too much with each packet drained, and gain as far as something is free.
 /// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is touched. Then
 ///   those who use little of it have it halved, and those who are idle are asked to give it back (RECLAIM) down to
 ///   a few packets.
+/// * Who was granted more while others needed less, and uses it up slowly, is asked for it, too.
 /// * The reserve is for whoever wakes up or comes new. Where even that is used up, peers without
 ///   credit ask (BLOCKED) and are served in their order, from what the others give back.
 #[derive(Debug)]
@@ -485,11 +487,16 @@ impl Shares {
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let quiet = now >= grant.idle_since() + QUIET;
+        let hoarded = grant
+            .surplus_since()
+            .is_some_and(|since| now >= since + TURN);
         let scarce = self.free() < self.scarce();
         let unused = scarce
             && self.is_wanted_beside(grant)
             && grant.outstanding() > self.idle_packets(grant);
-        (starving && (idle || had_turn)) || (control_short && idle) || (unused && quiet)
+        (starving && (idle || had_turn))
+            || (control_short && idle)
+            || (unused && (quiet || hoarded))
     }
 
     /// When a RECLAIM that was not answered is due again.

@@ -52,6 +52,17 @@ impl Cable {
     }
 }
 
+/// Host `from` always has so many messages for the second one.
+fn keep_busy(world: &mut World, from: usize, payload: &Bytes) {
+    while world.engines[from].queue_len(id(1)).0 < 100 {
+        let message = Outgoing {
+            payload: payload.clone(),
+            ..message(b"")
+        };
+        world.engines[from].send(world.now, id(1), message).unwrap();
+    }
+}
+
 /// Each packet finds a limit that was raised since it left: only its sender knows that it had to wait.
 #[test]
 fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
@@ -61,14 +72,7 @@ fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
     let span = 5 * SECOND;
     let end = cable.world.now + span;
     while cable.world.now < end {
-        while cable.world.engines[0].queue_len(id(1)).0 < 100 {
-            let message = Outgoing {
-                payload: payload.clone(),
-                ..message(b"")
-            };
-            let now = cable.world.now;
-            cable.world.engines[0].send(now, id(1), message).unwrap();
-        }
+        keep_busy(&mut cable.world, 0, &payload);
         cable.tick();
         received += cable.world.received(1) * payload.len();
     }
@@ -78,9 +82,9 @@ fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
     assert!(part > 0.9, "{part:.2} of the link");
 }
 
-/// The part of the receive buffer that the second host gives the first.
-fn share(world: &mut World) -> f64 {
-    let grant = &world.peer(1, 0).connection.as_ref().unwrap().grant;
+/// The part of the receive buffer that the second host gives another.
+fn share(world: &mut World, other: usize) -> f64 {
+    let grant = &world.peer(1, other).connection.as_ref().unwrap().grant;
     grant.share() as f64 * grant.charge() as f64 / Shares::new(BUFFER).free() as f64
 }
 
@@ -101,7 +105,7 @@ fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
     world.run(5 * SECOND);
     let waits = world.engines[0].peer_stats(id(1)).unwrap().waiting;
     assert_eq!(waits, Some(WaitReason::SessionMemory));
-    assert!(share(&mut world) < 0.05, "{}", share(&mut world));
+    assert!(share(&mut world, 0) < 0.05, "{}", share(&mut world, 0));
     let key = world.engines[1].peer_key(id(0)).unwrap();
     let now = world.now;
     let Engine { peers, shared, .. } = &mut world.engines[1];
@@ -112,5 +116,26 @@ fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
     world.run(5 * SECOND);
     let grant = &world.peer(1, 0).connection.as_ref().unwrap().grant;
     assert!(grant.generation() > before, "it was returned");
-    assert!(share(&mut world) < 0.05, "{}", share(&mut world));
+    assert!(share(&mut world, 0) < 0.05, "{}", share(&mut world, 0));
+}
+
+/// Its few packets come too often for it to be idle, and too seldom to use up what it was given.
+#[test]
+fn who_sent_much_and_sends_little_now_gives_back_what_others_need() {
+    let mut world = World::new(3);
+    let payload = Bytes::from(vec![7; 16_384]);
+    for _ in 0..20 {
+        keep_busy(&mut world, 0, &payload);
+        world.run(Duration::from_millis(10));
+        world.received(1);
+    }
+    assert!(share(&mut world, 0) > 0.9);
+    for _ in 0..30 {
+        world.send(0, 1).unwrap();
+        keep_busy(&mut world, 2, &payload);
+        world.run(Duration::from_millis(100));
+        world.received(1);
+    }
+    let (slow, busy) = (share(&mut world, 0), share(&mut world, 2));
+    assert!(slow < 0.05 && busy > 0.9, "{slow:.2} and {busy:.2}");
 }
