@@ -274,7 +274,9 @@ impl World {
             }
             2 => {
                 let mtu = 1_200 + input.index(MTU - 1_200);
-                engine.set_route_mtu(other, Some(mtu));
+                if let Some(query) = engine.poll_route() {
+                    engine.set_route_mtu(query, Some(mtu));
+                }
             }
             3 if engine.poll_transmit(self.now, 64).is_some() => {
                 engine.transmit_done(self.now, TransmitResult::Again);
@@ -397,8 +399,8 @@ impl World {
         } else {
             (second, first)
         };
-        while let Some((node, _)) = from.engine.poll_route() {
-            from.engine.set_route_mtu(node, Some(MTU));
+        while let Some(query) = from.engine.poll_route() {
+            from.engine.set_route_mtu(query, Some(MTU));
         }
         for train in 0.. {
             assert!(train < TRAINS, "sends without end");

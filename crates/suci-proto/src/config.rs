@@ -48,9 +48,10 @@ pub struct Config {
     pub accept: Accept,
     /// Peers known at once; default 16,384.
     pub max_peers: usize,
-    /// Largest UDP payload sent or received, in bytes; default 1,472 (Ethernet). A smaller route is noticed. Larger
-    /// packets save work on paths that carry them, but the socket buffer is shared out in packets of
-    /// this size: the engine lowers it until the buffer holds 256 of them.
+    /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on paths that carry
+    /// them (loopback, jumbo frames), but the socket buffer is shared out in packets of the size that a peer may
+    /// send. So each is allowed what its path carries, and no more than leaves room in the buffer for 128 of them
+    /// and for 8 of each peer known; where the system cannot tell, 1,472 (Ethernet).
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,
@@ -85,7 +86,7 @@ impl Default for Config {
             mode: Mode::Adaptive,
             accept: Accept::Book,
             max_peers: 16_384,
-            max_datagram: limits::ETHERNET_MTU,
+            max_datagram: limits::JUMBO_DATAGRAM,
             payload_checksum: true,
             unattended: false,
             watch: false,

@@ -49,7 +49,9 @@ pub use config::{Accept, Config, ConfigError};
 pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerStats, Traffic};
 pub use credit::ShareStats;
-pub use engine::{Engine, Identity, IncomingError, PatienceError, PeerError, SendError};
+pub use engine::{
+    Engine, Identity, IncomingError, PatienceError, PeerError, RouteQuery, SendError,
+};
 pub use event::{EndReason, Event, MessageOutcome, RefusedReason, Side, UNNUMBERED};
 pub use message::{Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};

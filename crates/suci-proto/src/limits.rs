@@ -26,6 +26,10 @@ pub const MIN_MTU: usize = 1_200;
 /// UDP payload over Ethernet with IPv4: 1,500 - 20 - 8.
 pub const ETHERNET_MTU: usize = 1_472;
 
+/// Largest UDP payload by default, in bytes: eight fill a train, usual jumbo frames carry it, and relays that read
+/// 8 KiB at a time pass it on.
+pub const JUMBO_DATAGRAM: usize = 8_180;
+
 /// What one full packet is charged in the receiver's socket buffer at MTU 1500 (true size).
 pub const DATA_CHARGE: u64 = 2_304;
 

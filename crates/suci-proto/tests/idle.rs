@@ -103,8 +103,8 @@ fn turn(engine: &mut Engine, now: Instant, mut send: impl FnMut(SocketAddr, Vec<
         messages += 1;
     }
     while engine.poll_event().is_some() {}
-    while let Some((node, _)) = engine.poll_route() {
-        engine.set_route_mtu(node, Some(1_472));
+    while let Some(query) = engine.poll_route() {
+        engine.set_route_mtu(query, Some(1_472));
     }
     while let Some(train) = engine.poll_transmit(now, 64) {
         let mut bytes = Vec::new();

@@ -363,10 +363,10 @@ impl Process {
 
     /// Answers what packets the first hop carries; some systems cannot tell.
     fn routes(&mut self, cx: &mut Context<'_>) {
-        while let Some((node, _)) = self.engine.poll_route() {
+        while let Some(query) = self.engine.poll_route() {
             let known = !cx.rng.chance(cx.route_unknown);
             self.engine
-                .set_route_mtu(node, known.then_some(cx.network.links.route_mtu));
+                .set_route_mtu(query, known.then_some(cx.network.links.route_mtu));
         }
     }
 

@@ -197,9 +197,9 @@ impl Driver {
     /// Sends whatever may go. Returns whether anything did, which takes time.
     fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
         let mut busy = self.transmit(now)?;
-        while let Some((node, address)) = self.engine.poll_route() {
-            let mtu = self.backend.path_mtu(address);
-            self.engine.set_route_mtu(node, mtu);
+        while let Some(query) = self.engine.poll_route() {
+            let mtu = self.backend.path_mtu(query.address);
+            self.engine.set_route_mtu(query, mtu);
             self.transmit(self.clock.now())?;
             busy = true;
         }

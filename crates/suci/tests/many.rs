@@ -123,8 +123,8 @@ impl Spoke {
             }
         }
         while self.engine.poll_event().is_some() {}
-        while let Some((node, _)) = self.engine.poll_route() {
-            self.engine.set_route_mtu(node, Some(1_472));
+        while let Some(query) = self.engine.poll_route() {
+            self.engine.set_route_mtu(query, Some(1_472));
         }
         let mut train = Vec::new();
         while let Some(transmit) = self.engine.poll_transmit(now, 64) {

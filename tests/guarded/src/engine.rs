@@ -216,8 +216,8 @@ impl Pair {
     /// Everything that may go. What a driver hands to the kernel is copied to the wire here, which is nobody's work.
     fn output(&mut self, host: usize) {
         let (now, engine) = (self.now, &mut self.engines[host]);
-        while let Some((node, _)) = engine.poll_route() {
-            engine.set_route_mtu(node, Some(MTU));
+        while let Some(query) = engine.poll_route() {
+            engine.set_route_mtu(query, Some(MTU));
         }
         while let Some(transmit) = of(host, || engine.poll_transmit(now, MAX_SEGMENTS)) {
             let mut train = Vec::new();

@@ -93,7 +93,7 @@ struct Relay {
 }
 
 impl Relay {
-    fn start(to: SocketAddr, change_after: u64) -> Self {
+    fn start(to: SocketAddr, change_after: u64, longest: usize) -> Self {
         let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = front.local_addr().unwrap();
         let (moved, stop) = (
@@ -105,7 +105,9 @@ impl Relay {
             moved: Arc::clone(&moved),
             stop: Arc::clone(&stop),
         };
-        std::thread::spawn(move || relay_packets(&front, to, change_after, &moved, &stop));
+        std::thread::spawn(move || {
+            relay_packets(&front, to, change_after, longest, &moved, &stop);
+        });
         relay
     }
 }
@@ -127,13 +129,14 @@ fn relay_packets(
     front: &UdpSocket,
     to: SocketAddr,
     change_after: u64,
+    longest: usize,
     moved: &AtomicU64,
     stop: &AtomicBool,
 ) {
     front.set_nonblocking(true).unwrap();
     let mut back = back_socket(to);
     let mut client = None;
-    let mut bytes = vec![0; 65_536];
+    let mut bytes = vec![0; longest];
     let mut there = 0;
     while !stop.load(Ordering::Relaxed) {
         let mut idle = true;
@@ -161,7 +164,7 @@ fn relay_packets(
 #[test]
 fn f13_a_relay_that_changes_its_port_midway_changes_nothing() {
     let at = free_address();
-    let relay = Relay::start(at, 1000);
+    let relay = Relay::start(at, 500, 8_192);
     let content = noise(8_000_000);
     let (receive, mut send) = ends(at, relay.address, &[], &[]);
     send.feed(content.clone());
@@ -176,6 +179,21 @@ fn f13_a_relay_that_changes_its_port_midway_changes_nothing() {
         1,
         "too few packets to have changed the port"
     );
+}
+
+/// The path carries more than the program in the middle reads at a time: the rest of long packets is cut off.
+#[test]
+fn f27_a_relay_that_cuts_long_packets_off_is_survived() {
+    let at = free_address();
+    let relay = Relay::start(at, u64::MAX, 2_048);
+    let content = noise(2_000_000);
+    let (receive, mut send) = ends(at, relay.address, &[], &[]);
+    send.feed(content.clone());
+    let received = std::thread::spawn(move || receive.finish());
+    let sent = send.finish();
+    let received = received.join().unwrap();
+    assert!(sent.status.success(), "{}", errors(&sent));
+    assert!(received.stdout == content, "what arrived differs");
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub use fixed::Fixed;
 pub use lan::Lan;
 
 use crate::fold::{Fold, Words};
+use crate::limits::ETHERNET_MTU;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, per_second};
 use core::fmt::Debug;
@@ -131,10 +132,16 @@ impl Fold for Box<dyn Controller> {
     }
 }
 
-/// The initial window of RFC 6928 section 2, in bytes: ten packets, fewer of jumbo frames.
+/// The initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may be jumbo frames, of which
+/// the RFC would allow two: a network that carries them is faster than it had in mind. Two of larger ones.
 fn initial_window(mtu: usize) -> f64 {
+    let most = if mtu > ETHERNET_MTU {
+        89_720.0
+    } else {
+        14_600.0
+    };
     let mtu = mtu.max(1) as f64;
-    (10.0 * mtu).min((2.0 * mtu).max(14_600.0))
+    (10.0 * mtu).min((2.0 * mtu).max(most))
 }
 
 /// `percent` of a window per round trip, in bytes per second; `None` while the round trip is unknown. RFC 9002

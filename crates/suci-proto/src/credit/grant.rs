@@ -43,7 +43,7 @@ pub struct Grant {
     announced: Option<Announced>,
     control: Control,
     /// Bytes that the kernel charges for one of this peer's packets.
-    charge: u64,
+    pub(super) charge: u64,
     last_drained: Instant,
     /// When the share was given.
     given_at: Instant,

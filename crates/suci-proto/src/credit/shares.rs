@@ -30,8 +30,10 @@ const RESERVE_PART: u64 = 32;
 const RESERVE_PACKETS: u64 = 16;
 const RESERVE_MOST: u64 = 8;
 
-/// The budget should hold at least so many of the largest packets, or few peers would have to take turns.
-const FEWEST_PACKETS: u64 = 256;
+/// The budget should hold at least so many of the largest packets, and so many for each peer, or few peers would
+/// have to take turns.
+const FEWEST_PACKETS: u64 = 128;
+const FEWEST_EACH: u64 = 8;
 
 /// Largest payloads to choose from: what usual MTUs carry over IPv4.
 const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
@@ -179,17 +181,18 @@ impl Shares {
         }
     }
 
-    /// Largest UDP payload that peers should be allowed: the budget holds 256 of them, or
-    /// they are of Ethernet's size.
+    /// Largest UDP payload, of at most `most` bytes, that one of `peers` peers should be allowed: the budget holds
+    /// 128 of them and 8 for each, and one is free now; or they are of Ethernet's size.
     #[must_use]
-    pub fn largest_datagram(&self) -> usize {
-        let fits = |payload: &usize| {
-            data_charge(*payload).saturating_mul(FEWEST_PACKETS) <= self.data_budget
-        };
+    pub fn datagram_for(&self, most: usize, peers: usize) -> usize {
+        let packets = FEWEST_PACKETS.max(FEWEST_EACH.saturating_mul(peers as u64));
+        let largest = self.free().min(self.data_budget / packets);
+        let fits = |payload: &usize| data_charge(*payload) <= largest;
         DATAGRAM_SIZES
             .into_iter()
+            .map(|size| size.min(most))
             .find(fits)
-            .unwrap_or(ETHERNET_MTU)
+            .unwrap_or_else(|| most.min(ETHERNET_MTU))
     }
 
     /// How many peers this socket can serve (1,260 with 8 MiB).
@@ -286,11 +289,11 @@ impl Shares {
         Ok(())
     }
 
-    /// How many INITs the budget has room for: each needs one full packet and, unless its sender is `seated`
-    /// already, a place among the peers.
+    /// How many INITs, which fit every path, the budget has room for: each needs one packet and, unless its sender
+    /// is `seated` already, a place among the peers.
     #[must_use]
-    pub fn room_for_inits(&self, max_datagram: usize, seated: bool) -> u64 {
-        let packets = self.free() / data_charge(max_datagram);
+    pub fn room_for_inits(&self, seated: bool) -> u64 {
+        let packets = self.free() / DATA_CHARGE;
         if seated {
             return packets;
         }
@@ -372,6 +375,14 @@ impl Shares {
         self.sate(old);
         old.retired = true;
         grant
+    }
+
+    /// A peer that was [admitted](Self::admit) just now sends UDP payloads of at most `max_datagram` bytes, if those
+    /// are smaller than was thought.
+    pub fn recharge(&mut self, grant: &mut Grant, max_datagram: usize) {
+        debug_assert!(!grant.need.hungry && grant.waiting.is_none(), "it is new");
+        grant.charge = grant.charge.min(data_charge(max_datagram));
+        self.settle(grant);
     }
 
     fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Option<Grant> {

@@ -1,7 +1,9 @@
 //! Socket credit: each rule alone, then all of them against a hostile network.
 
 use super::*;
-use crate::limits::{CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU};
+use crate::limits::{
+    CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MAX_DATAGRAM, MIN_MTU,
+};
 use crate::time::{Duration, Instant};
 
 mod grant;

@@ -158,6 +158,7 @@ impl Engine {
         });
         // There is room: it was looked for before.
         self.shared.reply(arrival.from, bytes);
+        self.shared.paths.expect(arrival.from);
     }
 
     /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name, and wakes nobody.
@@ -195,10 +196,9 @@ impl Engine {
         if standing != Standing::Seated && !self.shared.has_place(now, claimant.asker) {
             return false;
         }
-        let max_datagram = self.shared.config.max_datagram;
         let room = Room {
-            packets: self.shared.shares.room_for_inits(max_datagram, true),
-            places: self.shared.shares.room_for_inits(max_datagram, false),
+            packets: self.shared.shares.room_for_inits(true),
+            places: self.shared.shares.room_for_inits(false),
         };
         let caller = self.jar.caller(claim, standing);
         self.shared.may_reply(standing != Standing::Stranger)
@@ -364,9 +364,9 @@ impl Engine {
         };
         let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
-        let round_trip = Some(now.since(baked));
+        let call = Some((now.since(baked), &init.params));
         // A session with another incarnation is over already.
-        let begun = peer.begin(now, init.incarnation, round_trip, true, shared);
+        let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
         let Some((mut beginning, _)) = begun else {
             if attempted {
                 peer.try_later(now, shared);
@@ -385,7 +385,7 @@ impl Engine {
             index: local.index,
             tag: local.tag,
             grant: peer.first_grant(&mut beginning),
-            params: peer.params(shared),
+            params: peer.params(beginning.max_datagram, shared),
         };
         let bytes = packet(shared, PacketType::Accept, first, header.tag, |b| {
             accept.put(b)
@@ -505,6 +505,9 @@ impl Engine {
             Phase::Hello => hello(&self.shared, peer.node, attempt.opening.token()),
             Phase::Init(bytes) => bytes.clone(),
         };
+        if attempt.is_asking() {
+            self.shared.paths.expect(attempt.to);
+        }
         attempt.opening.sent(now);
         peer.life.ask(now, peer.silence_timeout);
         let to = attempt.to;

@@ -11,6 +11,7 @@ mod handshake;
 mod line;
 mod links;
 mod memory;
+mod paths;
 mod peers;
 mod recv;
 mod shared;
@@ -22,6 +23,7 @@ mod turn;
 mod verbs;
 
 pub use links::PatienceError;
+pub use paths::RouteQuery;
 pub use shared::Identity;
 pub use verbs::{IncomingError, PeerError, SendError};
 
@@ -46,6 +48,7 @@ use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
 use line::Line;
 use memory::MemoryShares;
+use paths::Paths;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -129,11 +132,7 @@ impl Engine {
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         let shares = Shares::new(recv_buffer);
-        let max_datagram = config.max_datagram.min(shares.largest_datagram());
-        let config = Arc::new(Config {
-            max_datagram,
-            ..config
-        });
+        let config = Arc::new(config);
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
@@ -154,7 +153,8 @@ impl Engine {
                 resuspended: BTreeSet::new(),
                 routes: Slab::new(),
                 replies: VecDeque::new(),
-                wanted_routes: VecDeque::new(),
+                paths: Paths::default(),
+                acquaintances: 0,
                 frames: Vec::new(),
                 #[cfg(test)]
                 one_by_one: false,
@@ -194,6 +194,7 @@ impl Engine {
     fn insert_peer(&mut self, node: NodeId, address: Option<SocketAddr>, now: Instant) -> usize {
         let key = self.peers.insert(node, address, now);
         self.by_node.insert(node, key as u32);
+        self.shared.acquaintances = self.peers.len();
         key
     }
 
@@ -502,24 +503,6 @@ impl Engine {
         while let Some(key) = self.shared.memory.next_waiting() {
             self.touch(key);
         }
-    }
-
-    /// An address whose route's packet size the engine wants to know: answer with
-    /// [`Engine::set_route_mtu`].
-    pub fn poll_route(&mut self) -> Option<(NodeId, SocketAddr)> {
-        self.shared.wanted_routes.pop_front()
-    }
-
-    /// The route to `node` carries UDP payloads of `mtu` bytes; `None` if unknown.
-    pub fn set_route_mtu(&mut self, node: NodeId, mtu: Option<usize>) {
-        let Some(key) = self.peer_key(node) else {
-            return;
-        };
-        let limit = self.shared.config.max_datagram;
-        if let Some(connection) = self.peers.get_mut(key).and_then(|p| p.connection.as_mut()) {
-            connection.set_route(mtu, limit);
-        }
-        self.touch(key);
     }
 
     /// How many peers the socket's receive buffer serves.

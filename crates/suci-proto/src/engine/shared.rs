@@ -2,6 +2,7 @@
 
 use super::line::{Asker, Line};
 use super::memory::MemoryShares;
+use super::paths::Paths;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
@@ -48,8 +49,9 @@ pub(crate) struct Shared {
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
     pub(crate) replies: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// Addresses whose route's packet size is to be asked for.
-    pub(crate) wanted_routes: VecDeque<(NodeId, SocketAddr)>,
+    pub(crate) paths: Paths,
+    /// How many peers are known.
+    pub(crate) acquaintances: usize,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
     /// Packets are never built in runs: to compare with those that are.
@@ -72,6 +74,14 @@ impl Shared {
     pub(crate) fn on_suspension(&mut self, node: NodeId) {
         self.counters.suspensions += 1;
         self.resuspended.insert(node);
+    }
+
+    /// The largest UDP payload that a peer at `address` should send over a connection that is made now: what the
+    /// path carries and the socket's budget takes of all who are known.
+    pub(crate) fn datagram_from(&self, address: SocketAddr) -> usize {
+        let path = self.paths.largest_from(address);
+        let most = path.min(self.config.max_datagram);
+        self.shares.datagram_for(most, self.acquaintances)
     }
 
     /// Whether another connection, with `who`, finds a place now. If not, it waits for its turn.

@@ -75,6 +75,7 @@ impl Engine {
             };
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
+            self.shared.acquaintances = self.peers.len();
             self.recent = None;
             self.shared.resuspended.remove(&peer.node);
             // Another may get its key.

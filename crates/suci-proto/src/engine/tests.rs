@@ -1,6 +1,7 @@
 //! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
 
 mod hostile;
+mod large;
 mod last_look;
 mod need;
 mod news;
@@ -19,6 +20,7 @@ use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
 use crate::wire::Mode;
 use crate::{Accept, Outgoing};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,6 +49,8 @@ struct World {
     starts: u128,
     /// Every packet that was sent, in order.
     seen: Vec<Packet>,
+    /// What the routes of each host carry, if its driver answers.
+    routes: BTreeMap<usize, usize>,
 }
 
 fn address(host: usize) -> SocketAddr {
@@ -76,6 +80,7 @@ impl World {
             engines: Vec::new(),
             starts: 0,
             seen: Vec::new(),
+            routes: BTreeMap::new(),
         };
         for host in 0..count {
             let engine = world.start(host, count, BUFFER);
@@ -130,7 +135,11 @@ impl World {
     fn outgoing(&mut self, host: usize) -> Vec<Packet> {
         let (now, engine) = (self.now, &mut self.engines[host]);
         let mut packets = Vec::new();
-        while engine.poll_route().is_some() {}
+        while let Some(query) = engine.poll_route() {
+            if let Some(mtu) = self.routes.get(&host) {
+                engine.set_route_mtu(query, Some(*mtu));
+            }
+        }
         while let Some(transmit) = engine.poll_transmit(now, 64) {
             let mut bytes = Vec::new();
             transmit.copy_to(&mut bytes);

@@ -68,7 +68,7 @@ impl Engine {
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
         let quiet = shared.replies.is_empty()
-            && shared.wanted_routes.is_empty()
+            && !shared.paths.is_asking()
             && !self.train.is_pending()
             && self.has_message();
         let Some(key) = self.dirty.only().filter(|_| quiet) else {

@@ -231,6 +231,8 @@ pub(crate) struct Beginning {
     pub(crate) numbers: Numbers,
     pub(crate) recovery: Recovery,
     pub(crate) grant: Grant,
+    /// The largest UDP payload that the parameters say.
+    pub(crate) max_datagram: usize,
     /// Session memory limit that the first grant says.
     pub(crate) memory_told: u64,
     /// The mode that the parameters say.
@@ -260,6 +262,7 @@ impl Connection {
             numbers,
             recovery,
             grant,
+            max_datagram: _,
             memory_told,
             mode,
         } = beginning;
@@ -343,16 +346,27 @@ impl Connection {
     }
 
     /// The route carries UDP payloads of `route` bytes, as far as the system knows.
-    pub(crate) fn set_route(&mut self, route: Option<usize>, limit: usize) {
-        self.mtu = PathMtu::new(route, limit.min(self.params.max_datagram));
+    pub(crate) fn set_route(&mut self, route: Option<usize>) {
+        self.mtu = PathMtu::new(route, self.params.max_datagram);
         self.mtu_changed();
     }
 
-    /// This connection goes where `old` went: what packets the path carries need not be learnt again.
-    pub(crate) fn inherit_path(&mut self, old: &Self) {
-        self.mtu = old.mtu.clone();
-        self.mtu.set_limit(self.params.max_datagram);
-        self.mtu_changed();
+    /// The same before anything was sent: the first window is one of such packets.
+    pub(crate) fn begin_on_route(&mut self, route: Option<usize>) {
+        self.set_route(route);
+        self.congestion.on_path_changed(self.mtu.current());
+    }
+
+    /// This connection goes where `old` went: what packets the path carries need not be learnt again. False if it
+    /// has to be, since larger ones than before may be sent.
+    pub(crate) fn inherit_path(&mut self, old: &Self) -> bool {
+        let known = self.params.max_datagram <= old.params.max_datagram;
+        if known {
+            self.mtu = old.mtu.clone();
+            self.mtu.set_limit(self.params.max_datagram);
+            self.mtu_changed();
+        }
+        known
     }
 
     /// Another controller decides from now on. It begins with what a new connection has.

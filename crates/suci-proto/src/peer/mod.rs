@@ -3,6 +3,7 @@
 //! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself. Receiving is in
 //! `receive`, sending in `build`, time in `timers`, opening in `open`.
 
+mod begin;
 mod build;
 mod connection;
 mod fate;

@@ -1,21 +1,17 @@
 //! Making a connection, from either side: what the peer's entry contributes to the handshake.
 
 use super::Peer;
-use super::connection::{AckSettings, Agreement, Beginning, Connection, End, Numbers};
-use crate::credit::Grant;
+use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::EndReason;
 use crate::handshake::{Opening, Phase};
 use crate::limits::COOKIE_LIFETIME;
-use crate::recovery::{Recovery, Sink};
+use crate::recovery::Sink;
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, Incarnation, NodeId};
-use crate::wire::{self, Credit, Header, Init, Params};
+use crate::wire::{self, Header, Init};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
-
-/// Round trip assumed until one is measured.
-const INITIAL_RTT: Duration = Duration::from_millis(20);
 
 /// An attempt of ours to open a connection.
 #[derive(Debug)]
@@ -53,10 +49,6 @@ pub(crate) struct Accepted {
 
 /// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
 const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
-
-/// Connections of a peer that were replaced before they were heard, and stay on the books until they lapse. A peer
-/// that connects again and again waits then: it would use the socket's budget up.
-const MOST_PREVIOUS: usize = 4;
 
 /// HELLOs to one address before another is tried.
 const HELLOS: u32 = 3;
@@ -148,104 +140,6 @@ impl Peer {
         shared.memory.release(offer.promise.unwrap_or_default());
     }
 
-    /// Our side of a connection with `incarnation`, and memory for its session: the present one is promised it, unless it
-    /// has some; for another it is returned. None, and a stranger takes nothing, if there is no room for both.
-    pub(crate) fn begin(
-        &mut self,
-        now: Instant,
-        incarnation: Incarnation,
-        round_trip: Option<Duration>,
-        replacing: bool,
-        shared: &mut Shared,
-    ) -> Option<(Beginning, Option<Promise>)> {
-        let other = self.is_other_incarnation(incarnation);
-        let mut promise = match other || self.session.promise.window == 0 {
-            true => Some(shared.memory.take()?),
-            false => None,
-        };
-        let grant = self.grant(now, replacing, shared);
-        // A node of the book keeps its window even if it finds no place, for it comes again: windows become smaller with
-        // each session, so they should go by who came first.
-        if !other
-            && (grant.is_some() || self.book.is_some())
-            && let Some(promise) = promise.take()
-        {
-            self.furnish(promise);
-        }
-        let Some(grant) = grant else {
-            shared.memory.release(promise.unwrap_or_default());
-            return None;
-        };
-        let first = shared.config.first_packet_number;
-        let random = shared.random();
-        let round_trip = round_trip
-            .unwrap_or(INITIAL_RTT)
-            .max(Duration::from_micros(10));
-        let present = self.session.inbox.session_limit();
-        let beginning = Beginning {
-            numbers: Numbers::new(first, random),
-            recovery: Recovery::new(first, round_trip),
-            grant,
-            memory_told: promise.as_ref().map_or(present, |other| other.window),
-            mode: self.mode(),
-        };
-        Some((beginning, promise))
-    }
-
-    /// What the peer may send, if the socket's budget has room for it and not too many connections before are unheard.
-    fn grant(&mut self, now: Instant, replacing: bool, shared: &mut Shared) -> Option<Grant> {
-        let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
-        if unheard >= MOST_PREVIOUS {
-            return None;
-        }
-        let max_datagram = shared.config.max_datagram;
-        match self.connection.as_mut().filter(|_| replacing) {
-            Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
-            None => shared.shares.admit(0, max_datagram, now),
-        }
-    }
-
-    /// Promises the session memory.
-    fn furnish(&mut self, promise: Promise) {
-        let window = promise.window;
-        self.session.promise = promise;
-        self.session.inbox.set_windows(window / 2, window);
-    }
-
-    /// An index and tag for packets to us.
-    pub(crate) fn new_end(&self, shared: &mut Shared) -> End {
-        End {
-            index: shared.allocate_index(self.node, self.key),
-            tag: shared.random(),
-        }
-    }
-
-    /// What INIT or ACCEPT grants.
-    pub(crate) fn first_grant(&self, beginning: &mut Beginning) -> Credit {
-        let credit = beginning.grant.handshake_credit(0);
-        Credit {
-            generation: credit.generation,
-            limit: credit.limit,
-            control: credit.control,
-            memory: beginning.memory_told,
-        }
-    }
-
-    /// What we announce.
-    pub(crate) fn params(&self, shared: &Shared) -> Params {
-        let config = &shared.config;
-        Params {
-            max_ack_delay: config.max_ack_delay,
-            channel_memory: self.session.inbox.channel_window(),
-            max_message: config.max_message,
-            max_datagram: config.max_datagram,
-            unattended: config.unattended,
-            mode: self.mode(),
-            extensions: wire::EXTENSION_MODE | wire::EXTENSION_SUSPENSION,
-            ..Params::default()
-        }
-    }
-
     /// COOKIE came from `from`: INIT is due.
     pub(crate) fn on_cookie(&mut self, now: Instant, from: SocketAddr, cookie: wire::Cookie) {
         self.put_off(now);
@@ -273,7 +167,8 @@ impl Peer {
         }
         match attempt.cookie {
             Some((cookie, came)) if now.since(came) < COOKIE_GOOD => {
-                self.make_init(now, &cookie, shared)
+                let to = attempt.to;
+                self.make_init(now, to, &cookie, shared)
             }
             _ => {
                 attempt.cookie = None;
@@ -300,10 +195,16 @@ impl Peer {
     /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to that
     /// incarnation. If credit or memory for it is missing, that is tried again later with the same cookie:
     /// another HELLO would only keep more of the responder's budget waiting.
-    fn make_init(&mut self, now: Instant, cookie: &wire::Cookie, shared: &mut Shared) -> bool {
+    fn make_init(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        cookie: &wire::Cookie,
+        shared: &mut Shared,
+    ) -> bool {
         let offer = shared
             .has_place(now, Some(self.key))
-            .then(|| self.begin(now, cookie.incarnation, None, false, shared))
+            .then(|| self.begin(now, cookie.incarnation, to, None, shared))
             .flatten();
         let Some((mut beginning, promise)) = offer else {
             if let Some(attempt) = &mut self.attempt {
@@ -314,21 +215,12 @@ impl Peer {
         };
         let local = self.new_end(shared);
         let epoch = self.epoch_for(cookie.incarnation);
-        let mut params = self.params(shared);
+        let mut params = self.params(beginning.max_datagram, shared);
         if let Some(Promise { window, .. }) = &promise {
             params.channel_memory = window / 2;
         }
         let grant = self.first_grant(&mut beginning);
-        let mut ride = Vec::new();
-        if self
-            .session
-            .remote
-            .is_none_or(|remote| remote == cookie.incarnation)
-            && !self.is_paused()
-            && self.session.suspension.by().is_none()
-        {
-            self.write_ride(now, &mut ride, &mut beginning);
-        }
+        let ride = self.ride(now, cookie.incarnation, &mut beginning);
         if !ride.is_empty() {
             // From here on these messages may be known to that incarnation, and go to no other.
             self.session.remote = Some(cookie.incarnation);
@@ -366,6 +258,22 @@ impl Peer {
             sent_at: now,
         });
         true
+    }
+
+    /// The frames that may ride on an INIT to `incarnation`.
+    fn ride(
+        &mut self,
+        now: Instant,
+        incarnation: Incarnation,
+        beginning: &mut Beginning,
+    ) -> Vec<u8> {
+        let mut ride = Vec::new();
+        let session = &self.session;
+        let same = session.remote.is_none_or(|remote| remote == incarnation);
+        if same && !self.is_paused() && session.suspension.by().is_none() {
+            self.write_ride(now, &mut ride, beginning);
+        }
+        ride
     }
 
     /// The epoch that a session with `incarnation` has or would have.
@@ -418,10 +326,14 @@ impl Peer {
     pub(crate) fn connect(
         &mut self,
         now: Instant,
-        agreement: Agreement,
+        mut agreement: Agreement,
         mut beginning: Beginning,
         shared: &mut Shared,
     ) {
+        // Both send what both can receive: who accepts knows its own route to us, which may carry less than ours.
+        let max_datagram = &mut agreement.params.max_datagram;
+        *max_datagram = beginning.max_datagram.min(*max_datagram);
+        shared.shares.recharge(&mut beginning.grant, *max_datagram);
         let address = agreement.address;
         let first = agreement.first;
         let memory = agreement.grant.memory;
@@ -438,10 +350,7 @@ impl Peer {
         let mut known_path = false;
         connection.traffic = *self.traffic_mut();
         if let Some(mut old) = self.connection.take() {
-            known_path = old.path.address() == address;
-            if known_path {
-                connection.inherit_path(&old);
-            }
+            known_path = old.path.address() == address && connection.inherit_path(&old);
             self.requeue(&mut old);
             shared.free_index(old.local.index);
             // If the old one was never heard, packets of those before it may still come, too.
@@ -460,13 +369,16 @@ impl Peer {
         self.session.outbox.set_session_limit(memory);
         self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
+        if !known_path {
+            match shared.paths.known(address) {
+                Some(route) => connection.begin_on_route(route),
+                None => shared.paths.ask(self.node, address),
+            }
+        }
         self.connection = Some(connection);
         shared.line.leave(Some(self.key));
         self.put_off = false;
         self.apply_decision();
-        if !known_path {
-            shared.wanted_routes.push_back((self.node, address));
-        }
         self.hear(now, shared);
     }
 

@@ -248,7 +248,7 @@ impl Peer {
         let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_all(&mut fate);
         recovery.on_path_changed(round_trip);
-        shared.wanted_routes.push_back((self.node, address));
+        shared.paths.ask(self.node, address);
     }
 
     #[inline(never)]

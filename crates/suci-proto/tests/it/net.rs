@@ -169,8 +169,8 @@ impl Net {
     pub(crate) fn flush(&mut self, host: usize) {
         let now = self.now;
         let Host { engine, events, .. } = &mut self.hosts[host];
-        while let Some((node, _)) = engine.poll_route() {
-            engine.set_route_mtu(node, Some(MTU));
+        while let Some(query) = engine.poll_route() {
+            engine.set_route_mtu(query, Some(MTU));
         }
         while let Some(transmit) = engine.poll_transmit(now, 64) {
             let mut bytes = Vec::new();

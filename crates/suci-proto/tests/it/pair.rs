@@ -209,8 +209,8 @@ impl Pair {
     fn flush(&mut self, host: usize) {
         let (now, full) = (self.now, self.hosts[host].full);
         let engine = &mut self.hosts[host].engine;
-        while let Some((node, _)) = engine.poll_route() {
-            engine.set_route_mtu(node, Some(1_472));
+        while let Some(query) = engine.poll_route() {
+            engine.set_route_mtu(query, Some(1_472));
         }
         while let Some(transmit) = engine.poll_transmit(now, 64) {
             let mut bytes = Vec::new();

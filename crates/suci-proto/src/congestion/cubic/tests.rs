@@ -64,10 +64,10 @@ fn reduced() -> Cubic {
 }
 
 #[test]
-fn the_initial_window_is_ten_packets_fewer_if_they_are_large() {
+fn the_initial_window_is_ten_packets_or_jumbo_frames() {
     assert_eq!(Cubic::new(1_200).window(), 12_000);
     assert_eq!(Cubic::new(1_472).window(), 14_600);
-    assert_eq!(Cubic::new(8_972).window(), 2 * 8_972);
+    assert_eq!(Cubic::new(8_972).window(), 10 * 8_972);
     assert_eq!(Cubic::new(65_507).window(), 2 * 65_507);
 }
 

@@ -401,7 +401,7 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
     }
     assert!(grants.len() >= 100, "only {} at once", grants.len());
     assert_eq!(
-        shares.room_for_inits(ETHERNET_MTU, false),
+        shares.room_for_inits(false),
         0,
         "silence, not a refusal: they come again"
     );
@@ -437,7 +437,7 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
         }
     }
     assert!(shares.admit(0, ETHERNET_MTU, at(now)).is_none(), "full");
-    assert_eq!(shares.room_for_inits(ETHERNET_MTU, false), 0);
+    assert_eq!(shares.room_for_inits(false), 0);
     for _ in 0..5 {
         now += 1_000;
         for (peer, grant) in grants.iter_mut().enumerate() {
@@ -461,13 +461,11 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
 #[test]
 fn each_expected_init_needs_a_packet_and_a_place() {
     let shares = Shares::new(8 * MIB);
-    // Two control packets for each, or one packet of 64 KiB.
-    assert_eq!(shares.room_for_inits(ETHERNET_MTU, false), 1_260);
-    assert_eq!(shares.room_for_inits(ETHERNET_MTU, true), 1_820);
-    assert_eq!(shares.room_for_inits(65_507, false), 63);
+    // Two control packets for each.
+    assert_eq!(shares.room_for_inits(false), 1_260);
+    assert_eq!(shares.room_for_inits(true), 1_820);
     let shares = Shares::new(buffer(3));
-    assert_eq!(shares.room_for_inits(ETHERNET_MTU, true), 3);
-    assert_eq!(shares.room_for_inits(65_507, true), 0);
+    assert_eq!(shares.room_for_inits(true), 3);
 }
 
 #[test]
@@ -481,8 +479,8 @@ fn who_has_a_place_needs_only_a_packet_to_come_again() {
     }
     let packets = shares.free() / 2_304;
     assert!(packets > 0);
-    assert_eq!(shares.room_for_inits(ETHERNET_MTU, false), 0);
-    assert_eq!(shares.room_for_inits(ETHERNET_MTU, true), packets);
+    assert_eq!(shares.room_for_inits(false), 0);
+    assert_eq!(shares.room_for_inits(true), packets);
 }
 
 #[test]
@@ -840,4 +838,47 @@ fn who_gave_back_gets_nothing_that_would_be_reclaimed() {
     let free = shares.free();
     shares.on_return(&mut grant, generation, 0, at(204));
     assert_eq!(grant.share(), 4, "{free} B free");
+}
+
+#[test]
+fn large_packets_are_for_paths_that_carry_them_and_few_peers() {
+    let shares = Shares::new(8 * MIB);
+    for (most, peers, size) in [
+        (JUMBO_DATAGRAM, 1, JUMBO_DATAGRAM),
+        (JUMBO_DATAGRAM, 29, JUMBO_DATAGRAM),
+        (JUMBO_DATAGRAM, 30, 4_068),
+        (JUMBO_DATAGRAM, 62, 4_068),
+        (JUMBO_DATAGRAM, 63, ETHERNET_MTU),
+        (MAX_DATAGRAM, 1, 8_972),
+        // Jumbo frames of another size, Ethernet, a tunnel, the floor.
+        (7_000, 1, 7_000),
+        (ETHERNET_MTU, 1_000, ETHERNET_MTU),
+        (1_392, 1, 1_392),
+        (MIN_MTU, 1, MIN_MTU),
+    ] {
+        assert_eq!(shares.datagram_for(most, peers), size, "{most} B, {peers}");
+    }
+    // What net.core.rmem_max is where nobody raised it.
+    let small = Shares::new(425_984);
+    assert_eq!(small.datagram_for(JUMBO_DATAGRAM, 1), ETHERNET_MTU);
+    assert_eq!(
+        Shares::new(64 * MIB).datagram_for(MAX_DATAGRAM, 1),
+        MAX_DATAGRAM
+    );
+}
+
+#[test]
+fn a_newcomer_whose_packets_are_smaller_than_thought_costs_less() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grant = shares.admit(0, JUMBO_DATAGRAM, at(0)).unwrap();
+    let (share, booked) = (grant.share(), shares.booked_bytes());
+    assert_eq!(booked, share * data_charge(JUMBO_DATAGRAM));
+    shares.recharge(&mut grant, ETHERNET_MTU);
+    assert_eq!(shares.booked_bytes(), share * DATA_CHARGE);
+    shares.recharge(&mut grant, MAX_DATAGRAM);
+    assert_eq!(shares.booked_bytes(), share * DATA_CHARGE, "never more");
+    all_busy(&mut shares, core::slice::from_mut(&mut grant), 12, 0);
+    assert!(grant.share() > 1_700, "{}", grant.share());
+    shares.release(&mut grant);
+    assert_eq!(shares.booked_bytes(), 0);
 }

@@ -164,8 +164,8 @@ impl Pairs {
     }
 
     fn outgoing(&mut self, host: usize) -> Vec<Packet> {
-        while let Some((node, _)) = self.world.engines[host].poll_route() {
-            self.world.engines[host].set_route_mtu(node, Some(self.mtu));
+        while let Some(query) = self.world.engines[host].poll_route() {
+            self.world.engines[host].set_route_mtu(query, Some(self.mtu));
         }
         self.world.outgoing(host)
     }

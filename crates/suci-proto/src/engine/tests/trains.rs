@@ -163,8 +163,8 @@ impl Trio {
     fn outgoing(&mut self) -> Vec<Arriving> {
         let mut packets = Vec::new();
         for host in 0..=RECEIVER {
-            while let Some((node, _)) = self.world.engines[host].poll_route() {
-                self.world.engines[host].set_route_mtu(node, Some(self.mtu));
+            while let Some(query) = self.world.engines[host].poll_route() {
+                self.world.engines[host].set_route_mtu(query, Some(self.mtu));
             }
             packets.extend(self.world.outgoing(host));
         }

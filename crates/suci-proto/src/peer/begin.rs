@@ -1,0 +1,128 @@
+//! What a connection begins with, whichever side opens it: what the peer may send, and what we announce.
+
+use super::Peer;
+use super::connection::{Beginning, End, Numbers};
+use crate::credit::Grant;
+use crate::engine::{Promise, Shared};
+use crate::limits::MAX_DATAGRAM;
+use crate::recovery::Recovery;
+use crate::time::{Duration, Instant};
+use crate::types::Incarnation;
+use crate::wire::{self, Credit, Params};
+use std::net::SocketAddr;
+
+/// Round trip assumed until one is measured.
+const INITIAL_RTT: Duration = Duration::from_millis(20);
+
+/// Connections of a peer that were replaced before they were heard, and stay on the books until they lapse. A peer
+/// that connects again and again waits then: it would use the socket's budget up.
+const MOST_PREVIOUS: usize = 4;
+
+impl Peer {
+    /// Our side of a connection with `incarnation` at `address`, and memory for its session: the present one is promised
+    /// it, unless it has some; for another it is returned. None, and a stranger takes nothing, if there is no room for
+    /// both. `call`: it replaces another, since the peer called: the round trip so far, and what it announced.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        incarnation: Incarnation,
+        address: SocketAddr,
+        call: Option<(Duration, &Params)>,
+        shared: &mut Shared,
+    ) -> Option<(Beginning, Option<Promise>)> {
+        let other = self.is_other_incarnation(incarnation);
+        let mut promise = match other || self.session.promise.window == 0 {
+            true => Some(shared.memory.take()?),
+            false => None,
+        };
+        let largest = call.map_or(MAX_DATAGRAM, |(_, theirs)| theirs.max_datagram);
+        let max_datagram = shared.datagram_from(address).min(largest);
+        let grant = self.grant(now, max_datagram, call.is_some(), shared);
+        // A node of the book keeps its window even if it finds no place, for it comes again: windows become smaller with
+        // each session, so they should go by who came first.
+        if !other
+            && (grant.is_some() || self.book.is_some())
+            && let Some(promise) = promise.take()
+        {
+            self.furnish(promise);
+        }
+        let Some(grant) = grant else {
+            shared.memory.release(promise.unwrap_or_default());
+            return None;
+        };
+        let first = shared.config.first_packet_number;
+        let random = shared.random();
+        let round_trip = call.map_or(INITIAL_RTT, |(measured, _)| {
+            measured.max(Duration::from_micros(10))
+        });
+        let present = self.session.inbox.session_limit();
+        let beginning = Beginning {
+            numbers: Numbers::new(first, random),
+            recovery: Recovery::new(first, round_trip),
+            grant,
+            max_datagram,
+            memory_told: promise.as_ref().map_or(present, |other| other.window),
+            mode: self.mode(),
+        };
+        Some((beginning, promise))
+    }
+
+    /// What the peer may send, if the socket's budget has room for it and not too many connections before are unheard.
+    fn grant(
+        &mut self,
+        now: Instant,
+        max_datagram: usize,
+        replacing: bool,
+        shared: &mut Shared,
+    ) -> Option<Grant> {
+        let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
+        if unheard >= MOST_PREVIOUS {
+            return None;
+        }
+        match self.connection.as_mut().filter(|_| replacing) {
+            Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
+            None => shared.shares.admit(0, max_datagram, now),
+        }
+    }
+
+    /// Promises the session memory.
+    pub(super) fn furnish(&mut self, promise: Promise) {
+        let window = promise.window;
+        self.session.promise = promise;
+        self.session.inbox.set_windows(window / 2, window);
+    }
+
+    /// An index and tag for packets to us.
+    pub(crate) fn new_end(&self, shared: &mut Shared) -> End {
+        End {
+            index: shared.allocate_index(self.node, self.key),
+            tag: shared.random(),
+        }
+    }
+
+    /// What INIT or ACCEPT grants.
+    pub(crate) fn first_grant(&self, beginning: &mut Beginning) -> Credit {
+        let credit = beginning.grant.handshake_credit(0);
+        Credit {
+            generation: credit.generation,
+            limit: credit.limit,
+            control: credit.control,
+            memory: beginning.memory_told,
+        }
+    }
+
+    /// What we announce.
+    pub(crate) fn params(&self, max_datagram: usize, shared: &Shared) -> Params {
+        let config = &shared.config;
+        Params {
+            max_ack_delay: config.max_ack_delay,
+            channel_memory: self.session.inbox.channel_window(),
+            max_message: config.max_message,
+            max_datagram,
+            unattended: config.unattended,
+            mode: self.mode(),
+            extensions: wire::EXTENSION_MODE | wire::EXTENSION_SUSPENSION,
+            ..Params::default()
+        }
+    }
+}
