@@ -4,6 +4,7 @@
 //! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
+mod asking;
 mod fate;
 mod push;
 mod rest;
@@ -11,7 +12,7 @@ mod run;
 
 pub use push::NoRoom;
 
-use super::outgoing::{Block, Channel, Plan, Run, Spares, Status, Terms};
+use super::outgoing::{Block, Channel, Plan, Run, Spares, Status};
 use super::{Completion, Queued, index, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
@@ -123,6 +124,8 @@ pub struct Outbox {
     to_report: VecDeque<usize>,
     /// Longer messages the peer's program is asked about: they ask first, whatever our own threshold.
     peer_max_message: u64,
+    /// Messages up to this length do not ask over the path in use, whatever our own threshold.
+    unasked: u64,
     /// Where every channel's limit starts.
     channel_limit: u64,
     window: Option<u64>,
@@ -151,6 +154,7 @@ impl Outbox {
             answer_parked: 0,
             to_report: VecDeque::new(),
             peer_max_message: u64::MAX,
+            unasked: 0,
             channel_limit: limits.ride,
             window: None,
             session_limit: limits.ride,
@@ -227,11 +231,6 @@ impl Outbox {
         for place in 0..self.channels.len() {
             self.raise(place, limit);
         }
-    }
-
-    /// The handshake told how long a message may be that the peer takes without asking its program.
-    pub fn set_peer_max_message(&mut self, bytes: u64) {
-        self.peer_max_message = bytes;
     }
 
     /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs none.
@@ -475,14 +474,6 @@ impl Outbox {
     }
 
     // ---- inside
-
-    fn terms(&self) -> Terms {
-        Terms {
-            rts_threshold: self.limits.rts_threshold.min(self.peer_max_message),
-            window: self.window,
-            session_room: self.session_limit.saturating_sub(self.session_used),
-        }
-    }
 
     #[inline]
     fn find(&mut self, channel: ChannelId) -> Option<usize> {

@@ -12,6 +12,7 @@ mod sending;
 
 use super::*;
 use crate::limits::MAX_CHANNELS;
+use crate::time::Duration;
 use crate::types::ProtocolError;
 use crate::wire::{self, Frag, Frame, Rts, Start};
 use core::ops::Range;

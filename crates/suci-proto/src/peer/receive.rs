@@ -272,6 +272,8 @@ impl Peer {
         effects.emptied |= waited && self.session.outbox.is_empty();
         effects.acked |= summary.newly_acked_bytes > 0;
         connection.on_ack_summary(now, effects.arrived, in_flight, &summary, shared);
+        let round_trip = connection.recovery.rtt().min();
+        self.session.outbox.set_round_trip(round_trip);
         if let Some(counts) = ack.ecn {
             connection.on_marks(now, counts.ce, &summary);
         }

@@ -9,21 +9,21 @@ const TICK: Duration = Duration::from_micros(200);
 /// The round trip is long beside the time in which a newcomer's share is used up.
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// What a packet takes to pass the narrowest link, some 100 Mbit/s: it lets nobody see bursts at its other end.
-const EACH: Duration = Duration::from_micros(100);
-
 /// Two hosts with a long cable between them.
 struct Cable {
     world: World,
+    /// What a packet takes to pass the narrowest link: it lets nobody see bursts at its other end.
+    each: Duration,
     /// Until when its ends are busy with what each host sent.
     busy: [Instant; 2],
     under_way: [VecDeque<(Instant, Packet)>; 2],
 }
 
 impl Cable {
-    fn new() -> Self {
+    fn new(each: Duration) -> Self {
         let world = World::new(2);
         Self {
+            each,
             busy: [world.now; 2],
             under_way: Default::default(),
             world,
@@ -45,16 +45,16 @@ impl Cable {
                 engine.handle_timeout(now);
             }
             for packet in world.outgoing(host) {
-                self.busy[host] = self.busy[host].max(now) + EACH;
+                self.busy[host] = self.busy[host].max(now) + self.each;
                 self.under_way[host].push_back((self.busy[host] + ONE_WAY, packet));
             }
         }
     }
 }
 
-/// Host `from` always has so many messages for the second one.
-fn keep_busy(world: &mut World, from: usize, payload: &Bytes) {
-    while world.engines[from].queue_len(id(1)).0 < 100 {
+/// Host `from` has so many messages for the second one.
+fn keep_busy(world: &mut World, from: usize, messages: u64, payload: &Bytes) {
+    while world.engines[from].queue_len(id(1)).0 < messages {
         let message = Outgoing {
             payload: payload.clone(),
             ..message(b"")
@@ -63,23 +63,36 @@ fn keep_busy(world: &mut World, from: usize, payload: &Bytes) {
     }
 }
 
-/// Each packet finds a limit that was raised since it left: only its sender knows that it had to wait.
-#[test]
-fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
-    let mut cable = Cable::new();
-    let payload = Bytes::from(vec![7; 16_384]);
+/// The part of the link that messages of so many bytes fill in the first seconds of a session.
+fn filled(each: Duration, length: usize) -> f64 {
+    let mut cable = Cable::new(each);
+    let payload = Bytes::from(vec![7; length]);
     let mut received = 0;
     let span = 5 * SECOND;
     let end = cable.world.now + span;
     while cable.world.now < end {
-        keep_busy(&mut cable.world, 0, &payload);
+        keep_busy(&mut cable.world, 0, 60, &payload);
         cable.tick();
         received += cable.world.received(1) * payload.len();
     }
     let packet = cable.world.engines[0].peer_stats(id(1)).unwrap().mtu - 40;
-    let most = span.as_micros() / EACH.as_micros() * packet as u128;
-    let part = received as f64 / most as f64;
+    let most = span.as_micros() / each.as_micros() * packet as u128;
+    received as f64 / most as f64
+}
+
+/// Each packet finds a limit that was raised since it left: only its sender knows that it had to wait.
+#[test]
+fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
+    let part = filled(Duration::from_micros(100), 16_384);
     assert!(part > 0.9, "{part:.2} of the link");
+}
+
+/// A gigabit in a second: the link carries several messages while an answer is awaited.
+#[test]
+fn large_messages_fill_a_long_path_as_others_do() {
+    let each = Duration::from_micros(10);
+    let (others, large) = (filled(each, 65_536), filled(each, 1 << 20));
+    assert!(large > 0.9 * others, "{large:.2}, {others:.2} of the link");
 }
 
 /// The part of the receive buffer that the second host gives another.
@@ -125,14 +138,14 @@ fn who_sent_much_and_sends_little_now_gives_back_what_others_need() {
     let mut world = World::new(3);
     let payload = Bytes::from(vec![7; 16_384]);
     for _ in 0..20 {
-        keep_busy(&mut world, 0, &payload);
+        keep_busy(&mut world, 0, 100, &payload);
         world.run(Duration::from_millis(10));
         world.received(1);
     }
     assert!(share(&mut world, 0) > 0.9);
     for _ in 0..30 {
         world.send(0, 1).unwrap();
-        keep_busy(&mut world, 2, &payload);
+        keep_busy(&mut world, 2, 20, &payload);
         world.run(Duration::from_millis(100));
         world.received(1);
     }

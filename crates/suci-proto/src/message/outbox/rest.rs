@@ -13,6 +13,8 @@ impl Outbox {
             return false;
         }
         self.recent = None;
+        // The next acknowledgement tells it again.
+        self.unasked = 0;
         self.session_parked = Vec::new();
         self.to_report = Default::default();
         self.completions = Default::default();
@@ -37,6 +39,7 @@ impl Outbox {
             answer_parked: _,
             to_report: _,
             peer_max_message,
+            unasked: _,
             channel_limit,
             window,
             session_limit,

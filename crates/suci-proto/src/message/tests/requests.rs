@@ -89,6 +89,27 @@ fn what_the_peer_takes_only_on_request_asks_first() {
 }
 
 #[test]
+fn over_a_long_path_only_longer_messages_ask() {
+    let whether = |round_trip: Duration, total: usize, most: u64| {
+        let mut outbox = outbox();
+        outbox.set_peer_max_message(most);
+        outbox.set_round_trip(round_trip);
+        push(&mut outbox, C0, 0..1, total);
+        !asked(&packets(&mut outbox, ROOM)).is_empty()
+    };
+    let millis = Duration::from_millis;
+    assert!(
+        whether(Duration::from_micros(50), 100_001, u64::MAX),
+        "short"
+    );
+    assert!(!whether(millis(1), 1_000_000, u64::MAX));
+    assert!(whether(millis(1), 1_000_001, u64::MAX));
+    assert!(!whether(millis(500), 4 << 20, u64::MAX));
+    assert!(whether(millis(500), (4 << 20) + 1, u64::MAX));
+    assert!(whether(millis(500), 5_001, 5_000), "its program is asked");
+}
+
+#[test]
 fn the_next_request_goes_while_data_flows_but_only_one() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..4, 200_000);
