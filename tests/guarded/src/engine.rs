@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use suci_proto::limits::ETHERNET_MTU;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{Arrival, Config, Engine, Identity, Message, Outgoing, TransmitResult};
@@ -16,7 +17,7 @@ const LATENCY: Duration = Duration::from_micros(20);
 const BUFFER: u64 = 8 << 20;
 
 /// UDP payload of a packet on Ethernet.
-const MTU: usize = 1_472;
+const MTU: usize = ETHERNET_MTU;
 
 /// What Linux sends as one train.
 const MAX_SEGMENTS: usize = 64;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use suci::{AddressBook, Bytes, Node, NodeId};
+use suci_proto::limits::ETHERNET_MTU;
 
 use crate::host;
 use crate::{BATCH, Done, LARGE, SMALL, TINY, first, second};
@@ -68,7 +69,7 @@ fn until_received(from: &mut Node, to: &mut Node) {
     }
 }
 
-/// Two nodes that have exchanged messages. Without what does something by itself, now and then.
+/// Two nodes that have exchanged messages, in packets of Ethernet. Without what does something by itself, now and then.
 fn pair() -> (Node, Node) {
     let node = |id| {
         Node::builder()
@@ -76,6 +77,7 @@ fn pair() -> (Node, Node) {
             .book(AddressBook::new())
             .unattended()
             .statistics(false)
+            .config(|config| config.max_datagram = ETHERNET_MTU)
             .open()
             .unwrap()
     };
