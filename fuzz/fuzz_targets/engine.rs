@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, Message, Outgoing, TransmitResult, wire,
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, RouteQuery, TransmitResult, wire,
 };
 
 const CHANNELS: u8 = 4;
@@ -67,6 +67,8 @@ impl<'a> Input<'a> {
 
 struct Side {
     engine: Engine,
+    /// What it asked last about its route.
+    route: Option<RouteQuery>,
     /// Packets on their way to this side.
     wire: VecDeque<Vec<u8>>,
     past: VecDeque<Vec<u8>>,
@@ -123,6 +125,7 @@ impl World {
                 .expect("room");
             Side {
                 engine,
+                route: None,
                 wire: VecDeque::new(),
                 past: VecDeque::new(),
                 sent: BTreeMap::new(),
@@ -274,8 +277,9 @@ impl World {
             }
             2 => {
                 let mtu = 1_200 + input.index(MTU - 1_200);
-                if let Some(query) = engine.poll_route() {
-                    engine.set_route_mtu(query, Some(mtu));
+                let side = &mut self.sides[side];
+                if let Some(query) = side.route {
+                    side.engine.set_route_mtu(query, Some(mtu));
                 }
             }
             3 if engine.poll_transmit(self.now, 64).is_some() => {
@@ -400,7 +404,10 @@ impl World {
             (second, first)
         };
         while let Some(query) = from.engine.poll_route() {
-            from.engine.set_route_mtu(query, Some(MTU));
+            // What is asked before there is a connection stays open: so it is asked for the connection, too.
+            if from.route.replace(query).is_some() {
+                from.engine.set_route_mtu(query, Some(MTU));
+            }
         }
         for train in 0.. {
             assert!(train < TRAINS, "sends without end");

@@ -51,8 +51,9 @@ pub struct Config {
     pub max_peers: usize,
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on paths that carry
     /// them (loopback, jumbo frames), but the socket buffer is shared out in packets of the size that a peer may
-    /// send. So each is allowed what its path carries, and no more than leaves room in the buffer for 128 of them
-    /// and for 8 of each peer known; where the system cannot tell, 1,472 (Ethernet).
+    /// send. So each is allowed what its path carries, or the next smaller of 65,507, 32,740, 16,356, 8,972 and 4,068 of which
+    /// half of the buffer holds 128, and 8 for each peer known, or 1,472 (Ethernet); that, too, where the
+    /// system cannot tell what a route carries.
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,

@@ -99,12 +99,17 @@ impl PathMtu {
         self.current
     }
 
-    /// Lowers the limit, to what the peer announced. Returns whether the size fell.
-    pub fn set_limit(&mut self, limit: usize) -> bool {
-        self.limit = limit.clamp(MIN_MTU, MAX_DATAGRAM).min(self.limit);
-        let fell = self.current > self.limit;
-        self.current = self.current.min(self.limit);
-        fell
+    /// The same path, whose ends both take datagrams up to `limit` from now on. Larger ones than before are
+    /// looked for by probes.
+    #[must_use]
+    pub fn inherit(&self, limit: usize) -> Self {
+        let limit = limit.clamp(MIN_MTU, MAX_DATAGRAM);
+        Self {
+            current: self.current.min(limit),
+            limit,
+            probe: None,
+            ..self.clone()
+        }
     }
 
     /// The system refused a datagram of `size` (EMSGSIZE), at once or by an ICMP message.

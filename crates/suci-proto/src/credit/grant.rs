@@ -7,12 +7,12 @@ use crate::limits::CREDIT_LAPSE;
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
+mod surplus;
+
+use surplus::Surplus;
+
 /// The part of a share that is held back for packets that arrive late: one in this many.
 const LATE_PART: u64 = 8;
-
-/// So many packets beyond the share, or a quarter of it if that is more, are a surplus.
-const SURPLUS: u64 = 4;
-const SURPLUS_PART: u64 = 4;
 
 /// The credit that we gave to one peer on one connection. On the line of its packet numbers:
 ///
@@ -52,8 +52,7 @@ pub struct Grant {
     reclaimed_at: Option<Instant>,
     /// How often this generation was reclaimed without an answer.
     reclaims: u32,
-    /// Since when it has had a surplus: credit of a time when its share was larger, which it uses up slowly.
-    surplus_since: Option<Instant>,
+    surplus: Option<Surplus>,
     /// The peer needs to hear: it asked (BLOCKED), went beyond its limit, or waited until now.
     forced: bool,
     /// Something drained since the last announcement asked for an acknowledgement.
@@ -84,7 +83,7 @@ folds!(Grant {
     begun_at,
     reclaimed_at,
     reclaims,
-    surplus_since,
+    surplus,
     forced,
     eliciting,
     need,
@@ -172,7 +171,7 @@ impl Grant {
             begun_at: now,
             reclaimed_at: None,
             reclaims: 0,
-            surplus_since: None,
+            surplus: None,
             forced: false,
             eliciting: false,
             need: Need::new(now),
@@ -428,17 +427,6 @@ impl Grant {
         self.begun_at
     }
 
-    const fn has_surplus(&self) -> bool {
-        let part = self.share / SURPLUS_PART;
-        let more = if part > SURPLUS { part } else { SURPLUS };
-        self.outstanding() > self.share.saturating_add(more)
-    }
-
-    /// Since when it has had much more than its share.
-    pub(super) const fn surplus_since(&self) -> Option<Instant> {
-        self.surplus_since
-    }
-
     /// When it was last reclaimed, if no answer came, and how often so far.
     pub(super) fn reclaimed(&self) -> Option<(Instant, u32)> {
         self.reclaimed_at.map(|at| (at, self.reclaims))
@@ -479,9 +467,7 @@ impl Grant {
             self.reclaims = 0;
         }
         self.raise();
-        self.surplus_since = self
-            .has_surplus()
-            .then(|| self.surplus_since.unwrap_or(now));
+        self.note_surplus(now);
     }
 
     /// Sets what the policy allots. More counts at once; less stops the limit until it fits,
@@ -585,7 +571,7 @@ impl Grant {
         self.share = 0;
         self.reclaimed_at = None;
         self.reclaims = 0;
-        self.surplus_since = None;
+        self.surplus = None;
     }
 }
 

@@ -35,6 +35,9 @@ const RESERVE_MOST: u64 = 8;
 const FEWEST_PACKETS: u64 = 128;
 const FEWEST_EACH: u64 = 8;
 
+/// Beyond Ethernet's size, packets of fewer bytes cost more than they save: all up to 4 KiB are charged alike.
+const FEWEST_BYTES: usize = ETHERNET_MTU * 5 / 2;
+
 /// Largest payloads to choose from: what usual MTUs carry over IPv4.
 const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
 
@@ -182,16 +185,16 @@ impl Shares {
     }
 
     /// Largest UDP payload, of at most `most` bytes, that one of `peers` peers should be allowed: the budget holds
-    /// 128 of them and 8 for each, and one is free now; or they are of Ethernet's size.
+    /// 128 of them and 8 for each; or they are of Ethernet's size, as they are if they were little larger.
     #[must_use]
     pub fn datagram_for(&self, most: usize, peers: usize) -> usize {
         let packets = FEWEST_PACKETS.max(FEWEST_EACH.saturating_mul(peers as u64));
-        let largest = self.free().min(self.data_budget / packets);
-        let fits = |payload: &usize| data_charge(*payload) <= largest;
+        let fits = |payload: &usize| data_charge(*payload) <= self.data_budget / packets;
         DATAGRAM_SIZES
             .into_iter()
             .map(|size| size.min(most))
             .find(fits)
+            .filter(|size| *size >= FEWEST_BYTES)
             .unwrap_or_else(|| most.min(ETHERNET_MTU))
     }
 
@@ -498,9 +501,7 @@ impl Shares {
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let quiet = now >= grant.idle_since() + QUIET;
-        let hoarded = grant
-            .surplus_since()
-            .is_some_and(|since| now >= since + TURN);
+        let hoarded = grant.hoards(now, TURN);
         let scarce = self.free() < self.scarce();
         let unused = scarce
             && self.is_wanted_beside(grant)
@@ -541,7 +542,7 @@ impl Shares {
     /// books. While they are missed, a new generation without data begins that allows fewer; its RETURN proves
     /// that the peer knows.
     pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
-        if now >= grant.idle_since() + QUIET {
+        if now >= grant.idle_since() + TURN {
             self.sate(grant);
         }
         if !grant.retired

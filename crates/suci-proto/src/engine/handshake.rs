@@ -6,7 +6,7 @@ use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{Event, RefusedReason};
 use crate::handshake::{Claim, Phase, Room, Standing};
-use crate::peer::{Accepted, Agreement, End};
+use crate::peer::{Accepted, Agreement, Call, End};
 use crate::time::Instant;
 use crate::types::NodeId;
 use crate::wire::{
@@ -158,7 +158,7 @@ impl Engine {
         });
         // There is room: it was looked for before.
         self.shared.reply(arrival.from, bytes);
-        self.shared.paths.expect(arrival.from);
+        self.shared.paths.expect(now, arrival.from);
     }
 
     /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name, and wakes nobody.
@@ -364,7 +364,10 @@ impl Engine {
         };
         let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
-        let call = Some((now.since(baked), &init.params));
+        let call = Some(Call {
+            round_trip: now.since(baked),
+            params: &init.params,
+        });
         // A session with another incarnation is over already.
         let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
         let Some((mut beginning, _)) = begun else {
@@ -506,7 +509,7 @@ impl Engine {
             Phase::Init(bytes) => bytes.clone(),
         };
         if attempt.is_asking() {
-            self.shared.paths.expect(attempt.to);
+            self.shared.paths.expect(now, attempt.to);
         }
         attempt.opening.sent(now);
         peer.life.ask(now, peer.silence_timeout);

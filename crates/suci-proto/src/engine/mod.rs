@@ -29,6 +29,7 @@ pub use verbs::{IncomingError, PeerError, SendError};
 
 pub(crate) use handshake::init as init_packet;
 pub(crate) use memory::Promise;
+pub(crate) use paths::Paths;
 pub(crate) use shared::Shared;
 
 use crate::arrival::Arrival;
@@ -48,7 +49,6 @@ use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
 use line::Line;
 use memory::MemoryShares;
-use paths::Paths;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};

@@ -2,13 +2,20 @@
 
 use super::Engine;
 use crate::limits::{ETHERNET_MTU, MIN_MTU};
+use crate::time::{Duration, Instant};
 use crate::types::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-/// So many hosts are remembered, from when their connection is about to be made; who comes then takes the place of
-/// the oldest, which is asked for again. Among more peers large packets find no room anyway.
-const MOST_KNOWN: usize = 256;
+/// So many hosts are remembered from when their connection is about to be made. Who comes then takes the place of the
+/// one that was asked for longest ago, whose connection begins with packets of Ethernet if it is made at all.
+const MOST_HOSTS: usize = 256;
+
+/// An answer is asked for again after so long.
+const STANDS: Duration = Duration::from_secs(1);
+
+/// Anybody may say HELLO from forged addresses, and an answer costs system calls.
+const ASKED_PER_SECOND: u32 = 500;
 
 /// The engine wants to know what packets the route to `address` carries: answer with
 /// [`Engine::set_route_mtu`].
@@ -20,34 +27,71 @@ pub struct RouteQuery {
     node: Option<NodeId>,
 }
 
+#[cfg(test)]
+impl RouteQuery {
+    pub(super) fn of_connection(node: NodeId, address: SocketAddr) -> Self {
+        let node = Some(node);
+        Self { address, node }
+    }
+}
+
+/// A host that a connection will be made with, perhaps.
+#[derive(Debug)]
+struct Host {
+    asked_at: Instant,
+    /// Once the driver answered: the UDP payload that the route there carries, or that it cannot tell.
+    route: Option<Option<usize>>,
+}
+
 /// Answers of the driver, and what it is still to be asked.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     wanted: VecDeque<RouteQuery>,
-    /// The UDP payload that the route to each host carries; none where the system cannot tell.
-    known: BTreeMap<IpAddr, Option<usize>>,
-    /// Their order.
-    age: VecDeque<IpAddr>,
+    hosts: BTreeMap<IpAddr, Host>,
+    /// In the order in which they were asked for.
+    order: VecDeque<IpAddr>,
+    /// In this second so many were asked for.
+    asked: (u64, u32),
 }
 
 impl Paths {
     /// A connection with `address` will be made, perhaps.
-    pub(crate) fn expect(&mut self, address: SocketAddr) {
-        let query = RouteQuery {
-            address,
-            node: None,
-        };
-        if self.wanted.back() != Some(&query) && self.wanted.len() < MOST_KNOWN {
-            self.wanted.push_back(query);
+    pub(crate) fn expect(&mut self, now: Instant, address: SocketAddr) {
+        let ip = address.ip();
+        let stands = |host: &Host| now < host.asked_at + STANDS;
+        if self.hosts.get(&ip).is_some_and(stands) || !self.may_ask(now) {
+            return;
         }
+        let route = self.hosts.remove(&ip).and_then(|host| {
+            self.order.retain(|other| *other != ip);
+            host.route
+        });
+        if self.order.len() >= MOST_HOSTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.hosts.remove(&oldest);
+        }
+        let asked_at = now;
+        self.hosts.insert(ip, Host { asked_at, route });
+        self.order.push_back(ip);
+        let node = None;
+        self.wanted.push_back(RouteQuery { address, node });
+    }
+
+    fn may_ask(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.asked.0 != second {
+            self.asked = (second, 0);
+        }
+        let may = self.asked.1 < ASKED_PER_SECOND && self.wanted.len() < MOST_HOSTS;
+        self.asked.1 += u32::from(may);
+        may
     }
 
     /// The connection with `node` goes to `address` from now on.
     pub(crate) fn ask(&mut self, node: NodeId, address: SocketAddr) {
-        self.wanted.push_back(RouteQuery {
-            address,
-            node: Some(node),
-        });
+        let node = Some(node);
+        self.wanted.push_back(RouteQuery { address, node });
     }
 
     pub(crate) fn is_asking(&self) -> bool {
@@ -56,7 +100,7 @@ impl Paths {
 
     /// What the driver said of the route to this host: the UDP payload that it carries, or that it cannot tell.
     pub(crate) fn known(&self, address: SocketAddr) -> Option<Option<usize>> {
-        self.known.get(&address.ip()).copied()
+        self.hosts.get(&address.ip())?.route
     }
 
     /// The largest UDP payload that may come from there: what the route there carries, or what Ethernet does where
@@ -68,15 +112,9 @@ impl Paths {
             .max(MIN_MTU)
     }
 
-    fn learn(&mut self, address: SocketAddr, mtu: Option<usize>) {
-        if self.known.insert(address.ip(), mtu).is_some() {
-            return;
-        }
-        self.age.push_back(address.ip());
-        if self.age.len() > MOST_KNOWN
-            && let Some(oldest) = self.age.pop_front()
-        {
-            self.known.remove(&oldest);
+    fn learn(&mut self, address: SocketAddr, route: Option<usize>) {
+        if let Some(host) = self.hosts.get_mut(&address.ip()) {
+            host.route = Some(route);
         }
     }
 }
@@ -94,8 +132,11 @@ impl Engine {
         let Some(key) = query.node.and_then(|node| self.peer_key(node)) else {
             return;
         };
-        if let Some(connection) = self.peers.get_mut(key).and_then(|p| p.connection.as_mut()) {
-            connection.set_route(mtu);
+        let now = self.last_run;
+        let connection = self.peers.get_mut(key).and_then(|p| p.connection.as_mut());
+        // It may go elsewhere by now.
+        if let Some(connection) = connection.filter(|c| c.path.leads_to(&query.address)) {
+            connection.begin_on_route(mtu, now);
         }
         self.touch(key);
     }
@@ -109,21 +150,66 @@ mod tests {
         SocketAddr::from((std::net::Ipv4Addr::from_bits(number), 1))
     }
 
-    #[test]
-    fn f04_the_oldest_host_is_forgotten_for_one_too_many() {
-        let mut paths = Paths::default();
-        for number in 0..=MOST_KNOWN as u32 {
-            paths.learn(host(number), Some(9_000));
-            paths.learn(host(number), None);
-            paths.learn(host(number), Some(4_000));
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// A driver that answers at once.
+    fn expect(paths: &mut Paths, now: Instant, number: u32, route: usize) -> bool {
+        paths.expect(now, host(number));
+        let query = paths.wanted.pop_front();
+        if let Some(query) = query {
+            paths.learn(query.address, Some(route));
         }
-        assert_eq!(paths.known(host(0)), None);
-        assert_eq!(paths.known(host(1)), Some(Some(4_000)));
+        query.is_some()
+    }
+
+    #[test]
+    fn f04_who_was_asked_for_longest_ago_is_forgotten_for_one_too_many() {
+        let mut paths = Paths::default();
+        let most = MOST_HOSTS as u32;
+        for number in 0..most {
+            assert!(expect(&mut paths, at(0), number, 9_000));
+        }
+        assert!(expect(&mut paths, at(1_000), 0, 4_000));
+        assert!(expect(&mut paths, at(1_001), most, 9_000));
+        assert_eq!(paths.known(host(0)), Some(Some(4_000)), "asked again");
+        assert_eq!(paths.known(host(1)), None);
         assert_eq!(
-            (paths.known.len(), paths.age.len()),
-            (MOST_KNOWN, MOST_KNOWN)
+            (paths.hosts.len(), paths.order.len()),
+            (MOST_HOSTS, MOST_HOSTS)
         );
-        assert_eq!(paths.largest_from(host(0)), ETHERNET_MTU);
-        assert_eq!(paths.largest_from(host(1)), 4_000);
+        assert_eq!(paths.largest_from(host(0)), 4_000);
+        assert_eq!(paths.largest_from(host(1)), ETHERNET_MTU);
+    }
+
+    #[test]
+    fn f04_questions_are_bounded_however_many_say_hello() {
+        let mut paths = Paths::default();
+        let asked = |paths: &mut Paths, from: u32, now| {
+            (from..from + 2_000)
+                .filter(|n| expect(paths, now, *n, 9_000))
+                .count()
+        };
+        assert_eq!(asked(&mut paths, 0, at(0)), ASKED_PER_SECOND as usize);
+        assert_eq!(asked(&mut paths, 0, at(999)), 0);
+        assert_eq!(
+            asked(&mut paths, 5_000, at(1_000)),
+            ASKED_PER_SECOND as usize
+        );
+        // A driver that does not ask.
+        for number in 9_000..10_000 {
+            paths.expect(at(2_000), host(number));
+        }
+        assert_eq!(paths.wanted.len(), MOST_HOSTS);
+    }
+
+    #[test]
+    fn an_answer_stands_for_a_second() {
+        let mut paths = Paths::default();
+        assert!(expect(&mut paths, at(0), 1, 9_000));
+        assert!(!expect(&mut paths, at(999), 1, 1_500));
+        assert!(expect(&mut paths, at(1_000), 1, 500));
+        assert_eq!(paths.largest_from(host(1)), MIN_MTU);
     }
 }

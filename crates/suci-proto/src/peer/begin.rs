@@ -18,16 +18,25 @@ const INITIAL_RTT: Duration = Duration::from_millis(20);
 /// that connects again and again waits then: it would use the socket's budget up.
 const MOST_PREVIOUS: usize = 4;
 
+/// The peer called: what we begin answers it, and replaces the connection before.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// From COOKIE to INIT.
+    pub(crate) round_trip: Duration,
+    /// What it announced.
+    pub(crate) params: &'a Params,
+}
+
 impl Peer {
     /// Our side of a connection with `incarnation` at `address`, and memory for its session: the present one is promised
     /// it, unless it has some; for another it is returned. None, and a stranger takes nothing, if there is no room for
-    /// both. `call`: it replaces another, since the peer called: the round trip so far, and what it announced.
+    /// both.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
         incarnation: Incarnation,
         address: SocketAddr,
-        call: Option<(Duration, &Params)>,
+        call: Option<Call<'_>>,
         shared: &mut Shared,
     ) -> Option<(Beginning, Option<Promise>)> {
         let other = self.is_other_incarnation(incarnation);
@@ -35,7 +44,7 @@ impl Peer {
             true => Some(shared.memory.take()?),
             false => None,
         };
-        let largest = call.map_or(MAX_DATAGRAM, |(_, theirs)| theirs.max_datagram);
+        let largest = call.map_or(MAX_DATAGRAM, |call| call.params.max_datagram);
         let max_datagram = shared.datagram_from(address).min(largest);
         let grant = self.grant(now, max_datagram, call.is_some(), shared);
         // A node of the book keeps its window even if it finds no place, for it comes again: windows become smaller with
@@ -52,8 +61,8 @@ impl Peer {
         };
         let first = shared.config.first_packet_number;
         let random = shared.random();
-        let round_trip = call.map_or(INITIAL_RTT, |(measured, _)| {
-            measured.max(Duration::from_micros(10))
+        let round_trip = call.map_or(INITIAL_RTT, |call| {
+            call.round_trip.max(Duration::from_micros(10))
         });
         let present = self.session.inbox.session_limit();
         let beginning = Beginning {

@@ -8,7 +8,7 @@ use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
 use crate::credit::{Appetite, Grant, SendCredit};
-use crate::engine::Shared;
+use crate::engine::{Paths, Shared};
 use crate::fold::folds;
 use crate::limits::{self, MIN_MTU};
 use crate::pacer::Pacer;
@@ -345,28 +345,33 @@ impl Connection {
         self.recovery.rtt().pto(self.params.max_ack_delay)
     }
 
-    /// The route carries UDP payloads of `route` bytes, as far as the system knows.
-    pub(crate) fn set_route(&mut self, route: Option<usize>) {
-        self.mtu = PathMtu::new(route, self.params.max_datagram);
-        self.mtu_changed();
+    /// Begins on a path of which nothing is known but that its route carries UDP payloads of `route` bytes, as far as the
+    /// system can tell.
+    pub(crate) fn begin_on_route(&mut self, route: Option<usize>, now: Instant) {
+        self.begin_on(PathMtu::new(route, self.params.max_datagram), now);
     }
 
-    /// The same before anything was sent: the first window is one of such packets.
-    pub(crate) fn begin_on_route(&mut self, route: Option<usize>) {
-        self.set_route(route);
-        self.congestion.on_path_changed(self.mtu.current());
-    }
-
-    /// This connection goes where `old` went: what packets the path carries need not be learnt again. False if it
-    /// has to be, since larger ones than before may be sent.
-    pub(crate) fn inherit_path(&mut self, old: &Self) -> bool {
-        let known = self.params.max_datagram <= old.params.max_datagram;
-        if known {
-            self.mtu = old.mtu.clone();
-            self.mtu.set_limit(self.params.max_datagram);
-            self.mtu_changed();
+    /// The same before the driver was asked, unless it was shortly before. False if it is to be.
+    pub(crate) fn begin_on_path(&mut self, paths: &Paths, now: Instant) -> bool {
+        let known = paths.known(self.path.address());
+        match known {
+            Some(route) => self.begin_on_route(route, now),
+            None => self.begin_on(PathMtu::new(Some(MIN_MTU), MIN_MTU), now),
         }
-        known
+        known.is_some()
+    }
+
+    /// Begins where `old` went: what packets the path carries need not be learnt again.
+    pub(crate) fn inherit_path(&mut self, old: &Self, now: Instant) {
+        self.begin_on(old.mtu.inherit(self.params.max_datagram), now);
+    }
+
+    /// The first window and the first burst are of such packets.
+    fn begin_on(&mut self, mtu: PathMtu, now: Instant) {
+        let size = mtu.current();
+        self.mtu = mtu;
+        self.congestion.on_path_changed(size);
+        self.pacer = Pacer::new(now, size);
     }
 
     /// Another controller decides from now on. It begins with what a new connection has.

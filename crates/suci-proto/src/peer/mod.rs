@@ -22,6 +22,7 @@ mod steering;
 mod suspension;
 mod timers;
 
+pub(crate) use begin::Call;
 pub(crate) use build::Built;
 pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};

@@ -350,7 +350,10 @@ impl Peer {
         let mut known_path = false;
         connection.traffic = *self.traffic_mut();
         if let Some(mut old) = self.connection.take() {
-            known_path = old.path.address() == address && connection.inherit_path(&old);
+            known_path = old.path.address() == address;
+            if known_path {
+                connection.inherit_path(&old, now);
+            }
             self.requeue(&mut old);
             shared.free_index(old.local.index);
             // If the old one was never heard, packets of those before it may still come, too.
@@ -369,11 +372,8 @@ impl Peer {
         self.session.outbox.set_session_limit(memory);
         self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
-        if !known_path {
-            match shared.paths.known(address) {
-                Some(route) => connection.begin_on_route(route),
-                None => shared.paths.ask(self.node, address),
-            }
+        if !known_path && !connection.begin_on_path(&shared.paths, now) {
+            shared.paths.ask(self.node, address);
         }
         self.connection = Some(connection);
         shared.line.leave(Some(self.key));

@@ -64,7 +64,9 @@ impl Peer {
             return false;
         }
         connection.traffic.packets_received += 1;
-        connection.traffic.bytes_received += (payload.len() + wire::PLAIN_OVERHEAD) as u64;
+        let length = payload.len() + wire::PLAIN_OVERHEAD;
+        let most = connection.params.max_datagram;
+        connection.traffic.bytes_received += length as u64;
         let newest = connection
             .received
             .highest()
@@ -83,7 +85,11 @@ impl Peer {
         if elsewhere {
             effects.elsewhere = Some(arrival.from);
         }
-        let outcome = self.take_frames(now, number, payload, &mut effects, shared);
+        // Those of a run are as long as the packet before it.
+        let outcome = match length > most {
+            true => Err(ProtocolError::Limit("a datagram longer than agreed")),
+            false => self.take_frames(now, number, payload, &mut effects, shared),
+        };
         let Some(connection) = &mut self.connection else {
             return false;
         };
@@ -240,9 +246,7 @@ impl Peer {
         };
         let address = connection.path.address();
         self.heard_at = Some(address);
-        connection
-            .congestion
-            .on_path_changed(connection.mtu.current());
+        connection.begin_on_path(&shared.paths, now);
         connection.blame = Blame::default();
         connection.slack.on_path_changed();
         let (recovery, mut fate) = connection.fates(&mut self.session);

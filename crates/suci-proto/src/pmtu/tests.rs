@@ -73,14 +73,26 @@ fn the_usual_sizes_are_tried_before_halving() {
 }
 
 #[test]
-fn the_peer_may_announce_less() {
-    let mut mtu = PathMtu::new(Some(9_000), MAX_DATAGRAM);
-    assert!(mtu.set_limit(2_000));
-    assert_eq!(mtu.current(), 2_000);
-    assert!(!mtu.set_limit(3_000), "limits only fall");
+fn another_connection_may_agree_on_less_or_more() {
+    let mtu = PathMtu::new(Some(9_000), MAX_DATAGRAM).inherit(2_000);
     assert_eq!((mtu.current(), mtu.probe_due(START)), (2_000, None));
-    assert!(mtu.set_limit(0));
-    assert_eq!(mtu.current(), MIN_MTU);
+    assert_eq!(mtu.inherit(0).current(), MIN_MTU);
+    let mtu = mtu.inherit(3_000);
+    assert_eq!((mtu.current(), mtu.probe_due(START)), (2_000, Some(3_000)));
+}
+
+#[test]
+fn f27_what_failed_is_not_forgotten_by_another_connection() {
+    let mut mtu = PathMtu::new(Some(4_000), MAX_DATAGRAM);
+    assert!(mtu.on_too_big(START, 4_000));
+    let mut mtu = mtu.inherit(9_000);
+    assert_eq!(mtu.current(), ETHERNET_MTU);
+    while let Some(size) = mtu.probe_due(START) {
+        assert!(size < 4_000, "{size}");
+        mtu.on_probe_acked(size);
+    }
+    mtu.on_peer_lost();
+    assert_eq!(mtu.inherit(MAX_DATAGRAM).current(), MIN_MTU);
 }
 
 #[test]
@@ -335,7 +347,7 @@ proptest! {
                 1 => _ = mtu.on_lost(now, size, sent_at),
                 2 => mtu.on_acked(size),
                 3 => _ = mtu.on_probe_timeout((size % 5) as u32),
-                4 => _ = mtu.set_limit(size),
+                4 => mtu = mtu.inherit(size.min(limit)),
                 5 => _ = mtu.on_probe_acked(size),
                 _ => {
                     if let Some(due) = mtu.probe_due(now) {

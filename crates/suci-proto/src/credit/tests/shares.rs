@@ -850,8 +850,10 @@ fn large_packets_are_for_paths_that_carry_them_and_few_peers() {
         (JUMBO_DATAGRAM, 62, 4_068),
         (JUMBO_DATAGRAM, 63, ETHERNET_MTU),
         (MAX_DATAGRAM, 1, 8_972),
-        // Jumbo frames of another size, Ethernet, a tunnel, the floor.
+        // Jumbo frames of another size, little more than Ethernet's, Ethernet's, a tunnel, the floor.
         (7_000, 1, 7_000),
+        (2_016, 1, ETHERNET_MTU),
+        (1_572, 1, ETHERNET_MTU),
         (ETHERNET_MTU, 1_000, ETHERNET_MTU),
         (1_392, 1, 1_392),
         (MIN_MTU, 1, MIN_MTU),

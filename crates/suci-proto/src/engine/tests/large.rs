@@ -3,6 +3,7 @@
 use super::*;
 use crate::credit::data_charge;
 use crate::limits::{DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MIN_MTU};
+use crate::wire::CrcScope;
 
 /// Two hosts whose routes to one another carry so much, after each heard of the other.
 fn met(routes: [Option<usize>; 2]) -> World {
@@ -36,6 +37,8 @@ fn packets_are_as_large_as_both_ways_carry() {
         ([Some(8_972), Some(9_000)], JUMBO_DATAGRAM),
         ([Some(65_507), Some(65_507)], JUMBO_DATAGRAM),
         ([Some(4_000), Some(9_000)], 4_000),
+        // All up to 4 KiB cost alike.
+        ([Some(9_000), Some(2_016)], ETHERNET_MTU),
         // Nothing is charged for what the other way alone would carry.
         ([Some(9_000), Some(ETHERNET_MTU)], ETHERNET_MTU),
         ([Some(ETHERNET_MTU), Some(9_000)], ETHERNET_MTU),
@@ -62,13 +65,28 @@ fn where_one_driver_cannot_tell_packets_are_those_of_ethernet() {
     }
 }
 
+/// A new connection of the same session, to the same place.
+fn connect_again(world: &mut World) {
+    let now = world.now;
+    world.peer(0, 1).open(now, 77);
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    world.engines[0].touch(key);
+    world.settle();
+}
+
+fn first_window(world: &mut World, host: usize) -> u64 {
+    let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
+    connection.congestion.window()
+}
+
 #[test]
-fn a_new_connection_follows_a_route_that_widened() {
+fn a_new_connection_looks_for_a_route_that_widened() {
     let mut world = met([Some(ETHERNET_MTU); 2]);
     world.routes = known([Some(9_000); 2]);
-    world.restart(1);
-    world.run(20 * SECOND);
+    world.run(2 * SECOND);
+    connect_again(&mut world);
     meet(&mut world);
+    world.run(5 * SECOND);
     for host in 0..2 {
         let found = size_and_charge(&mut world, host);
         assert_eq!(
@@ -76,6 +94,97 @@ fn a_new_connection_follows_a_route_that_widened() {
             (JUMBO_DATAGRAM, data_charge(JUMBO_DATAGRAM)),
             "host {host}"
         );
+    }
+}
+
+#[test]
+fn f27_a_new_connection_does_not_forget_a_black_hole() {
+    let mut world = met([Some(4_068), Some(9_000)]);
+    let connection = world.peer(0, 1).connection.as_mut().unwrap();
+    connection.mtu.on_peer_lost();
+    world.routes = known([Some(9_000); 2]);
+    connect_again(&mut world);
+    assert_eq!(size_and_charge(&mut world, 0).0, MIN_MTU);
+}
+
+#[test]
+fn the_first_window_is_of_ten_packets_of_the_path() {
+    let mut world = met([Some(9_000); 2]);
+    assert_eq!(first_window(&mut world, 0), 10 * JUMBO_DATAGRAM as u64);
+    connect_again(&mut world);
+    assert_eq!(first_window(&mut world, 0), 10 * JUMBO_DATAGRAM as u64);
+    // Its driver answers late.
+    let mut world = met([None; 2]);
+    assert_eq!(first_window(&mut world, 0), 10 * MIN_MTU as u64);
+    world.routes = known([Some(ETHERNET_MTU); 2]);
+    let query = RouteQuery::of_connection(id(1), address(1));
+    world.engines[0].set_route_mtu(query, Some(ETHERNET_MTU));
+    assert_eq!(first_window(&mut world, 0), 14_600);
+}
+
+#[test]
+fn what_a_late_answer_says_of_another_path_is_overlooked() {
+    let mut world = met([Some(9_000); 2]);
+    let query = RouteQuery::of_connection(id(1), address(7));
+    world.engines[0].set_route_mtu(query, Some(MIN_MTU));
+    assert_eq!(size_and_charge(&mut world, 0).0, JUMBO_DATAGRAM);
+}
+
+/// Else it would choose what it is charged, by what it announces.
+#[test]
+fn f02_a_packet_longer_than_agreed_ends_the_session() {
+    for (longer, kept) in [(0, true), (1, false), (8_000, false)] {
+        let mut world = met([Some(9_000), Some(1_300)]);
+        let connection = world.peer(0, 1).connection.as_ref().unwrap();
+        let header = Header {
+            kind: PacketType::Data,
+            scope: CrcScope::Datagram,
+            index: connection.local.index,
+            number: connection.grant.drained_end(),
+            tag: connection.local.tag,
+        };
+        let mut bytes = Vec::new();
+        crate::wire::put_header(&mut bytes, &header);
+        bytes.push(1); // PING, and padding behind it.
+        bytes.resize(1_300 + longer, 0);
+        crate::wire::seal(&mut bytes);
+        world.deliver(&Packet {
+            from: 1,
+            to: 0,
+            bytes,
+        });
+        let errors = world.engines[0].counters().protocol_errors;
+        assert_eq!(errors == 0, kept, "{longer} B longer");
+    }
+}
+
+/// The size stays for the connection's life, so it does not depend on what is free at the moment.
+#[test]
+fn who_comes_while_the_buffer_is_full_gets_large_packets_too() {
+    let count = 24;
+    let mut world = World::new(count);
+    world.routes = (0..count).map(|host| (host, 9_000)).collect();
+    let payload = Bytes::from(vec![7; 16_384]);
+    for round in 0..40 {
+        while world.engines[0].queue_len(id(1)).0 < 100 {
+            let message = Outgoing {
+                payload: payload.clone(),
+                ..message(b"")
+            };
+            world.engines[0].send(world.now, id(1), message).unwrap();
+        }
+        if round == 20 {
+            for other in 2..count {
+                world.send(other, 1).unwrap();
+            }
+        }
+        world.run(Duration::from_millis(10));
+        world.received(1);
+    }
+    world.run(2 * SECOND);
+    for host in (0..count).filter(|host| *host != 1) {
+        let connection = world.peer(1, host).connection.as_ref().unwrap();
+        assert_eq!(connection.params.max_datagram, JUMBO_DATAGRAM, "{host}");
     }
 }
 

@@ -11,6 +11,8 @@ use crate::types::PacketNumber;
 #[test]
 fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     let mut world = connected();
+    let connection = world.peer(1, 0).connection.as_mut().unwrap();
+    connection.params.max_datagram = 8_972;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
     connection.mtu = PathMtu::new(None, 8_972);
     assert_eq!(connection.mtu.current(), MIN_MTU);

@@ -152,3 +152,71 @@ fn who_sent_much_and_sends_little_now_gives_back_what_others_need() {
     let (slow, busy) = (share(&mut world, 0), share(&mut world, 2));
     assert!(slow < 0.05 && busy > 0.9, "{slow:.2} and {busy:.2}");
 }
+
+/// Hosts whose packets to and from the second one take so long.
+struct Star {
+    world: World,
+    one_way: [Duration; 3],
+    under_way: Vec<(Instant, Packet)>,
+}
+
+impl Star {
+    fn tick(&mut self, tick: Duration) {
+        let world = &mut self.world;
+        world.now += tick;
+        let now = world.now;
+        world.engines.iter_mut().for_each(|e| e.begin_turn(now));
+        let due = self.under_way.extract_if(.., |(at, _)| *at <= now);
+        due.for_each(|(_, packet)| world.deliver(&packet));
+        for host in 0..3 {
+            let engine = &mut world.engines[host];
+            if engine.next_timeout().is_some_and(|at| at <= now) {
+                engine.handle_timeout(now);
+            }
+            for packet in world.outgoing(host) {
+                let far = if packet.from == 1 {
+                    packet.to
+                } else {
+                    packet.from
+                };
+                self.under_way.push((now + self.one_way[far], packet));
+            }
+        }
+    }
+}
+
+/// Over its path packets never come near the limit, and what it has seems too much for what it sends: but it uses it.
+#[test]
+fn who_sends_steadily_over_a_long_path_is_not_starved_by_bulk() {
+    let millis = Duration::from_millis;
+    let mut star = Star {
+        world: World::new(3),
+        one_way: [millis(200), Duration::ZERO, millis(10)],
+        under_way: Vec::new(),
+    };
+    let payload = Bytes::from(vec![7; 16_384]);
+    let received = |world: &mut World| {
+        let all = core::iter::from_fn(|| world.engines[1].recv());
+        all.filter(|(node, _)| *node == id(0)).count()
+    };
+    let tick = Duration::from_micros(500);
+    let (mut sent, mut arrived) = (0, 0);
+    for number in 0..24_000 {
+        if number % 5 == 0 {
+            // Each fills a packet.
+            let steady = Outgoing {
+                payload: Bytes::from(vec![7; 1_000]),
+                ..message(b"")
+            };
+            let now = star.world.now;
+            star.world.engines[0].send(now, id(1), steady).unwrap();
+            sent += 1;
+        }
+        if number > 4_000 {
+            keep_busy(&mut star.world, 2, 300, &payload);
+        }
+        star.tick(tick);
+        arrived += received(&mut star.world);
+    }
+    assert!(arrived > sent * 8 / 10, "{arrived} of {sent}");
+}
