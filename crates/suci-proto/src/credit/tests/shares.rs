@@ -234,18 +234,17 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     assert_eq!(far.part(), None);
 }
 
-/// What a peer does that had all of the budget when others came, and from then on sends a packet in 100 ms: never
-/// idle for long, it would use up what it has in three minutes.
-fn who_had_all(says_that_it_waits: bool) -> Vec<u64> {
+/// What becomes of a peer that had all of the budget when two others came, and from then on sends a packet in so many
+/// milliseconds: how often it was asked to give back, and what all three have in the end.
+fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
     let mut shares = Shares::new(8 * MIB);
     let mut slow = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     all_busy(&mut shares, core::slice::from_mut(&mut slow), 12, 0);
-    let all = slow.share();
     let mut others: Vec<_> = (0..2)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(12)).unwrap())
         .collect();
     let mut given_back = 0;
-    for (now, number) in (100..=5_000).step_by(100).zip(slow.drained_end()..) {
+    for (now, number) in (100..=5_000).step_by(period).zip(slow.drained_end()..) {
         if says_that_it_waits {
             shares.on_used_up(&mut slow, at(now));
             shares.on_blocked(&mut slow, 0, at(now));
@@ -261,23 +260,30 @@ fn who_had_all(says_that_it_waits: bool) -> Vec<u64> {
         }
         shares.check().unwrap();
     }
-    assert_eq!(given_back, 1, "of {all}");
-    core::iter::once(&slow)
-        .chain(&others)
-        .map(Grant::share)
-        .collect()
+    let grants = core::iter::once(&slow).chain(&others);
+    (given_back, grants.map(Grant::share).collect())
 }
 
+/// Never idle for long, it would use up what it has in three minutes.
 #[test]
 fn what_a_slow_peer_has_beyond_its_share_is_asked_for() {
-    let given = who_had_all(false);
+    let (given_back, given) = who_had_all(100, false);
+    assert_eq!(given_back, 1);
     assert!(given[0] <= 4, "{given:?}");
     assert!(given[1..].iter().all(|s| *s > 800), "{given:?}");
 }
 
+/// Far away it never comes near its limit, and would wait a round trip for credit.
+#[test]
+fn who_uses_what_it_has_beyond_its_share_is_not_asked_for_it() {
+    let (given_back, _) = who_had_all(2, false);
+    assert_eq!(given_back, 0);
+}
+
 #[test]
 fn who_lies_about_its_limit_gets_no_more_than_its_part() {
-    let given = who_had_all(true);
+    let (given_back, given) = who_had_all(100, true);
+    assert_eq!(given_back, 1);
     let fair = (1_820 - 56) / 3;
     assert!(given.iter().all(|s| s.abs_diff(fair) <= 1), "{given:?}");
 }

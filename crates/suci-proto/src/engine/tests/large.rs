@@ -76,6 +76,8 @@ fn connect_again(world: &mut World) {
 
 fn first_window(world: &mut World, host: usize) -> u64 {
     let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
+    let size = connection.mtu.current() as u64;
+    assert!(connection.pacer.has(9 * size), "the first burst is free");
     connection.congestion.window()
 }
 
