@@ -158,7 +158,7 @@ impl Engine {
         });
         // There is room: it was looked for before.
         self.shared.reply(arrival.from, bytes);
-        self.shared.paths.expect(now, arrival.from);
+        self.shared.paths.look_up(now, arrival.from);
     }
 
     /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name, and wakes nobody.
@@ -509,7 +509,7 @@ impl Engine {
             Phase::Init(bytes) => bytes.clone(),
         };
         if attempt.is_asking() {
-            self.shared.paths.expect(now, attempt.to);
+            self.shared.paths.look_up(now, attempt.to);
         }
         attempt.opening.sent(now);
         peer.life.ask(now, peer.silence_timeout);

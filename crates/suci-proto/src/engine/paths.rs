@@ -55,8 +55,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// A connection with `address` will be made, perhaps.
-    pub(crate) fn expect(&mut self, now: Instant, address: SocketAddr) {
+    /// Has the driver asked for the route to `address`, unless it was lately: a connection will be made, perhaps.
+    pub(crate) fn look_up(&mut self, now: Instant, address: SocketAddr) {
         let ip = address.ip();
         let stands = |host: &Host| now < host.asked_at + STANDS;
         if self.hosts.get(&ip).is_some_and(stands) || !self.may_ask(now) {
@@ -155,8 +155,8 @@ mod tests {
     }
 
     /// A driver that answers at once.
-    fn expect(paths: &mut Paths, now: Instant, number: u32, route: usize) -> bool {
-        paths.expect(now, host(number));
+    fn looks_up(paths: &mut Paths, now: Instant, number: u32, route: usize) -> bool {
+        paths.look_up(now, host(number));
         let query = paths.wanted.pop_front();
         if let Some(query) = query {
             paths.learn(query.address, Some(route));
@@ -169,10 +169,10 @@ mod tests {
         let mut paths = Paths::default();
         let most = MOST_HOSTS as u32;
         for number in 0..most {
-            assert!(expect(&mut paths, at(0), number, 9_000));
+            assert!(looks_up(&mut paths, at(0), number, 9_000));
         }
-        assert!(expect(&mut paths, at(1_000), 0, 4_000));
-        assert!(expect(&mut paths, at(1_001), most, 9_000));
+        assert!(looks_up(&mut paths, at(1_000), 0, 4_000));
+        assert!(looks_up(&mut paths, at(1_001), most, 9_000));
         assert_eq!(paths.known(host(0)), Some(Some(4_000)), "asked again");
         assert_eq!(paths.known(host(1)), None);
         assert_eq!(
@@ -188,7 +188,7 @@ mod tests {
         let mut paths = Paths::default();
         let asked = |paths: &mut Paths, from: u32, now| {
             (from..from + 2_000)
-                .filter(|n| expect(paths, now, *n, 9_000))
+                .filter(|n| looks_up(paths, now, *n, 9_000))
                 .count()
         };
         assert_eq!(asked(&mut paths, 0, at(0)), ASKED_PER_SECOND as usize);
@@ -199,7 +199,7 @@ mod tests {
         );
         // A driver that does not ask.
         for number in 9_000..10_000 {
-            paths.expect(at(2_000), host(number));
+            paths.look_up(at(2_000), host(number));
         }
         assert_eq!(paths.wanted.len(), MOST_HOSTS);
     }
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn an_answer_stands_for_a_second() {
         let mut paths = Paths::default();
-        assert!(expect(&mut paths, at(0), 1, 9_000));
-        assert!(!expect(&mut paths, at(999), 1, 1_500));
-        assert!(expect(&mut paths, at(1_000), 1, 500));
+        assert!(looks_up(&mut paths, at(0), 1, 9_000));
+        assert!(!looks_up(&mut paths, at(999), 1, 1_500));
+        assert!(looks_up(&mut paths, at(1_000), 1, 500));
         assert_eq!(paths.largest_from(host(1)), MIN_MTU);
     }
 }
