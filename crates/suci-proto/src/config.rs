@@ -30,8 +30,8 @@ pub struct Config {
     /// What messages queued per peer count ([`Held::charge`](crate::message::Held)) before `send` refuses; default
     /// 64 MiB. One message longer than that is taken when nothing else is queued.
     pub send_queue: u64,
-    /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path whose round trip is long,
-    /// those do not that 8 Gbit/s would carry in the meantime, up to 4 MiB.
+    /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path with a long round
+    /// trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
     pub rts_threshold: u64,
     /// Silence after which a peer with something outstanding counts as lost; default 10 s.
     pub silence_timeout: Duration,

@@ -141,8 +141,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB. Over a path whose round trip
-    /// is long, those do not that 8 Gbit/s would carry in the meantime, up to 4 MiB.
+    /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB. Over a path with a long
+    /// round trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
     #[must_use]
     pub fn rts_threshold(mut self, bytes: u64) -> Self {
         self.config.rts_threshold = bytes;

@@ -1,7 +1,7 @@
 //! What a node holds about another node: a session, at most one connection, and the attempt to make one.
 //!
 //! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself. Receiving is in
-//! `receive`, sending in `build`, time in `timers`, opening in `open`.
+//! `receive`, sending in `build`, time in `timers`, opening in `open` and `begin`.
 
 mod begin;
 mod build;
