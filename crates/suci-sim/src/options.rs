@@ -189,6 +189,9 @@ pub struct Options {
     pub consumes: Vec<Consume>,
     /// The last place's nodes know everybody, nobody has them in the book (`Accept::Anyone`).
     pub clients: usize,
+    /// The others have only the first place in their books, who has all of them: a thousand books of a thousand nodes take
+    /// longer to fill than what is tested with them.
+    pub star: bool,
     /// What programs send.
     pub traffic: Traffic,
     /// The network.
@@ -237,6 +240,7 @@ impl Options {
             drives: vec![Drive::Woken(Duration::from_micros(20))],
             consumes: vec![Consume::Eager],
             clients: 0,
+            star: false,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),

@@ -293,7 +293,11 @@ impl World {
 
     fn fill_book(&self, place: PlaceId, process: &mut Process) {
         let own = self.nodes.get(place);
-        for other in (0..self.options.nodes).filter(|other| !self.is_client(*other)) {
+        let known = match self.options.star && place > 0 {
+            true => 1,
+            false => self.options.nodes,
+        };
+        for other in (0..known).filter(|other| !self.is_client(*other)) {
             let Some(node) = self.nodes.get(other).filter(|node| Some(*node) != own) else {
                 continue;
             };

@@ -186,6 +186,7 @@ fn f31_an_asymmetric_partition_is_survived() {
 #[test]
 fn f31_incast_of_a_thousand_overruns_nothing() {
     let mut options = Options::quiet(1_001);
+    options.star = true;
     options.traffic = suci_sim::options::Traffic {
         messages: 3,
         to_first: true,

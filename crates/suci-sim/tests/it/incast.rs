@@ -21,6 +21,7 @@ fn crowd(senders: usize) -> World {
     options.drives = vec![Drive::Woken(Duration::from_micros(20)); senders + 1];
     options.drives[0] = Drive::Polls(POLL);
     options.configs[0].ack_on_poll = true;
+    options.star = true;
     let mut world = world(options);
     for place in 1..=senders {
         send(&mut world, place, 1, message(1));
