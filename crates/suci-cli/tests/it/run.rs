@@ -272,7 +272,8 @@ fn a_program_that_cannot_be_run_is_named() {
 
 #[test]
 fn descriptors_that_have_run_out_are_not_the_programs_fault() {
-    let script = "ulimit -n 60; exec \"$0\" run -n 40 --tag-output true";
+    // Processes that end at once would give theirs back before the last one begins.
+    let script = "ulimit -n 60; exec \"$0\" run -n 40 --tag-output sleep 60";
     let output = output(Command::new("sh").args(["-c", script, path()]));
     assert_eq!(output.status.code(), Some(1));
     let said = errors(&output);
