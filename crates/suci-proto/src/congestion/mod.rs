@@ -144,7 +144,7 @@ fn initial_window(mtu: usize) -> f64 {
     (10.0 * mtu).min((2.0 * mtu).max(most))
 }
 
-/// `percent` of a window per round trip, in bytes per second; `None` while the round trip is unknown. RFC 9002
+/// `percent` of a window per round trip of the path, in bytes per second; `None` while the round trip is unknown. RFC 9002
 /// section 7.7: a little faster than the window (125), so that pacing is not what limits; in slow start, where
 /// the window doubles within the round trip, 200.
 fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
@@ -155,7 +155,7 @@ fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     let window = hundreds
         .saturating_mul(percent)
         .saturating_add(rest * percent / 100);
-    Some(per_second(window, rtt.smoothed()).max(1))
+    Some(per_second(window, rtt.path()).max(1))
 }
 
 #[cfg(test)]

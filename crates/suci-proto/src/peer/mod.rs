@@ -503,7 +503,7 @@ impl Peer {
             link: self.life.link(),
             suspended_here: self.session.suspension.is_here(),
             suspended_there: self.session.suspension.is_there(),
-            rtt: rtt.map_or(Duration::ZERO, |r| r.smoothed()),
+            rtt: rtt.map_or(Duration::ZERO, |r| r.path()),
             min_rtt: rtt.map_or(Duration::ZERO, |r| r.min()),
             rtt_variance: rtt.map_or(Duration::ZERO, |r| r.variance()),
             congestion_window: connection.map_or(0, |c| c.congestion.window()),

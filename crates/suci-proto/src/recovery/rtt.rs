@@ -9,9 +9,13 @@ pub const GRANULARITY: Duration = Duration::from_micros(200);
 
 /// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a [`Duration`] is two
 /// numbers.
+///
+/// There are two means of it. Who waits for an answer must wait for the peer's program, too, where that keeps
+/// acknowledgements longer than announced; the path and what may be sent over it are as they were meanwhile.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: u64,
+    path: u64,
     variance: u64,
     min: u64,
     latest: u64,
@@ -20,6 +24,7 @@ pub struct Rtt {
 
 folds!(Rtt {
     smoothed,
+    path,
     variance,
     min,
     latest,
@@ -33,6 +38,7 @@ impl Rtt {
         let initial = nanos(initial);
         Self {
             smoothed: initial,
+            path: initial,
             variance: initial / 2,
             min: initial,
             latest: initial,
@@ -41,8 +47,8 @@ impl Rtt {
     }
 
     /// Takes one measurement in. `ack_delay` is what the peer says it waited; more than the
-    /// announced `max_ack_delay` is not believed, nor what would take the result below the
-    /// least time ever seen.
+    /// announced `max_ack_delay` is believed of the [path](Self::path) only, and nothing that would take the result below
+    /// the least time ever seen.
     pub fn update(&mut self, sample: Duration, ack_delay: Duration, max_ack_delay: Duration) {
         let sample = nanos(sample);
         self.latest = sample;
@@ -50,11 +56,15 @@ impl Rtt {
             self.sampled = true;
             self.min = sample;
             self.smoothed = sample;
+            self.path = sample;
             self.variance = sample / 2;
             return;
         }
         self.min = self.min.min(sample);
-        let ack_delay = nanos(ack_delay).min(nanos(max_ack_delay));
+        let ack_delay = nanos(ack_delay);
+        let path = sample.saturating_sub(ack_delay).max(self.min);
+        self.path = weighted(self.path, 7, path, 8);
+        let ack_delay = ack_delay.min(nanos(max_ack_delay));
         let adjusted = match sample.checked_sub(ack_delay) {
             Some(adjusted) if adjusted >= self.min => adjusted,
             _ => sample,
@@ -64,10 +74,16 @@ impl Rtt {
         self.smoothed = weighted(self.smoothed, 7, adjusted, 8);
     }
 
-    /// Exponentially weighted mean, less the peer's delays.
+    /// Exponentially weighted mean, less the peer's delays as far as they were announced (RFC 9002 5.3): what to wait for.
     #[must_use]
     pub const fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)
+    }
+
+    /// The same less all of the peer's delays: what the path takes.
+    #[must_use]
+    pub const fn path(&self) -> Duration {
+        Duration::from_nanos(self.path)
     }
 
     /// Weighted mean deviation from [`smoothed`](Self::smoothed).

@@ -52,6 +52,29 @@ fn f23_both_sides_open_at_once() {
     assert_eq!(pair.received(0).len(), 1);
 }
 
+/// Its acknowledgements wait for its pauses. What is sent once it listens again is not spread over as long a time.
+#[test]
+fn a_program_that_pauses_is_sent_to_as_fast_as_one_that_does_not() {
+    const PAUSE: Duration = Duration::from_millis(100);
+    let mut pair = Pair::new();
+    pair.ping_pong(64, 10);
+    for _ in 0..20 {
+        pair.send(0, message(&[1; 64]));
+        pair.set_away(0, true);
+        pair.run(Duration::from_micros(500));
+        pair.send(1, message(&[2; 64]));
+        pair.run(PAUSE);
+        pair.set_away(0, false);
+        pair.run(Duration::from_millis(1));
+    }
+    assert_eq!(pair.received(0).len(), 20);
+    let round_trip = pair.stats(1).rtt;
+    assert!(round_trip < Duration::from_millis(1), "{round_trip:?}");
+    pair.send(1, message(&[3; 200_000]));
+    pair.run(Duration::from_millis(5));
+    assert_eq!(pair.received(0).len(), 1, "within 5 ms");
+}
+
 #[test]
 fn close_drains_and_tells_both() {
     let mut pair = Pair::new();
