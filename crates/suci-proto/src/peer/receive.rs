@@ -9,7 +9,7 @@ use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::credit::Shares;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
-use crate::recovery::{AckSummary, LossSummary, Recovery};
+use crate::recovery::{AckSummary, AckTiming, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
 use crate::wire::{self, Blocked, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
@@ -266,16 +266,21 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
+        let timing = AckTiming {
+            now,
+            arrived: effects.arrived,
+            ack_delay: ack.delay,
+            max_ack_delay: connection.params.max_ack_delay,
+        };
         let in_flight = connection.recovery.in_flight();
-        let max_ack_delay = connection.params.max_ack_delay;
         let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(&mut self.session);
-        let summary = recovery.on_ack(now, ack.ranges(), ack.delay, max_ack_delay, &mut fate)?;
+        let summary = recovery.on_ack(timing, ack.ranges(), &mut fate)?;
         fate.settle();
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
         effects.acked |= summary.newly_acked_bytes > 0;
-        connection.on_ack_summary(now, effects.arrived, in_flight, &summary, shared);
+        connection.on_ack_summary(now, in_flight, &summary, shared);
         let round_trip = connection.recovery.rtt().min();
         self.session.outbox.set_round_trip(round_trip);
         if let Some(counts) = ack.ecn {
@@ -401,7 +406,6 @@ impl Connection {
     fn on_ack_summary(
         &mut self,
         now: Instant,
-        arrived: Instant,
         in_flight_before: u64,
         summary: &AckSummary,
         shared: &mut Shared,
@@ -427,9 +431,7 @@ impl Connection {
                     delivered: self.recovery.delivered(),
                     largest_sent_at: sent_at,
                     rtt: self.recovery.rtt(),
-                    path: summary
-                        .path_sample
-                        .and_then(|path| path.checked_sub(now.since(arrived))),
+                    path: summary.path_sample,
                     rate: summary.rate,
                     app_limited: self.app_limited,
                     paced: self.is_paced_by_window(now),

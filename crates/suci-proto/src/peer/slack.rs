@@ -87,7 +87,7 @@ impl Slack {
 
 /// At least [`SPAN`], which is not zero.
 fn span(rtt: &Rtt) -> Duration {
-    (rtt.smoothed() * SPAN_ROUNDS).max(SPAN)
+    (rtt.path() * SPAN_ROUNDS).max(SPAN)
 }
 
 #[cfg(test)]

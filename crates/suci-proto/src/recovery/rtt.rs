@@ -10,12 +10,12 @@ pub const GRANULARITY: Duration = Duration::from_micros(200);
 /// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a [`Duration`] is two
 /// numbers.
 ///
-/// There are two means of it. Who waits for an answer must wait for the peer's program, too, where that keeps
-/// acknowledgements longer than announced; the path and what may be sent over it are as they were meanwhile.
+/// There are two means of it. Who waits for an answer must wait for both programs, too, where they let packets lie
+/// longer than announced; the path and what may be sent over it are as they were meanwhile.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: u64,
-    path: u64,
+    path: Option<u64>,
     variance: u64,
     min: u64,
     latest: u64,
@@ -38,7 +38,7 @@ impl Rtt {
         let initial = nanos(initial);
         Self {
             smoothed: initial,
-            path: initial,
+            path: None,
             variance: initial / 2,
             min: initial,
             latest: initial,
@@ -47,8 +47,7 @@ impl Rtt {
     }
 
     /// Takes one measurement in. `ack_delay` is what the peer says it waited; more than the
-    /// announced `max_ack_delay` is believed of the [path](Self::path) only, and nothing that would take the result below
-    /// the least time ever seen.
+    /// announced `max_ack_delay` is not believed, nor what would take the result below the least time ever seen.
     pub fn update(&mut self, sample: Duration, ack_delay: Duration, max_ack_delay: Duration) {
         let sample = nanos(sample);
         self.latest = sample;
@@ -56,15 +55,11 @@ impl Rtt {
             self.sampled = true;
             self.min = sample;
             self.smoothed = sample;
-            self.path = sample;
             self.variance = sample / 2;
             return;
         }
         self.min = self.min.min(sample);
-        let ack_delay = nanos(ack_delay);
-        let path = sample.saturating_sub(ack_delay).max(self.min);
-        self.path = weighted(self.path, 7, path, 8);
-        let ack_delay = ack_delay.min(nanos(max_ack_delay));
+        let ack_delay = nanos(ack_delay.min(max_ack_delay));
         let adjusted = match sample.checked_sub(ack_delay) {
             Some(adjusted) if adjusted >= self.min => adjusted,
             _ => sample,
@@ -74,16 +69,28 @@ impl Rtt {
         self.smoothed = weighted(self.smoothed, 7, adjusted, 8);
     }
 
+    /// Takes in what one packet and its acknowledgement spent on the path.
+    pub fn update_path(&mut self, path: Duration) {
+        let path = nanos(path);
+        self.path = Some(match self.path {
+            None => path,
+            Some(mean) => weighted(mean, 7, path, 8),
+        });
+    }
+
     /// Exponentially weighted mean, less the peer's delays as far as they were announced (RFC 9002 5.3): what to wait for.
     #[must_use]
     pub const fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)
     }
 
-    /// The same less all of the peer's delays: what the path takes.
+    /// The mean of what the path takes; of the whole, until it is known.
     #[must_use]
     pub const fn path(&self) -> Duration {
-        Duration::from_nanos(self.path)
+        Duration::from_nanos(match self.path {
+            None => self.smoothed,
+            Some(path) => path,
+        })
     }
 
     /// Weighted mean deviation from [`smoothed`](Self::smoothed).

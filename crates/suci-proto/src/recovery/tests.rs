@@ -38,6 +38,16 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + ms(millis)
 }
 
+/// Of an acknowledgement taken in as it comes.
+fn timing(now: Instant, ack_delay: Duration) -> AckTiming {
+    AckTiming {
+        now,
+        arrived: now,
+        ack_delay,
+        max_ack_delay: DELAY,
+    }
+}
+
 /// Remembers what was reported, in order.
 #[derive(Default)]
 struct Log {
@@ -102,7 +112,7 @@ impl Bench {
     ) -> Result<AckSummary, ProtocolError> {
         let ranges = ranges.iter().cloned();
         self.recovery
-            .on_ack(at(millis), ranges, Duration::ZERO, DELAY, &mut self.log)
+            .on_ack(timing(at(millis), Duration::ZERO), ranges, &mut self.log)
     }
 
     fn ack(&mut self, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {

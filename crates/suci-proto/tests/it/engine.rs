@@ -52,19 +52,17 @@ fn f23_both_sides_open_at_once() {
     assert_eq!(pair.received(0).len(), 1);
 }
 
-/// Its acknowledgements wait for its pauses. What is sent once it listens again is not spread over as long a time.
-#[test]
-fn a_program_that_pauses_is_sent_to_as_fast_as_one_that_does_not() {
-    const PAUSE: Duration = Duration::from_millis(100);
+/// A small message of 1, and what `meanwhile` does while the program of `away` computes for 100 ms; both twenty times.
+/// What 1 sends when it listens again is not spread over as long a time.
+fn bulk_is_not_spread_over_the_pauses(away: usize, meanwhile: impl Fn(&mut Pair)) {
     let mut pair = Pair::new();
-    pair.ping_pong(64, 10);
     for _ in 0..20 {
-        pair.send(0, message(&[1; 64]));
-        pair.set_away(0, true);
+        meanwhile(&mut pair);
+        pair.set_away(away, true);
         pair.run(Duration::from_micros(500));
         pair.send(1, message(&[2; 64]));
-        pair.run(PAUSE);
-        pair.set_away(0, false);
+        pair.run(Duration::from_millis(100));
+        pair.set_away(away, false);
         pair.run(Duration::from_millis(1));
     }
     assert_eq!(pair.received(0).len(), 20);
@@ -74,6 +72,18 @@ fn a_program_that_pauses_is_sent_to_as_fast_as_one_that_does_not() {
     // Spread over 28 ms, the smoothed round trip, a window takes four.
     pair.run(Duration::from_millis(1));
     assert_eq!(pair.received(0).len(), 1, "in ten round trips");
+}
+
+#[test]
+fn a_program_that_pauses_is_sent_to_as_fast_as_one_that_does_not() {
+    bulk_is_not_spread_over_the_pauses(0, |pair| pair.send(0, message(&[1; 64])));
+    bulk_is_not_spread_over_the_pauses(0, |_| {});
+}
+
+/// Acknowledgements lie in its socket meanwhile.
+#[test]
+fn a_program_that_pauses_sends_as_fast_as_one_that_does_not() {
+    bulk_is_not_spread_over_the_pauses(1, |_| {});
 }
 
 #[test]

@@ -394,7 +394,10 @@ impl Sim {
         };
         let newest = flow.flight[at];
         let sent_at = newest.sent_at;
-        flow.rtt.update(now.since(sent_at), delay, ACK_DELAY);
+        let sample = now.since(sent_at);
+        let path = sample.checked_sub(delay);
+        flow.rtt.update(sample, delay, ACK_DELAY);
+        path.into_iter().for_each(|path| flow.rtt.update_path(path));
         // Nothing is reordered: what is older and not told of is lost, or soon will be.
         let mut holes = Vec::new();
         while let Some(packet) = flow.flight.front().copied()
@@ -443,7 +446,7 @@ impl Sim {
                 delivered: flow.delivered,
                 largest_sent_at: sent_at,
                 rtt: &flow.rtt,
-                path: now.since(sent_at).checked_sub(delay),
+                path,
                 rate: (!interval.is_zero()).then_some(rate),
                 app_limited: false,
                 paced: flow.asleep_until.is_some_and(|until| until > now),

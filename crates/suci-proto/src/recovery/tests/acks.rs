@@ -284,10 +284,10 @@ fn ack_delay_is_taken_out_of_the_smoothed_time() {
     let mut bench = Bench::measured();
     bench.send(1, 100);
     let ranges = [1..=1];
-    let delay = ms(4);
+    let timing = timing(at(212), ms(4));
     let summary = bench
         .recovery
-        .on_ack(at(212), ranges.into_iter(), delay, DELAY, &mut bench.log)
+        .on_ack(timing, ranges.into_iter(), &mut bench.log)
         .unwrap();
     assert_eq!(summary.rtt_sample, Some(ms(112)));
     assert_eq!(bench.recovery.rtt().smoothed(), ms(101));
@@ -423,22 +423,26 @@ fn what_is_sent_while_there_is_no_more_is_marked_until_it_was_delivered() {
 }
 
 #[test]
-fn the_path_sample_leaves_the_peers_delay_out_whatever_was_announced() {
-    let mut bench = Bench::measured();
-    let mut ack = |number: u64, sent, at_ms, delay| {
+fn the_path_sample_leaves_out_what_both_ends_waited_whatever_was_announced() {
+    let mut bench = Bench::new();
+    let mut ack = |number: u64, delay, lay| {
+        let sent = 100 * number;
         bench.send(number, sent);
-        let summary = bench
-            .recovery
-            .on_ack(
-                at(at_ms),
-                core::iter::once(number..=number),
-                ms(delay),
-                DELAY,
-                &mut bench.log,
-            )
-            .unwrap();
-        (summary.rtt_sample, summary.path_sample)
+        let now = at(sent + 60);
+        let timing = AckTiming {
+            arrived: now - ms(lay),
+            ..timing(now, ms(delay))
+        };
+        let ranges = core::iter::once(number..=number);
+        let recovery = &mut bench.recovery;
+        let summary = recovery.on_ack(timing, ranges, &mut bench.log).unwrap();
+        assert_eq!(summary.rtt_sample, Some(ms(60)));
+        (summary.path_sample, recovery.rtt().path())
     };
-    assert_eq!(ack(1, 200, 260, 50), (Some(ms(60)), Some(ms(10))));
-    assert_eq!(ack(2, 300, 360, 61), (Some(ms(60)), None));
+    // Nothing of the first is a measure of the path, and what stands for it is the whole.
+    assert_eq!(ack(0, 40, 21), (None, ms(60)));
+    assert_eq!(ack(1, 40, 10), (Some(ms(10)), ms(10)));
+    assert_eq!(ack(2, 0, 42), (Some(ms(18)), ms(11)), "an eighth of it");
+    assert_eq!(ack(3, 61, 0), (None, ms(11)));
+    assert_eq!(ack(4, 60, 0), (Some(ms(0)), Duration::from_micros(9_625)));
 }

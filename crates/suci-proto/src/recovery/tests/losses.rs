@@ -139,7 +139,7 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
         let ranges = [number..=number].into_iter();
         bench
             .recovery
-            .on_ack(now, ranges, Duration::ZERO, DELAY, &mut bench.log)
+            .on_ack(timing(now, Duration::ZERO), ranges, &mut bench.log)
             .unwrap();
         bench.recovery.ledger.fate(1)
     };

@@ -5,9 +5,9 @@
 //! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD,
-    MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame,
-    SentKind, Sink, TimerAction,
+    AckSummary, AckTiming, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
+    MAX_PACKET_THRESHOLD, MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError,
+    Recovery, SentFrame, SentKind, Sink, TimerAction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -258,13 +258,15 @@ impl World {
     fn apply(&mut self, ranges: &[RangeInclusive<u64>], delay: Duration) {
         let mut reports = Reports::default();
         let before = self.recovery.in_flight();
-        let result = self.recovery.on_ack(
-            self.now,
-            ranges.iter().cloned(),
-            delay,
-            MAX_ACK_DELAY,
-            &mut reports,
-        );
+        let timing = AckTiming {
+            now: self.now,
+            arrived: self.now,
+            ack_delay: delay,
+            max_ack_delay: MAX_ACK_DELAY,
+        };
+        let result = self
+            .recovery
+            .on_ack(timing, ranges.iter().cloned(), &mut reports);
         let bad = ranges.iter().find_map(|range| {
             let skipped = self.skips.range(range.clone()).next().copied();
             if *range.end() >= self.next {

@@ -44,22 +44,6 @@ fn rtt_weighs_samples_as_rfc_9002_says() {
 }
 
 #[test]
-fn what_the_path_takes_goes_without_all_of_the_peers_delays() {
-    let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(40), ms(0), ms(25));
-    for _ in 0..100 {
-        rtt.update(ms(540), ms(500), ms(25));
-    }
-    assert_eq!(rtt.path(), ms(40));
-    assert!(rtt.smoothed() > ms(500), "a probe waits for the program");
-    // More than can be true takes it to the least, not below.
-    rtt.update(ms(48), ms(500), ms(25));
-    assert_eq!((rtt.path(), rtt.min()), (ms(40), ms(40)));
-    rtt.update(ms(48), ms(0), ms(25));
-    assert_eq!(rtt.path(), ms(41), "an eighth of what is new");
-}
-
-#[test]
 fn rtt_believes_delays_only_as_announced_and_above_the_least() {
     let mut rtt = Rtt::new(ms(100));
     rtt.update(ms(40), ms(0), ms(25));
