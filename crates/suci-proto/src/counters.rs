@@ -146,7 +146,7 @@ pub struct PeerStats {
     pub suspended_here: bool,
     /// Whether the peer did, as far as is known.
     pub suspended_there: bool,
-    /// Smoothed round-trip time of the path: what the peer says it waited before it answered is not in it.
+    /// Smoothed round-trip time of the path: what either program let lie is not in it.
     pub rtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,

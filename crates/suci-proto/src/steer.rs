@@ -8,7 +8,7 @@ use crate::time::{Duration, Instant};
 pub struct Observation {
     /// The engine's clock.
     pub now: Instant,
-    /// Smoothed round-trip time; zero without a connection, and so is all that follows but the queue.
+    /// Smoothed round-trip time of the path; zero without a connection, and so is all that follows but the queue.
     pub rtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,

@@ -25,9 +25,10 @@ const QUANTUM: i32 = 4_096;
 ///
 /// ```
 /// use suci_proto::Priority;
-/// let urgent = Priority::new(6, Priority::DEFAULT.weight()).unwrap();
+/// let urgent = Priority::new(6, Priority::DEFAULT.weight())?;
 /// assert!(urgent.class() > Priority::default().class());
 /// assert!(Priority::new(8, 1).is_err() && Priority::new(0, 0).is_err());
+/// # Ok::<(), suci_proto::PriorityError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Priority {

@@ -293,9 +293,10 @@ impl World {
 
     fn fill_book(&self, place: PlaceId, process: &mut Process) {
         let own = self.nodes.get(place);
-        let known = match self.options.star && place > 0 {
-            true => 1,
-            false => self.options.nodes,
+        let known = if self.options.star && place > 0 {
+            1
+        } else {
+            self.options.nodes
         };
         for other in (0..known).filter(|other| !self.is_client(*other)) {
             let Some(node) = self.nodes.get(other).filter(|node| Some(*node) != own) else {

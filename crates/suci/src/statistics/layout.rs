@@ -137,7 +137,7 @@ macro_rules! time {
 
 /// The numbers of a peer.
 pub const PEER_FIELDS: &[Field<PeerStats>] = &[
-    time!("rtt", rtt, "Smoothed round-trip time."),
+    time!("rtt", rtt, "Smoothed round-trip time of the path."),
     time!("min_rtt", min_rtt, "Smallest round-trip time seen."),
     time!(
         "rtt_variance",

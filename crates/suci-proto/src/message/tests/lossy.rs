@@ -134,7 +134,11 @@ impl Pair {
                 }
             }
             Step::Read { count } => {
-                (0..count).take_while(|_| self.read()).count();
+                for _ in 0..count {
+                    if !self.read() {
+                        break;
+                    }
+                }
             }
             Step::Answer => answers(&mut self.inbox, &mut self.outbox),
             Step::LoseAnswer => {
