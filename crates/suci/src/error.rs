@@ -352,4 +352,14 @@ mod tests {
             assert!(said.ends_with(end), "{said}");
         }
     }
+
+    /// It gives the message back, and is what `unwrap` prints.
+    #[test]
+    fn an_error_shows_the_beginning_of_its_message() {
+        let draft = Draft::new(vec![7; 1 << 20]).tag(3);
+        let shown = format!("{:?}", Error::would_block(NodeId(1), draft.into_outgoing()));
+        assert!(shown.len() < 1_000, "{}", shown.len());
+        assert!(shown.contains("tag: 3"), "{shown}");
+        assert!(shown.contains(r#"\x07".. of 1048576 bytes"#), "{shown}");
+    }
 }

@@ -1,11 +1,13 @@
 //! Messages as the program sees them.
 
 use bytes::Bytes;
+use std::fmt;
+use suci_proto::message::Brief;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
 use suci_proto::{Outgoing, SmallOutgoing};
 
 /// A message received completely.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who sent it.
     pub from: NodeId,
@@ -21,6 +23,20 @@ pub struct Message {
     pub user_header: Bytes,
     /// The bytes.
     pub payload: Bytes,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("from", &self.from)
+            .field("channel", &self.channel)
+            .field("number", &self.number)
+            .field("tag", &self.tag)
+            .field("kind", &self.kind)
+            .field("user_header", &self.user_header)
+            .field("payload", &Brief(&self.payload))
+            .finish()
+    }
 }
 
 impl Message {

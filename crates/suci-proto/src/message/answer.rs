@@ -1,9 +1,11 @@
 //! What an inbox asks the program, and what it tells the peer.
 
+use super::Brief;
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::Frame;
 use bytes::Bytes;
+use core::fmt;
 
 /// A large message that needs the program's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Answer {
 }
 
 /// Why a decision about a large message is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
     /// No such message waits for a decision.
     #[error("no such message waits for a decision: it was decided upon, or withdrawn, before")]
@@ -103,4 +105,22 @@ pub enum IncomingError {
         /// Bytes that large messages may take in all.
         max: u64,
     },
+}
+
+impl fmt::Debug for IncomingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotWaiting => f.write_str("NotWaiting"),
+            Self::TooShort { buffer, needed } => f
+                .debug_struct("TooShort")
+                .field("buffer", &Brief(buffer))
+                .field("needed", needed)
+                .finish(),
+            Self::NeedsBuffer { total, max } => f
+                .debug_struct("NeedsBuffer")
+                .field("total", total)
+                .field("max", max)
+                .finish(),
+        }
+    }
 }

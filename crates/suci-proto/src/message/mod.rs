@@ -6,6 +6,7 @@
 //! | part | owns |
 //! |---|---|
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
+//! | `brief` | bytes of messages as errors and traces show them |
 //! | `held` | what messages count against that bound |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
@@ -25,6 +26,7 @@
 
 mod answer;
 mod assembly;
+mod brief;
 mod entry;
 mod held;
 mod inbox;
@@ -38,6 +40,7 @@ mod small;
 mod spare;
 
 pub use answer::{Answer, IncomingError, IncomingInfo};
+pub use brief::Brief;
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
@@ -49,9 +52,10 @@ use crate::limits::MESSAGE_CHARGE;
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
+use core::fmt;
 
 /// A message to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Outgoing {
     /// The channel it goes on.
     pub channel: ChannelId,
@@ -69,8 +73,22 @@ pub struct Outgoing {
     pub token: u64,
 }
 
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing")
+            .field("channel", &self.channel)
+            .field("tag", &self.tag)
+            .field("kind", &self.kind)
+            .field("user_header", &self.user_header)
+            .field("payload", &Brief(&self.payload))
+            .field("notify", &self.notify)
+            .field("token", &self.token)
+            .finish()
+    }
+}
+
 /// A message received completely.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// The channel it came on.
     pub channel: ChannelId,
@@ -84,6 +102,19 @@ pub struct Message {
     pub user_header: Bytes,
     /// The bytes.
     pub payload: Bytes,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("channel", &self.channel)
+            .field("number", &self.number)
+            .field("tag", &self.tag)
+            .field("kind", &self.kind)
+            .field("user_header", &self.user_header)
+            .field("payload", &Brief(&self.payload))
+            .finish()
+    }
 }
 
 /// What became of a message.
