@@ -129,11 +129,10 @@ impl Cubic {
     fn slow_start(&mut self, now: Instant, sample: &AckSample<'_>) {
         let bytes = sample.bytes as f64;
         let Some(threshold) = self.state.threshold else {
-            let rtt = sample.rtt.latest();
             match self
                 .state
                 .hystart
-                .on_sample(now, sample.largest_sent_at, rtt)
+                .on_ack(now, sample.largest_sent_at, sample.path)
             {
                 Phase::SlowStart => self.set_window(self.state.window + bytes),
                 Phase::Conservative => {

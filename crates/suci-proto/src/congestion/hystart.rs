@@ -55,8 +55,13 @@ struct Conservative {
 folds!(Conservative { baseline, rounds });
 
 impl HyStart {
-    /// Takes one round trip sample of a packet sent at `sent_at`.
-    pub(super) fn on_sample(&mut self, now: Instant, sent_at: Instant, rtt: Duration) -> Phase {
+    /// A packet sent at `sent_at` was acknowledged, and took `path`, if that was measured.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        sent_at: Instant,
+        path: Option<Duration>,
+    ) -> Phase {
         if self.round_began.is_none_or(|began| sent_at >= began) {
             self.round_began = Some(now);
             self.last_minimum = self.minimum.take();
@@ -68,11 +73,13 @@ impl HyStart {
                 }
             }
         }
-        let minimum = self.minimum.map_or(rtt, |minimum| minimum.min(rtt));
-        self.minimum = Some(minimum);
-        self.samples = self.samples.saturating_add(1);
-        if self.samples >= SAMPLES {
-            self.judge(minimum);
+        if let Some(path) = path {
+            let minimum = self.minimum.map_or(path, |minimum| minimum.min(path));
+            self.minimum = Some(minimum);
+            self.samples = self.samples.saturating_add(1);
+            if self.samples >= SAMPLES {
+                self.judge(minimum);
+            }
         }
         if self.conservative.is_some() {
             Phase::Conservative

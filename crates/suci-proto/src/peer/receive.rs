@@ -9,7 +9,7 @@ use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::credit::Shares;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
-use crate::recovery::{AckSummary, AckTiming, LossSummary, Recovery};
+use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
 use crate::wire::{self, Blocked, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
@@ -266,16 +266,15 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let timing = AckTiming {
-            now,
-            arrived: effects.arrived,
-            ack_delay: ack.delay,
-            max_ack_delay: connection.params.max_ack_delay,
+        let waits = Waits {
+            here: now.since(effects.arrived),
+            there: ack.delay,
+            announced: connection.params.max_ack_delay,
         };
         let in_flight = connection.recovery.in_flight();
         let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(&mut self.session);
-        let summary = recovery.on_ack(timing, ack.ranges(), &mut fate)?;
+        let summary = recovery.on_ack(now, waits, ack.ranges(), &mut fate)?;
         fate.settle();
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();

@@ -93,14 +93,11 @@ fn span(rtt: &Rtt) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::Waits;
 
     fn rtt(micros: u64) -> Rtt {
         let mut rtt = Rtt::new(Duration::from_micros(micros));
-        rtt.update(
-            Duration::from_micros(micros),
-            Duration::ZERO,
-            Duration::ZERO,
-        );
+        rtt.update(Duration::from_micros(micros), Waits::default());
         rtt
     }
 
@@ -148,6 +145,26 @@ mod tests {
         slack.on_sample(at(0), &rtt(5_000), &sample(BULK, 1_000));
         assert_eq!(slack.bound(at(0), &rtt(5_000)), None);
         assert!(slack.bound(at(0), &rtt(4_999)).is_some());
+    }
+
+    /// What the peer's program waits is no part of the path.
+    #[test]
+    fn a_short_path_to_a_program_that_pauses_is_short() {
+        let (mut slack, mut rtt) = (Slack::default(), Rtt::new(Duration::ZERO));
+        let waits = Waits {
+            there: Duration::from_millis(100),
+            ..Waits::default()
+        };
+        rtt.update(Duration::from_micros(100_500), waits);
+        slack.on_short();
+        slack.on_sample(at(0), &rtt, &sample(BULK, 1_000));
+        let bound = |micros| slack.bound(at(micros), &rtt);
+        assert_eq!(bound(7_999), Some(BULK * 1_250));
+        assert_eq!(
+            bound(16_000),
+            Some(BULK * 1_250 * 5 / 4),
+            "sixteen of 500 us passed"
+        );
     }
 
     #[test]

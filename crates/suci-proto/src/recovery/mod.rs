@@ -13,8 +13,8 @@ mod sent;
 
 pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
-pub use report::{AckSummary, AckTiming, LossSummary, RateSample, Sink, TimerAction};
-pub use rtt::{GRANULARITY, Rtt};
+pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
+pub use rtt::{GRANULARITY, Rtt, Waits};
 pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
 use crate::fold::folds;
@@ -134,7 +134,8 @@ impl Recovery {
         }
     }
 
-    /// Applies an acknowledgement: `ranges` inclusive and descending. Numbers resolved long ago may be named again without effect.
+    /// Applies an acknowledgement: `ranges` inclusive and descending. Numbers resolved long ago may be named
+    /// again without effect.
     ///
     /// Costs a few steps per range and one for each 64 packets in it that are remembered, however often they are
     /// repeated (F06), plus O(1) for packets newly acknowledged that were sent as one run, and per packet newly lost.
@@ -144,7 +145,8 @@ impl Recovery {
     /// nothing was applied then.
     pub fn on_ack(
         &mut self,
-        timing: AckTiming,
+        now: Instant,
+        waits: Waits,
         ranges: impl Iterator<Item = RangeInclusive<PacketNumber>> + Clone,
         sink: &mut impl Sink,
     ) -> Result<AckSummary, ProtocolError> {
@@ -152,7 +154,6 @@ impl Recovery {
         let Some(largest) = self.ledger.check(ranges.clone())? else {
             return Ok(summary);
         };
-        let now = timing.now;
         self.clock = now;
         // The newest packets among those newly acknowledged, as they were, and whether any of them was eliciting.
         let mut newest: Option<Stretch> = None;
@@ -185,12 +186,12 @@ impl Recovery {
             if self.is_measurable(&newest) {
                 let is_largest = newest.positions.end == largest.saturating_add(1);
                 if is_largest {
-                    self.measure(timing, sent_at, &mut summary);
+                    summary.path_sample = self.measure(now, sent_at, waits);
                 }
                 summary.rate = self.measure_rate(now, &newest.sent);
             }
         }
-        summary.lost = self.detect(now, timing.max_ack_delay, sink);
+        summary.lost = self.detect(now, waits.announced, sink);
         self.ledger.expire(now);
         Ok(summary)
     }
@@ -406,19 +407,11 @@ impl Recovery {
     }
 
     /// Takes the round trip of the largest packet acknowledged.
-    fn measure(&mut self, timing: AckTiming, sent_at: Instant, summary: &mut AckSummary) {
-        let sample = timing.now.since(sent_at);
-        self.rtt
-            .update(sample, timing.ack_delay, timing.max_ack_delay);
-        summary.rtt_sample = Some(sample);
-        let lay = timing.now.since(timing.arrived);
-        summary.path_sample = sample.checked_sub(timing.ack_delay.saturating_add(lay));
-        if let Some(path) = summary.path_sample {
-            self.rtt.update_path(path);
-        }
+    fn measure(&mut self, now: Instant, sent_at: Instant, waits: Waits) -> Option<Duration> {
         if self.persistence_from.is_none() {
-            self.persistence_from = Some(timing.now);
+            self.persistence_from = Some(now);
         }
+        self.rtt.update(now.since(sent_at), waits)
     }
 
     /// Delivery rate over the flight of the newest packet acknowledged

@@ -38,19 +38,6 @@ impl RateSample {
     }
 }
 
-/// The times of one acknowledgement.
-#[derive(Clone, Copy, Debug)]
-pub struct AckTiming {
-    /// When it is taken in.
-    pub now: Instant,
-    /// When it reached the socket, where it may have lain since.
-    pub arrived: Instant,
-    /// How long the peer waited with it, as it stated.
-    pub ack_delay: Duration,
-    /// The most that the peer announced to wait.
-    pub max_ack_delay: Duration,
-}
-
 /// What one acknowledgement brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckSummary {
@@ -60,10 +47,7 @@ pub struct AckSummary {
     pub newly_acked_packets: u32,
     /// When the newest packet newly acknowledged was sent, whatever its kind.
     pub largest_newly_acked_sent_at: Option<Instant>,
-    /// The round-trip time measured, the delays of both ends included.
-    pub rtt_sample: Option<Duration>,
-    /// What the newest packet and its acknowledgement spent on the path: the same without the delay that the peer stated,
-    /// and without the time that the acknowledgement lay in our socket, if that leaves anything.
+    /// What the newest packet and its acknowledgement spent on the path, if that was measured.
     pub path_sample: Option<Duration>,
     /// The delivery rate measured.
     pub rate: Option<RateSample>,

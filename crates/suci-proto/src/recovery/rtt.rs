@@ -7,6 +7,17 @@ use crate::time::{Duration, nanos};
 /// the smoothed time. RFC 9002 suggests 1 ms; inside a machine room that is ten round trips.
 pub const GRANULARITY: Duration = Duration::from_micros(200);
 
+/// How long a packet and its acknowledgement waited, but for the path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits {
+    /// What the acknowledgement lay in our socket.
+    pub here: Duration,
+    /// What the peer waited before it acknowledged, as it states.
+    pub there: Duration,
+    /// The most that it announced to wait.
+    pub announced: Duration,
+}
+
 /// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a [`Duration`] is two
 /// numbers.
 ///
@@ -15,7 +26,7 @@ pub const GRANULARITY: Duration = Duration::from_micros(200);
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: u64,
-    path: Option<u64>,
+    path: Option<Path>,
     variance: u64,
     min: u64,
     latest: u64,
@@ -30,6 +41,15 @@ folds!(Rtt {
     latest,
     sampled
 });
+
+/// What the path takes.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    mean: u64,
+    min: u64,
+}
+
+folds!(Path { mean, min });
 
 impl Rtt {
     /// Before the first sample: `initial` smoothed, half of it as variance (RFC 9002 5.3).
@@ -46,10 +66,29 @@ impl Rtt {
         }
     }
 
-    /// Takes one measurement in. `ack_delay` is what the peer says it waited; more than the
-    /// announced `max_ack_delay` is not believed, nor what would take the result below the least time ever seen.
-    pub fn update(&mut self, sample: Duration, ack_delay: Duration, max_ack_delay: Duration) {
-        let sample = nanos(sample);
+    /// Takes one measurement in, and returns what of it was the path: nothing where the peer states more than there was.
+    ///
+    /// For who waits for answers, the peer's word is believed as RFC 9002 5.3 says: no longer than announced, and nothing
+    /// that would take the result below the least time ever seen. Of the path all of it is: who lies has packets sent to
+    /// itself at another pace, within the same window.
+    pub fn update(&mut self, sample: Duration, waits: Waits) -> Option<Duration> {
+        let path = sample.checked_sub(waits.there.saturating_add(waits.here));
+        if let Some(sample) = path.map(nanos) {
+            let old = self.path.unwrap_or(Path {
+                mean: sample,
+                min: sample,
+            });
+            self.path = Some(Path {
+                mean: weighted(old.mean, 7, sample, 8),
+                min: old.min.min(sample),
+            });
+        }
+        self.update_whole(nanos(sample), nanos(waits.there.min(waits.announced)));
+        path
+    }
+
+    /// The estimator of RFC 9002.
+    fn update_whole(&mut self, sample: u64, ack_delay: u64) {
         self.latest = sample;
         if !self.sampled {
             self.sampled = true;
@@ -59,7 +98,6 @@ impl Rtt {
             return;
         }
         self.min = self.min.min(sample);
-        let ack_delay = nanos(ack_delay.min(max_ack_delay));
         let adjusted = match sample.checked_sub(ack_delay) {
             Some(adjusted) if adjusted >= self.min => adjusted,
             _ => sample,
@@ -69,27 +107,27 @@ impl Rtt {
         self.smoothed = weighted(self.smoothed, 7, adjusted, 8);
     }
 
-    /// Takes in what one packet and its acknowledgement spent on the path.
-    pub fn update_path(&mut self, path: Duration) {
-        let path = nanos(path);
-        self.path = Some(match self.path {
-            None => path,
-            Some(mean) => weighted(mean, 7, path, 8),
-        });
-    }
-
     /// Exponentially weighted mean, less the peer's delays as far as they were announced (RFC 9002 5.3): what to wait for.
     #[must_use]
     pub const fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)
     }
 
-    /// The mean of what the path takes; of the whole, until it is known.
+    /// The mean of what the path takes; of the whole, until that is known.
     #[must_use]
     pub const fn path(&self) -> Duration {
         Duration::from_nanos(match self.path {
             None => self.smoothed,
-            Some(path) => path,
+            Some(path) => path.mean,
+        })
+    }
+
+    /// The least that the path took; the least of the whole, until that is known.
+    #[must_use]
+    pub const fn min(&self) -> Duration {
+        Duration::from_nanos(match self.path {
+            None => self.min,
+            Some(path) => path.min,
         })
     }
 
@@ -99,13 +137,7 @@ impl Rtt {
         Duration::from_nanos(self.variance)
     }
 
-    /// Least measured so far, the peer's delay included; the initial value before any sample.
-    #[must_use]
-    pub const fn min(&self) -> Duration {
-        Duration::from_nanos(self.min)
-    }
-
-    /// The last measurement, the peer's delay included; the initial value before any sample.
+    /// The last measurement, all waiting included; the initial value before any sample.
     #[must_use]
     pub const fn latest(&self) -> Duration {
         Duration::from_nanos(self.latest)

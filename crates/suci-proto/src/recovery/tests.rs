@@ -38,13 +38,12 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + ms(millis)
 }
 
-/// Of an acknowledgement taken in as it comes.
-fn timing(now: Instant, ack_delay: Duration) -> AckTiming {
-    AckTiming {
-        now,
-        arrived: now,
-        ack_delay,
-        max_ack_delay: DELAY,
+/// The peer waited so long, and nobody else.
+fn there(waited: Duration) -> Waits {
+    Waits {
+        here: Duration::ZERO,
+        there: waited,
+        announced: DELAY,
     }
 }
 
@@ -90,7 +89,7 @@ impl Bench {
         let mut bench = Self::new();
         bench.send(0, 0);
         let summary = bench.ack(100, &[0..=0]);
-        assert_eq!(summary.rtt_sample, Some(ms(100)));
+        assert_eq!(summary.path_sample, Some(ms(100)));
         bench.log = Log::default();
         bench
     }
@@ -112,7 +111,7 @@ impl Bench {
     ) -> Result<AckSummary, ProtocolError> {
         let ranges = ranges.iter().cloned();
         self.recovery
-            .on_ack(timing(at(millis), Duration::ZERO), ranges, &mut self.log)
+            .on_ack(at(millis), there(Duration::ZERO), ranges, &mut self.log)
     }
 
     fn ack(&mut self, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {

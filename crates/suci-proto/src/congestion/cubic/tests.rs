@@ -2,7 +2,7 @@
 
 use super::{Cubic, cube_root};
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
-use crate::recovery::Rtt;
+use crate::recovery::{Rtt, Waits};
 use crate::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn at(ms: u64) -> Instant {
 
 fn rtt(ms: u64) -> Rtt {
     let mut rtt = Rtt::new(Duration::from_millis(100));
-    rtt.update(Duration::from_millis(ms), Duration::ZERO, Duration::ZERO);
+    rtt.update(Duration::from_millis(ms), Waits::default());
     rtt
 }
 
@@ -32,7 +32,7 @@ fn ack(cubic: &mut Cubic, now: Instant, bytes: u64, rtt: &Rtt) {
             delivered: 0,
             largest_sent_at,
             rtt,
-            path: None,
+            path: Some(rtt.min()),
             rate: None,
             app_limited: false,
             paced: false,
@@ -279,6 +279,25 @@ fn another_path_starts_anew() {
     assert_eq!(cubic.window(), 29_200);
 }
 
+/// What a program lets an acknowledgement wait is no queue.
+#[test]
+fn hystart_looks_at_the_path() {
+    let mut cubic = Cubic::new(MTU as usize);
+    for round in 1..6 {
+        let mut rtt = Rtt::new(Duration::from_millis(100));
+        let waits = Waits {
+            there: Duration::from_millis(20 * round),
+            ..Waits::default()
+        };
+        rtt.update(Duration::from_millis(20 * round + 10), waits);
+        let before = cubic.window();
+        for sample in 0..3 {
+            ack(&mut cubic, at(200 * round + sample), before / 3, &rtt);
+        }
+        assert_eq!(cubic.window(), before + before / 3 * 3);
+    }
+}
+
 #[test]
 fn hystart_slows_down_when_the_round_trip_grows() {
     let mut cubic = Cubic::new(MTU as usize);
@@ -347,7 +366,7 @@ proptest! {
             match event {
                 0..=2 => {
                     let mut rtt = Rtt::new(Duration::from_millis(1));
-                    rtt.update(Duration::from_nanos(age), Duration::ZERO, Duration::ZERO);
+                    rtt.update(Duration::from_nanos(age), Waits::default());
                     cubic.on_ack(now, &AckSample {
                         bytes,
                         in_flight_before: bytes,
@@ -355,7 +374,7 @@ proptest! {
                         delivered: 0,
                         largest_sent_at: sent_at,
                         rtt: &rtt,
-                        path: None,
+                        path: Some(Duration::from_nanos(age)),
                         rate: None,
                         app_limited: event == 2,
                         paced: false,

@@ -3,7 +3,7 @@
 
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
 use crate::pacer::Pacer;
-use crate::recovery::{RateSample, Rtt};
+use crate::recovery::{RateSample, Rtt, Waits};
 use crate::time::{Duration, Instant, nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -395,9 +395,12 @@ impl Sim {
         let newest = flow.flight[at];
         let sent_at = newest.sent_at;
         let sample = now.since(sent_at);
-        let path = sample.checked_sub(delay);
-        flow.rtt.update(sample, delay, ACK_DELAY);
-        path.into_iter().for_each(|path| flow.rtt.update_path(path));
+        let waits = Waits {
+            here: Duration::ZERO,
+            there: delay,
+            announced: ACK_DELAY,
+        };
+        let path = flow.rtt.update(sample, waits);
         // Nothing is reordered: what is older and not told of is lost, or soon will be.
         let mut holes = Vec::new();
         while let Some(packet) = flow.flight.front().copied()

@@ -24,7 +24,7 @@ fn ack_settles_packets_and_reports_frames() {
         (1_400, 2)
     );
     assert_eq!(summary.largest_newly_acked_sent_at, Some(at(2)));
-    assert_eq!(summary.rtt_sample, Some(ms(48)));
+    assert_eq!(summary.path_sample, Some(ms(48)));
     assert_eq!(bench.log.acked, [2, 0]);
     assert_eq!(bench.log.frames, [frames[1], frames[0], frames[1]]);
     assert_eq!(bench.recovery.in_flight(), 700);
@@ -54,7 +54,7 @@ fn older_ranges_repeated_beside_new_ones_are_ignored() {
     bench.send(3, 51);
     let summary = bench.ack(101, &[0..=3]);
     assert_eq!(summary.newly_acked_packets, 2);
-    assert_eq!(summary.rtt_sample, Some(ms(50)));
+    assert_eq!(summary.path_sample, Some(ms(50)));
     assert_eq!(bench.log.acked, [0, 1, 2, 3]);
     assert!(!bench.recovery.has_eliciting_in_flight());
     assert_eq!(bench.next_timeout(), None);
@@ -250,7 +250,7 @@ fn ack_only_packets_complete_but_measure_nothing() {
         (summary.newly_acked_bytes, summary.newly_acked_packets),
         (0, 0)
     );
-    assert_eq!((summary.rtt_sample, summary.rate), (None, None));
+    assert_eq!((summary.path_sample, summary.rate), (None, None));
     assert_eq!(summary.largest_newly_acked_sent_at, Some(at(2_000)));
     assert_eq!(
         bench.log.lost,
@@ -266,14 +266,14 @@ fn round_trip_is_measured_only_with_the_largest_number_and_something_eliciting()
     bench.send(0, 0);
     bench.send(1, 10);
     bench.send_kind(2, 20, 60, ACK_ONLY);
-    assert_eq!(bench.ack(30, &[1..=1]).rtt_sample, Some(ms(20)));
+    assert_eq!(bench.ack(30, &[1..=1]).path_sample, Some(ms(20)));
     // 2 is new and the largest, 0 is eliciting: the sample is that of 2.
-    assert_eq!(bench.ack(50, &[0..=2]).rtt_sample, Some(ms(30)));
+    assert_eq!(bench.ack(50, &[0..=2]).path_sample, Some(ms(30)));
     bench.send(3, 60);
     bench.send(4, 60);
     bench.ack(70, &[4..=4]);
     assert_eq!(
-        bench.ack(90, &[3..=4]).rtt_sample,
+        bench.ack(90, &[3..=4]).path_sample,
         None,
         "the largest is not new"
     );
@@ -284,12 +284,11 @@ fn ack_delay_is_taken_out_of_the_smoothed_time() {
     let mut bench = Bench::measured();
     bench.send(1, 100);
     let ranges = [1..=1];
-    let timing = timing(at(212), ms(4));
     let summary = bench
         .recovery
-        .on_ack(timing, ranges.into_iter(), &mut bench.log)
+        .on_ack(at(212), there(ms(4)), ranges.into_iter(), &mut bench.log)
         .unwrap();
-    assert_eq!(summary.rtt_sample, Some(ms(112)));
+    assert_eq!(summary.path_sample, Some(ms(108)));
     assert_eq!(bench.recovery.rtt().smoothed(), ms(101));
 }
 
@@ -425,18 +424,19 @@ fn what_is_sent_while_there_is_no_more_is_marked_until_it_was_delivered() {
 #[test]
 fn the_path_sample_leaves_out_what_both_ends_waited_whatever_was_announced() {
     let mut bench = Bench::new();
-    let mut ack = |number: u64, delay, lay| {
+    let mut ack = |number: u64, delay, here| {
         let sent = 100 * number;
         bench.send(number, sent);
-        let now = at(sent + 60);
-        let timing = AckTiming {
-            arrived: now - ms(lay),
-            ..timing(now, ms(delay))
+        let waits = Waits {
+            here: ms(here),
+            ..there(ms(delay))
         };
         let ranges = core::iter::once(number..=number);
         let recovery = &mut bench.recovery;
-        let summary = recovery.on_ack(timing, ranges, &mut bench.log).unwrap();
-        assert_eq!(summary.rtt_sample, Some(ms(60)));
+        let summary = recovery
+            .on_ack(at(sent + 60), waits, ranges, &mut bench.log)
+            .unwrap();
+        assert_eq!(recovery.rtt().latest(), ms(60));
         (summary.path_sample, recovery.rtt().path())
     };
     // Nothing of the first is a measure of the path, and what stands for it is the whole.

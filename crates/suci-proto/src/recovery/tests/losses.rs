@@ -122,7 +122,7 @@ fn late_ack_of_the_largest_measures_the_true_round_trip() {
     bench.send_kind(3, 100, 60, ACK_ONLY);
     bench.ack(300, &[3..=3]);
     assert_eq!(bench.log.lost, [1, 2]);
-    assert_eq!(bench.ack(400, &[2..=2]).rtt_sample, Some(ms(300)));
+    assert_eq!(bench.ack(400, &[2..=2]).path_sample, Some(ms(300)));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
         let ranges = [number..=number].into_iter();
         bench
             .recovery
-            .on_ack(timing(now, Duration::ZERO), ranges, &mut bench.log)
+            .on_ack(now, there(Duration::ZERO), ranges, &mut bench.log)
             .unwrap();
         bench.recovery.ledger.fate(1)
     };
@@ -288,7 +288,7 @@ fn drop_all_gives_everything_up_without_blame() {
     let summary = bench.ack(1_001, &[3..=3, 1..=1]);
     assert_eq!((summary.spurious, summary.newly_acked_packets), (0, 0));
     assert_eq!(
-        (summary.rtt_sample, summary.mtu_probe_acked),
+        (summary.path_sample, summary.mtu_probe_acked),
         (None, Some(1_472))
     );
     assert_eq!(bench.recovery.rtt().smoothed(), smoothed);
@@ -307,13 +307,13 @@ fn f13_a_new_path_is_learned_anew() {
     assert!(!bench.recovery.rtt().has_sample());
     assert_eq!(bench.recovery.rtt().smoothed(), ms(40));
     assert_eq!(
-        bench.ack(200, &[13..=13]).rtt_sample,
+        bench.ack(200, &[13..=13]).path_sample,
         None,
         "it went the old way"
     );
     (14..=17).for_each(|number| bench.send(number, 200));
     let summary = bench.ack(220, &[17..=17]);
-    assert_eq!(summary.rtt_sample, Some(ms(20)));
+    assert_eq!(summary.path_sample, Some(ms(20)));
     assert_eq!(summary.lost.packets, 1, "three packets overtook again");
 }
 
@@ -392,7 +392,7 @@ fn f16_nothing_is_lost_within_one_probe_timeout_of_a_pause() {
     assert_eq!(bench.timeout(60_000), TimerAction::None);
     let summary = bench.ack(60_001, &[6..=6]);
     assert_eq!(summary.lost, LossSummary::default());
-    assert_eq!(summary.rtt_sample, None, "the pause is no round trip");
+    assert_eq!(summary.path_sample, None, "the pause is no round trip");
     assert_eq!(summary.rate, None, "nor does it slow the path");
     assert_eq!(bench.recovery.rtt().smoothed(), ms(100));
     assert_eq!(bench.next_timeout(), Some(held));
@@ -417,5 +417,5 @@ fn f16_measuring_resumes_with_packets_sent_after_the_pause() {
     bench.send(1, 200);
     bench.recovery.on_resumed_after_gap(at(60_000));
     bench.send(2, 60_000);
-    assert_eq!(bench.ack(60_010, &[1..=2]).rtt_sample, Some(ms(10)));
+    assert_eq!(bench.ack(60_010, &[1..=2]).path_sample, Some(ms(10)));
 }

@@ -5,9 +5,9 @@
 //! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckSummary, AckTiming, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
-    MAX_PACKET_THRESHOLD, MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError,
-    Recovery, SentFrame, SentKind, Sink, TimerAction,
+    AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD,
+    MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame,
+    SentKind, Sink, TimerAction, Waits,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -248,25 +248,23 @@ impl World {
                 None => break,
             }
         }
-        let delay = Duration::from_micros(bytes.or_zero() * 40);
-        self.apply(&ranges, delay);
+        let waits = Waits {
+            there: Duration::from_micros(bytes.or_zero() * 40),
+            here: Duration::from_micros(choice % 16 * 20),
+            announced: MAX_ACK_DELAY,
+        };
+        self.apply(&ranges, waits);
         if choice % 8 == 7 {
-            self.apply(&ranges, delay);
+            self.apply(&ranges, waits);
         }
     }
 
-    fn apply(&mut self, ranges: &[RangeInclusive<u64>], delay: Duration) {
+    fn apply(&mut self, ranges: &[RangeInclusive<u64>], waits: Waits) {
         let mut reports = Reports::default();
         let before = self.recovery.in_flight();
-        let timing = AckTiming {
-            now: self.now,
-            arrived: self.now,
-            ack_delay: delay,
-            max_ack_delay: MAX_ACK_DELAY,
-        };
         let result = self
             .recovery
-            .on_ack(timing, ranges.iter().cloned(), &mut reports);
+            .on_ack(self.now, waits, ranges.iter().cloned(), &mut reports);
         let bad = ranges.iter().find_map(|range| {
             let skipped = self.skips.range(range.clone()).next().copied();
             if *range.end() >= self.next {
@@ -285,7 +283,7 @@ impl World {
                         "{bad} was never sent: {ranges:?}"
                     );
                 }
-                self.check_ack(ranges, &summary, &reports);
+                self.check_ack(ranges, waits, &summary, &reports);
             }
             Err(ProtocolError::NeverSent(number)) => {
                 assert!(bad.is_some(), "honest ack refused: {ranges:?}");
@@ -300,6 +298,7 @@ impl World {
     fn check_ack(
         &mut self,
         ranges: &[RangeInclusive<u64>],
+        waits: Waits,
         summary: &AckSummary,
         reports: &Reports,
     ) {
@@ -367,10 +366,10 @@ impl World {
             && Some(newest) == largest
             && !dropped
             && self.resumed_at.is_none_or(|resumed| sent_at >= resumed);
-        assert_eq!(
-            summary.rtt_sample,
-            measurable.then(|| self.now.since(sent_at))
-        );
+        let sample = measurable.then(|| self.now.since(sent_at));
+        let path = sample.and_then(|sample| sample.checked_sub(waits.there + waits.here));
+        assert_eq!(summary.path_sample, path);
+        assert!(sample.is_none_or(|sample| self.recovery.rtt().latest() == sample));
         self.check_losses(&summary.lost, reports);
     }
 

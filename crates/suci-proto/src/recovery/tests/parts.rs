@@ -11,6 +11,15 @@ fn ack_through(ledger: &mut Ledger, mut from: u64, through: u64) {
     }
 }
 
+/// The peer says it waited so long, of what it announced.
+fn there(millis: u64, announced: u64) -> Waits {
+    Waits {
+        there: ms(millis),
+        announced: ms(announced),
+        ..Waits::default()
+    }
+}
+
 #[test]
 fn rtt_before_any_sample_is_the_initial_one() {
     let rtt = Rtt::new(ms(100));
@@ -24,41 +33,55 @@ fn rtt_before_any_sample_is_the_initial_one() {
 fn rtt_first_sample_replaces_the_initial_one() {
     let mut rtt = Rtt::new(ms(100));
     // RFC 9002 5.3: the first sample is taken whole, delay and all.
-    rtt.update(ms(40), ms(10), ms(25));
+    rtt.update(ms(40), there(10, 25));
     assert!(rtt.has_sample());
     assert_eq!((rtt.smoothed(), rtt.variance()), (ms(40), ms(20)));
-    assert_eq!((rtt.min(), rtt.latest()), (ms(40), ms(40)));
+    assert_eq!((rtt.min(), rtt.latest()), (ms(30), ms(40)));
 }
 
 #[test]
 fn rtt_weighs_samples_as_rfc_9002_says() {
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(40), ms(0), ms(25));
-    rtt.update(ms(66), ms(10), ms(25));
+    rtt.update(ms(40), there(0, 25));
+    rtt.update(ms(66), there(10, 25));
     // Adjusted 56: variance 3/4 x 20 + 1/4 x 16, smoothed 7/8 x 40 + 1/8 x 56.
     assert_eq!((rtt.variance(), rtt.smoothed()), (ms(19), ms(42)));
     assert_eq!((rtt.min(), rtt.latest()), (ms(40), ms(66)));
-    rtt.update(ms(34), ms(0), ms(25));
+    rtt.update(ms(34), there(0, 25));
     assert_eq!((rtt.min(), rtt.smoothed()), (ms(34), ms(41)));
     assert_eq!(rtt.variance(), Duration::from_micros(16_250));
+}
+
+/// A mean below the least would be no queue at all.
+#[test]
+fn the_least_of_the_path_goes_without_what_was_waited_like_its_mean() {
+    let mut rtt = Rtt::new(ms(100));
+    rtt.update(ms(40), there(50, 25));
+    assert_eq!((rtt.min(), rtt.path()), (ms(40), ms(40)), "not known");
+    for _ in 0..100 {
+        rtt.update(ms(540), there(500, 25));
+    }
+    rtt.update(ms(548), there(500, 25));
+    assert_eq!((rtt.min(), rtt.path()), (ms(40), ms(41)));
+    assert!(rtt.smoothed() > ms(500), "a probe waits for the program");
 }
 
 #[test]
 fn rtt_believes_delays_only_as_announced_and_above_the_least() {
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(40), ms(0), ms(25));
-    rtt.update(ms(88), ms(60), ms(40));
+    rtt.update(ms(40), there(0, 25));
+    rtt.update(ms(88), there(60, 40));
     assert_eq!(rtt.smoothed(), ms(41), "40 of the 60 are believed");
-    rtt.update(ms(49), ms(20), ms(40));
+    rtt.update(ms(49), there(20, 40));
     assert_eq!(
         rtt.smoothed(),
         ms(42),
         "below the least: not believed at all"
     );
-    rtt.update(ms(50), ms(60), ms(60));
+    rtt.update(ms(50), there(60, 60));
     assert_eq!(rtt.smoothed(), ms(43), "more than the sample itself");
     // A delay that leads exactly to the least is believed.
-    rtt.update(ms(59), ms(19), ms(60));
+    rtt.update(ms(59), there(19, 60));
     assert_eq!(rtt.smoothed(), Duration::from_micros(42_625));
 }
 
@@ -66,7 +89,7 @@ fn rtt_believes_delays_only_as_announced_and_above_the_least() {
 fn rtt_timeout_never_falls_below_the_granularity() {
     let mut rtt = Rtt::new(ms(100));
     for _ in 0..200 {
-        rtt.update(Duration::from_micros(20), Duration::ZERO, ms(1));
+        rtt.update(Duration::from_micros(20), Waits::default());
     }
     assert_eq!(rtt.pto(Duration::ZERO), Duration::from_micros(220));
     let (endless, most) = (Rtt::new(Duration::MAX), Duration::from_nanos(u64::MAX));
@@ -77,13 +100,13 @@ fn rtt_timeout_never_falls_below_the_granularity() {
 fn loss_delay_has_a_floor_and_follows_the_larger_of_smoothed_and_latest() {
     let reordering = Reordering::new();
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(Duration::from_micros(20), Duration::ZERO, DELAY);
+    rtt.update(Duration::from_micros(20), Waits::default());
     assert_eq!(reordering.delay(&rtt), GRANULARITY);
-    rtt.update(ms(80), Duration::ZERO, DELAY);
+    rtt.update(ms(80), Waits::default());
     assert_eq!(reordering.delay(&rtt), ms(90));
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(80), Duration::ZERO, DELAY);
-    rtt.update(ms(72), Duration::ZERO, DELAY);
+    rtt.update(ms(80), Waits::default());
+    rtt.update(ms(72), Waits::default());
     assert_eq!(reordering.delay(&rtt), Duration::from_micros(88_875));
 }
 
