@@ -69,7 +69,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "simulator",
-        run: || command(&mut simulating("run", &["--", "--seeds", SEEDS])),
+        run: || command(&mut simulating("run", &["--", "--quiet", "--seeds", SEEDS])),
     },
     Step {
         name: "guards",

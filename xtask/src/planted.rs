@@ -25,7 +25,14 @@ pub fn find_all() -> Result<usize> {
     let mut missed = Vec::new();
     for name in &names {
         let mut run = Command::new(&simulator);
-        run.args(["--seeds", SEEDS, "--plant", name, "--expect-failure"]);
+        run.args([
+            "--quiet",
+            "--seeds",
+            SEEDS,
+            "--plant",
+            name,
+            "--expect-failure",
+        ]);
         match exec::capture(&mut run) {
             Ok(said) => println!("   {name}: {}", said.lines().last().unwrap_or("found")),
             Err(failure) => missed.push(format!("{name}: {failure}")),

@@ -95,7 +95,8 @@ impl Command {
 
 const RUN_EXAMPLES: &str = "\
 Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BOOK (the address
-book) and SUCI_FD (its UDP socket, bound already); the library reads them by itself.
+book) and SUCI_FD (its UDP socket, bound already), and SUCI_FAULTS with --faults; the library
+reads them by itself.
 
 The exit status is that of the process that failed first, 128 + n if signal n killed it.
 INT, TERM and HUP are passed on; a second INT kills. No process that it started outlives the
@@ -104,6 +105,7 @@ launcher; those that they start themselves may.
 Examples:
   suci run -n 4 ./my-program --its --options
   suci run -n 4 --tag-output --kill-on-failure -- ./my-program
+  suci run -n 4 --faults loss=0.05,reorder=0.1,seed=7 ./my-program
   suci run -n 2 suci ping --count 5";
 
 /// What `suci run` takes.
@@ -119,6 +121,10 @@ pub(crate) struct RunArgs {
     /// Kill all when one fails
     #[arg(long)]
     pub(crate) kill_on_failure: bool,
+    /// Lose, repeat, reorder, corrupt or delay packets that the processes send, for tests:
+    /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7 (each adds its number to the seed)
+    #[arg(long, value_name = "SPEC", value_parser = |text: &str| faults(text).map(|_| text.to_owned()))]
+    pub(crate) faults: Option<String>,
     /// The program and its arguments
     #[arg(
         required = true,

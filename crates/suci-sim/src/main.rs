@@ -44,12 +44,12 @@ struct Args {
     /// Seeds at once (default: one per core)
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// Print the summary as one JSON object
+    /// Print only the summary, as one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the numbers of every seed
+    /// Leave out the numbers of every seed
     #[arg(short, long)]
-    verbose: bool,
+    quiet: bool,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -113,7 +113,7 @@ fn tell(args: &Args, outcome: &Outcome) {
         trace,
         failure,
     } = outcome;
-    if args.verbose {
+    if !(args.quiet || args.json) {
         println!("seed {seed} ({profile}, {nodes} nodes, trace {trace:016x}): {tally}");
     }
     if let Some(failure) = failure {
@@ -122,9 +122,10 @@ fn tell(args: &Args, outcome: &Outcome) {
     }
 }
 
-/// The command that runs one seed again and prints its trace.
+/// The command that runs one seed again and prints its trace: of this very build, which may have faults planted.
 fn replay(args: &Args, seed: u64) -> String {
-    let mut command = format!("suci-sim --seeds {seed}..{} --trace", seed + 1);
+    let program = std::env::current_exe().unwrap_or_else(|_| "suci-sim".into());
+    let mut command = format!("{} --seeds {seed}..{} --trace", program.display(), seed + 1);
     if args.profile != Profile::Default {
         command += &format!(" --profile {}", args.profile);
     }

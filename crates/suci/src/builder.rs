@@ -216,7 +216,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Every packet goes through a layer that loses, repeats, delays or damages some: for tests.
+    /// Every packet goes through a layer that loses, repeats, delays or damages some: for tests. Default: as the
+    /// environment says ([`env::FAULTS`](crate::env::FAULTS)), else none.
     #[must_use]
     pub fn faults(mut self, spec: FaultSpec) -> Self {
         self.faults = Some(spec);
@@ -309,6 +310,9 @@ impl NodeBuilder {
             missing: "the node ID",
             remedy,
         })?;
+        if self.faults.is_none() {
+            self.faults = env::faults(id)?;
+        }
         let config = self.part_of_config(count)?;
         let book = self.take_book()?;
         let mut backends = self

@@ -7,6 +7,7 @@ use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use suci_net::fault::{FaultSpec, FaultSpecError};
 use suci_proto::types::NodeId;
 
 /// This process's node ID.
@@ -18,6 +19,8 @@ pub const BOOK: &str = "SUCI_BOOK";
 /// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else can
 /// take the port between its choice and its use.
 pub const FD: &str = "SUCI_FD";
+/// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for tests of any program.
+pub const FAULTS: &str = "SUCI_FAULTS";
 
 /// A variable's value, if it is set.
 fn value(name: &'static str) -> Result<Option<String>, Error> {
@@ -89,6 +92,20 @@ pub(crate) fn book() -> Result<Option<AddressBook>, Error> {
     value(BOOK)?
         .map(|path| AddressBook::read(PathBuf::from(path)))
         .transpose()
+}
+
+/// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its own: with one for all
+/// they would lose the same packets.
+pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
+    let Some(text) = value(FAULTS)? else {
+        return Ok(None);
+    };
+    let mut spec: FaultSpec = text.parse().map_err(|error: FaultSpecError| {
+        let problem = format!("{error}; correct it, or unset the variable");
+        wrong(FAULTS, &text, problem)
+    })?;
+    spec.seed = spec.seed.wrapping_add(node.0.into());
+    Ok(Some(spec))
 }
 
 /// The socket reserved for this process, if the environment tells it and no node took it yet.

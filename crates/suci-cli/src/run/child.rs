@@ -21,6 +21,7 @@ pub(super) struct Place<'a> {
     pub(super) id: u32,
     pub(super) size: u32,
     pub(super) book: &'a Path,
+    pub(super) faults: Option<&'a str>,
 }
 
 /// A program that could not be started.
@@ -71,6 +72,9 @@ impl Child {
             .env("SUCI_SIZE", place.size.to_string())
             .env("SUCI_BOOK", place.book)
             .env("SUCI_FD", socket.as_raw_fd().to_string());
+        if let Some(faults) = place.faults {
+            command.env("SUCI_FAULTS", faults);
+        }
         if place.id > 0 {
             // Several readers of one input would each get a random part of it.
             command.stdin(Stdio::null());

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
             id,
             size: args.processes,
             book: book.path(),
+            faults: args.faults.as_deref(),
         };
         match Child::start(&args.program, &place, socket, args.tag_output) {
             Ok(mut child) => {

@@ -324,6 +324,29 @@ fn nodes_of_a_launch_reach_each_other() {
     assert_eq!(printed(&output).matches(r#""count":3"#).count(), 2);
 }
 
+/// The programs need not know of it.
+#[test]
+fn faults_of_a_launch_are_those_of_its_nodes() {
+    let ping = [path(), "ping", "--count", "2", "--interval", "0", "--json"];
+    let launch = ["run", "-n", "2", "--faults", "delay=30ms"];
+    let output = output(&mut suci(&[&launch[..], &ping].concat()));
+    assert!(output.status.success(), "{}", errors(&output));
+    let line: serde_json::Value = serde_json::from_str(&printed(&output)).unwrap();
+    assert!(line["min"].as_f64().unwrap() >= 60_000.0, "{line}");
+}
+
+#[test]
+fn faults_in_the_environment_that_cannot_be_are_named() {
+    let mut ping = suci(&["ping", "127.0.0.1:9"]);
+    let output = output(ping.env("SUCI_FAULTS", "loss=5"));
+    assert_eq!(output.status.code(), Some(1));
+    let said = errors(&output);
+    assert!(
+        said.contains("SUCI_FAULTS") && said.contains("`loss=5`: expected a probability"),
+        "{said}"
+    );
+}
+
 #[test]
 fn everybody_talks_to_everybody_and_a_file_reaches_all() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) fn suci(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_suci"));
     command.args(args);
-    for name in ["SUCI_ID", "SUCI_SIZE", "SUCI_BOOK", "SUCI_FD"] {
+    for name in [
+        "SUCI_ID",
+        "SUCI_SIZE",
+        "SUCI_BOOK",
+        "SUCI_FD",
+        "SUCI_FAULTS",
+    ] {
         command.env_remove(name);
     }
     command
