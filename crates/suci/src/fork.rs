@@ -35,9 +35,10 @@ fn map() -> io::Result<Page> {
     Ok(Page(word))
 }
 
+static PAGE: OnceLock<Page> = OnceLock::new();
+
 /// The page's word, which is not 0: in a child that opens nodes of its own it begins a new generation.
 fn word() -> io::Result<&'static AtomicU32> {
-    static PAGE: OnceLock<Page> = OnceLock::new();
     /// Ordinary memory, which a child inherits: no ancestor had a number above it. A process ID would not do, since in a
     /// new namespace it is 1 again.
     static GENERATIONS: AtomicU32 = AtomicU32::new(0);
@@ -69,6 +70,13 @@ impl Birth {
             word,
             value: word.load(Ordering::Relaxed),
         })
+    }
+
+    /// The same, without mapping anything: there is none before this process opened a node.
+    pub(crate) fn known() -> Option<Self> {
+        let word = PAGE.get()?.0;
+        let value = word.load(Ordering::Relaxed);
+        Some(Self { word, value })
     }
 
     /// Whether a fork lies between then and now.

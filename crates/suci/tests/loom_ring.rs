@@ -11,6 +11,21 @@ mod doze;
 mod ring;
 #[path = "../src/shared/sleepers.rs"]
 mod sleepers;
+/// Nobody forks here.
+mod fork {
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Birth;
+
+    impl Birth {
+        pub(crate) fn known() -> Option<Self> {
+            None
+        }
+
+        pub(crate) fn is_forked(self) -> bool {
+            false
+        }
+    }
+}
 /// What the parts are made of here.
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;

@@ -6,6 +6,7 @@
 //!
 //! Each waiter has a place of its own, also where two have the same waker: one that leaves takes no other's place.
 
+use crate::fork::Birth;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ pub(crate) struct Sleepers {
 }
 
 #[derive(Debug, Default)]
-struct List {
+pub(super) struct List {
     wakers: BTreeMap<u64, Waker>,
     /// The last place that was given away.
     last: u64,
@@ -37,7 +38,7 @@ impl Sleepers {
         }
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
+    pub(super) fn list(&self) -> MutexGuard<'_, List> {
         // Wakers are cloned, run and dropped outside of the lock, so that nothing panics within it.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,11 +87,13 @@ impl AsRef<Self> for Sleepers {
     }
 }
 
-/// Where one call waits among the sleepers of `S`. Dropped before it was woken, it leaves nothing behind.
+/// Where one call waits among the sleepers of `S`. Dropped before it was woken, it leaves nothing behind; but in the child
+/// of a fork it does: there the lock may be another thread's, which does not exist.
 #[derive(Debug)]
 pub(crate) struct Seat<S: AsRef<Sleepers>> {
     sleepers: S,
     place: Option<u64>,
+    birth: Option<Birth>,
 }
 
 impl<S: AsRef<Sleepers>> Seat<S> {
@@ -98,12 +101,14 @@ impl<S: AsRef<Sleepers>> Seat<S> {
         Self {
             sleepers,
             place: None,
+            birth: None,
         }
     }
 
     /// Enters the waiter, to be woken by the next [`Sleepers::wake`]. Look again after it.
     pub(crate) fn enter(&mut self, waker: &Waker) {
         let sleepers = self.sleepers.as_ref();
+        self.birth = Birth::known();
         self.place = Some(sleepers.enter_at(self.place, waker.clone()));
     }
 
@@ -123,7 +128,9 @@ impl<S: AsRef<Sleepers>> Seat<S> {
 
 impl<S: AsRef<Sleepers>> Drop for Seat<S> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
+        if let Some(place) = self.place
+            && !self.birth.is_some_and(Birth::is_forked)
+        {
             let waker = self.sleepers.as_ref().list().wakers.remove(&place);
             drop(waker);
         }

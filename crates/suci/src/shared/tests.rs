@@ -181,6 +181,34 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     a.flush(LONG).unwrap();
 }
 
+/// The lock of those who wait may be a thread's that the child does not have.
+#[test]
+fn f24_a_call_that_waited_is_dropped_in_a_child() {
+    let a = node(0);
+    let waiting = &a.inner.message_ready.0;
+    let mut seat = sleepers::Seat::new(waiting);
+    seat.enter(std::task::Waker::noop());
+    let held = waiting.list();
+    // SAFETY: the child drops the seat, which allocates nothing and takes no lock, or is ended by the alarm; `status`
+    // outlives the call that writes it.
+    let status = unsafe {
+        match libc::fork() {
+            0 => {
+                libc::alarm(5);
+                drop(seat);
+                libc::_exit(0)
+            }
+            pid => {
+                let mut status = -1;
+                assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
+                status
+            }
+        }
+    };
+    drop(held);
+    assert_eq!(status, 0, "the child ended by itself");
+}
+
 /// A task with a limit of its own ends while it waits, and would be kept for as long as nothing happens.
 #[test]
 fn calls_that_are_given_up_leave_no_waker_behind() {
