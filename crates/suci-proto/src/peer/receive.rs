@@ -459,6 +459,16 @@ impl Connection {
         };
         shared.counters.packets_lost += u64::from(lost.packets);
         self.traffic.packets_lost += u64::from(lost.packets);
+        let too_large = lost.largest_size > self.mtu.current();
+        let fell = self.mtu.on_lost(now, lost.largest_size, sent_at);
+        if fell {
+            self.mtu_changed();
+        }
+        if fell || too_large {
+            // What vanished for its size was no congestion, and nothing is learnt from what it was taken for.
+            self.congestion.on_path_changed(self.mtu.current());
+            return;
+        }
         self.blame.charge(now, sent_at, lost.packets);
         self.congestion.on_congestion(
             now,
@@ -470,9 +480,6 @@ impl Connection {
                 in_flight: self.recovery.in_flight(),
             },
         );
-        if self.mtu.on_lost(now, lost.largest_size, sent_at) {
-            self.mtu_changed();
-        }
     }
 
     /// The peer counted `marks` congestion marks so far (RFC 3168).

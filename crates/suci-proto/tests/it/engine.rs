@@ -88,6 +88,26 @@ fn a_program_that_pauses_sends_as_fast_as_one_that_does_not() {
     bulk_is_not_spread_over_the_pauses(1, |_| {});
 }
 
+/// Its losses are no congestion: once the size is found, the window is that of a new path.
+#[test]
+fn f27_a_black_hole_is_not_answered_as_congestion() {
+    let mut pair = Pair::new();
+    pair.ping_pong(64, 10);
+    pair.set_widest(1_250);
+    pair.send(0, message(&[1; 400_000]));
+    let mut seen = 0;
+    while pair.received(1).is_empty() {
+        pair.run(Duration::from_micros(100));
+        let stats = pair.stats(0);
+        if stats.mtu < 1_250 {
+            assert!(stats.congestion_window >= 10 * 1_200, "{stats:?}");
+            seen += 1;
+        }
+        assert!(seen < 1_000, "a tenth of a second");
+    }
+    assert!(seen > 0, "it was found");
+}
+
 #[test]
 fn close_drains_and_tells_both() {
     let mut pair = Pair::new();

@@ -36,6 +36,8 @@ pub(crate) struct Pair {
     buffer: u64,
     /// Types of packets sent so far.
     kinds: BTreeSet<u8>,
+    /// The largest packet that arrives.
+    widest: usize,
 }
 
 pub(crate) fn message(payload: &[u8]) -> Outgoing {
@@ -74,6 +76,7 @@ impl Pair {
             starts: 0,
             buffer,
             kinds: BTreeSet::new(),
+            widest: usize::MAX,
         };
         for host in 0..2 {
             let host = pair.start(host);
@@ -138,6 +141,11 @@ impl Pair {
     /// What `host` knows of the other one.
     pub(crate) fn stats(&self, host: usize) -> PeerStats {
         self.engine(host).peer_stats(id(1 - host)).unwrap()
+    }
+
+    /// Larger packets vanish from now on, and nobody says so.
+    pub(crate) fn set_widest(&mut self, size: usize) {
+        self.widest = size;
     }
 
     /// Loses everything that is under way.
@@ -228,6 +236,9 @@ impl Pair {
                 // Whatever it is, it names its sender's shard where every receiver looks for it.
                 assert_eq!(packet[4], id(host).0.to_le_bytes()[0]);
                 self.kinds.insert(packet[0] & 0xf);
+                if packet.len() > self.widest {
+                    continue;
+                }
                 self.wire
                     .insert((now + LATENCY, self.sequence), (to, packet.to_vec()));
             }
