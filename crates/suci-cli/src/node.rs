@@ -134,6 +134,9 @@ pub(crate) fn refused(reason: RefusedReason) -> &'static str {
         RefusedReason::Full => "it has no room for another peer: try again later",
         RefusedReason::Stale => "it knows a newer session of this node: start again",
         RefusedReason::Version => "no common protocol version: use the same release at both ends",
+        RefusedReason::Narrow => {
+            "the route to it carries no datagrams of 1,200 bytes: raise the MTU of its interface to 1,280"
+        }
         RefusedReason::Other(_) => "it gives a reason that this version does not know: update suci",
     }
 }

@@ -92,7 +92,7 @@ pub enum Event {
         /// Its user header.
         user_header: Bytes,
     },
-    /// The peer refuses to talk; tried again with back-off until `give_up_after`.
+    /// The peer refuses to talk, or the route to it to carry messages; tried again with back-off until `give_up_after`.
     Refused {
         /// Who.
         node: NodeId,
@@ -179,7 +179,7 @@ pub struct MessageOutcome {
     pub outcome: Outcome,
 }
 
-/// Why a peer refused the handshake.
+/// Why a peer refused the handshake, or its route packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedReason {
     /// Another live process has this node ID.
@@ -198,6 +198,9 @@ pub enum RefusedReason {
     Version,
     /// A reason of a later version: its code.
     Other(u64),
+    /// The route to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of payload, as the system
+    /// says: small messages may arrive, others never will until it does.
+    Narrow,
 }
 
 impl Fold for RefusedReason {
@@ -211,6 +214,7 @@ impl Fold for RefusedReason {
             Self::Stale => (5, 0),
             Self::Version => (6, 0),
             Self::Other(code) => (7, code),
+            Self::Narrow => (8, 0),
         };
         (number, code).fold(to);
     }
@@ -224,6 +228,7 @@ impl Fold for RefusedReason {
             (4, _) => Self::Full,
             (5, _) => Self::Stale,
             (6, _) => Self::Version,
+            (8, _) => Self::Narrow,
             (_, code) => Self::Other(code),
         }
     }

@@ -45,6 +45,8 @@ pub struct PathMtu {
     /// Size of the last probe lost, and how many of that size were in a row.
     probe_losses: (usize, u32),
     suspicion: Option<Suspicion>,
+    /// The system refused what every path must carry.
+    refused_floor: bool,
 }
 
 folds!(PathMtu {
@@ -54,7 +56,8 @@ folds!(PathMtu {
     raise_at,
     probe,
     probe_losses,
-    suspicion
+    suspicion,
+    refused_floor
 });
 
 /// Signs of a black hole.
@@ -90,6 +93,7 @@ impl PathMtu {
             probe: None,
             probe_losses: (0, 0),
             suspicion: None,
+            refused_floor: false,
         }
     }
 
@@ -108,6 +112,7 @@ impl PathMtu {
             current: self.current.min(limit),
             limit,
             probe: None,
+            refused_floor: false,
             ..self.clone()
         }
     }
@@ -130,6 +135,11 @@ impl PathMtu {
                 .unwrap_or(MIN_MTU),
         );
         true
+    }
+
+    /// The system refused a datagram of `size`. Returns whether that is the first one that every path must carry.
+    pub fn on_floor_refused(&mut self, size: usize) -> bool {
+        size <= MIN_MTU && !core::mem::replace(&mut self.refused_floor, true)
     }
 
     /// Size of a probe to send now. The answer stays the same until one is

@@ -436,7 +436,7 @@ impl Engine {
                 let size = self.train.view(1).map_or(0, |t| t.segment);
                 self.train.taken(usize::MAX);
                 if let Some(peer) = peer.and_then(|key| self.peers.get_mut(key)) {
-                    peer.on_too_big(now, size);
+                    peer.on_too_big(now, size, &mut self.shared);
                 }
             }
             TransmitResult::Unreachable => {

@@ -364,7 +364,7 @@ impl Peer {
     }
 
     /// The socket refused a packet of `size` bytes.
-    pub(crate) fn on_too_big(&mut self, now: Instant, size: usize) {
+    pub(crate) fn on_too_big(&mut self, now: Instant, size: usize, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -375,6 +375,10 @@ impl Peer {
         // They never left this machine.
         fate.withhold = false;
         recovery.drop_larger_than(largest, &mut fate);
+        if connection.mtu.on_floor_refused(size) {
+            let (node, reason) = (self.node, RefusedReason::Narrow);
+            self.tell(Event::Refused { node, reason }, shared);
+        }
     }
 
     /// If the program took messages since the last output, the session's window may grow towards its share.

@@ -306,6 +306,26 @@ fn f27_a_smaller_route_gets_smaller_packets() {
     assert!(a.engine.peer_stats(NodeId(1)).unwrap().mtu < 1_472);
 }
 
+/// Else it would wait for ever, and nobody would know why.
+#[test]
+fn f27_a_route_too_narrow_for_any_packet_is_told_once() {
+    let (mut a, script, _b) = connected();
+    let answers = std::iter::repeat_n(SendOutcome::TooBig, 10);
+    script.lock().unwrap().answers.extend(answers);
+    a.push(&mut a.now(), NodeId(1), vec![7; 20_000].into())
+        .unwrap();
+    for _ in 0..100 {
+        a.output().unwrap();
+        a.engine.handle_timeout(a.now() + Duration::from_secs(1));
+    }
+    let told = std::iter::from_fn(|| a.engine.poll_event());
+    let narrow = Event::Refused {
+        node: NodeId(1),
+        reason: suci_proto::RefusedReason::Narrow,
+    };
+    assert_eq!(told.filter(|event| *event == narrow).count(), 1);
+}
+
 /// Receives that might have blocked while `driver` waited once, for at most `limit`.
 fn blocking_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Duration) -> usize {
     let before = script.lock().unwrap().blocking;
