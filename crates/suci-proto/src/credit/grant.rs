@@ -14,6 +14,10 @@ use surplus::Surplus;
 /// The part of a share that is held back for packets that arrive late: one in this many.
 const LATE_PART: u64 = 8;
 
+/// RECLAIMs without an answer, over four minutes: who loses half of what it hears and half of what it says leaves so many
+/// of them unanswered once in a hundred million times.
+const MOST_RECLAIMS: u32 = 64;
+
 /// The credit that we gave to one peer on one connection. On the line of its packet numbers:
 ///
 /// ```text
@@ -427,6 +431,11 @@ impl Grant {
         self.begun_at
     }
 
+    /// Whether the peer goes on sending, and answers no RECLAIM: of those that live nobody else is asked so often.
+    pub const fn is_kept_in_spite(&self) -> bool {
+        self.reclaims > MOST_RECLAIMS
+    }
+
     /// When it was last reclaimed, if no answer came, and how often so far.
     pub(super) fn reclaimed(&self) -> Option<(Instant, u32)> {
         self.reclaimed_at.map(|at| (at, self.reclaims))
@@ -461,8 +470,8 @@ impl Grant {
             self.control.charged = self.control.target;
             self.control.proof = None;
         }
-        if self.reclaimed_at.is_some() && self.ahead() == 0 {
-            // Nothing is left that a RETURN could give back.
+        if self.reclaimed_at.is_some() && self.ahead() == 0 && !self.dismissed {
+            // Nothing is left that a RETURN could give back, but the place.
             self.reclaimed_at = None;
             self.reclaims = 0;
         }

@@ -8,6 +8,7 @@ use crate::event::{EndReason, Event};
 use crate::limits;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, nanos};
+use crate::types::ProtocolError;
 use crate::wire::CLOSE_FINISHED;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
@@ -110,6 +111,10 @@ impl Peer {
             shared.shares.expire(&mut connection.grant, now);
             connection.repay_previous(now, shared);
             connection.reclaim_if_due(now, shared);
+            if connection.grant.is_kept_in_spite() {
+                // Else others would be left without for ever.
+                self.fail(now, ProtocolError::Limit("unanswered RECLAIMs"), shared);
+            }
         }
         self.on_closing_deadline(now, shared);
         self.judge_silence(now, shared);

@@ -765,7 +765,7 @@ fn who_was_dismissed_gives_everything_back() {
     // It uses all that it had before it hears of that, and asks for more.
     let limit = grant.limit();
     shares.on_drained(&mut grant, limit, true, at(252));
-    assert!(!grant.is_reclaiming() && !grant.is_over());
+    assert!(grant.is_reclaiming() && !grant.is_over());
     assert!(
         shares.reclaim_due(&grant, at(253)),
         "its end is still to come"

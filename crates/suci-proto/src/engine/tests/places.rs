@@ -2,7 +2,10 @@
 
 use super::hostile::hello;
 use super::*;
+use crate::event::EndReason;
 use crate::limits::MIN_MTU;
+use crate::types::ProtocolError;
+use crate::wire::CrcScope;
 
 /// A host that has so few places.
 fn narrow(places: u64, peers: usize) -> World {
@@ -248,4 +251,51 @@ fn nobody_is_woken_for_credit_that_nobody_could_give() {
         let soon = world.now + SECOND;
         assert!(next.is_none_or(|at| at > soon), "{buffer} B: {next:?}");
     }
+}
+
+/// It lives, and says nothing of what it is asked: others would be left without its place for ever.
+#[test]
+fn f31_who_keeps_its_place_in_spite_of_all_asking_is_sent_away() {
+    let mut world = narrow(2, 1);
+    take_places(&mut world, 1);
+    let key = world.engines[0].peer_key(id(1)).unwrap();
+    let Engine { peers, shared, .. } = &mut world.engines[0];
+    let connection = peers.get_mut(key).unwrap().connection.as_mut().unwrap();
+    shared.shares.dismiss(&mut connection.grant);
+    let began = world.now;
+    while let Some(connection) = &world.peer(0, 1).connection {
+        let header = Header {
+            kind: PacketType::Data,
+            scope: CrcScope::Datagram,
+            index: connection.local.index,
+            number: connection.grant.drained_end(),
+            tag: connection.local.tag,
+        };
+        let mut bytes = Vec::new();
+        crate::wire::put_header(&mut bytes, &header);
+        bytes.push(1); // PING.
+        crate::wire::seal(&mut bytes);
+        let (from, to) = (1, 0);
+        world.deliver(&Packet { from, to, bytes });
+        for _ in 0..15 {
+            world.now += SECOND;
+            world.engines[0].begin_turn(world.now);
+            world.engines[0].handle_timeout(world.now);
+            // None of it arrives.
+            world.outgoing(0);
+        }
+        assert!(world.now.since(began) < 600 * SECOND);
+    }
+    let ended = |event: &Event| {
+        matches!(
+            event,
+            Event::Ended {
+                reason: EndReason::Protocol(ProtocolError::Limit(_)),
+                ..
+            }
+        )
+    };
+    world.received(0);
+    assert!(world.events(0).iter().any(ended));
+    assert!(world.now.since(began) > 120 * SECOND, "patiently");
 }
