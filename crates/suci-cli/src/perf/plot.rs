@@ -1,7 +1,9 @@
 //! Medians over sizes as a picture: one panel for each workload, one line for each contender.
 
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plotters::coord::Shift;
@@ -10,6 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::report::{self, Row};
 use crate::error::{Context, Failure, Result};
+use crate::output;
 
 /// Pixels of a panel.
 const PANEL: (u32, u32) = (800, 460);
@@ -28,46 +31,106 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// A picture that will be drawn at the end. Until then its place holds what it held before.
+/// A picture that will be drawn at the end.
 pub(super) struct Plot {
-    file: NamedTempFile,
+    place: Place,
     path: PathBuf,
+}
+
+/// Where it goes.
+enum Place {
+    /// A new file, which takes its name at the end. Until then that file holds what it held before.
+    New(NamedTempFile, PathBuf),
+    /// A pipe, a device, or where standard output goes: nothing else can stand in its place.
+    There(File),
 }
 
 impl Plot {
     /// Makes sure, before anything is measured, that the picture can be put at `path`.
     pub(super) fn begin(path: &Path) -> Result<Self> {
-        let what = || {
-            format!(
-                "--plot {} (name a file in a directory to write to)",
-                path.display()
-            )
-        };
-        if path.is_dir() {
-            return Err(Failure::new(format!("{}: it is a directory", what())));
-        }
-        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let mut builder = tempfile::Builder::new();
-        // As any file: the umask decides who reads it.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-        let file = builder
-            .prefix(".suci-perf-")
-            .tempfile_in(parent.unwrap_or(Path::new(".")));
+        let place = Place::find(path).context(format_args!(
+            "--plot {} (name a file in a directory to write to)",
+            path.display()
+        ));
         Ok(Self {
-            file: file.context(what())?,
+            place: place?,
             path: path.to_owned(),
         })
     }
 
     /// Draws it.
-    pub(super) fn finish(mut self, rows: &[Row]) -> Result<()> {
+    pub(super) fn finish(self, rows: &[Row]) -> Result<()> {
         let picture = draw(&panels(rows))?;
-        let what = || format!("--plot {}", self.path.display());
-        self.file.write_all(picture.as_bytes()).context(what())?;
-        let put = self.file.persist(&self.path);
-        put.map(drop)
-            .context(format_args!("--plot {}", self.path.display()))
+        let put = self.place.put(picture.as_bytes());
+        put.context(format_args!("--plot {}", self.path.display()))
     }
+}
+
+impl Place {
+    fn find(path: &Path) -> io::Result<Self> {
+        match std::fs::metadata(path) {
+            Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Ok(there) if !there.is_file() || is_output(&there)? => open(path, &there),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => {
+                let name = followed(path);
+                let mut builder = tempfile::Builder::new();
+                // As any file: the umask decides who reads it.
+                builder.permissions(std::fs::Permissions::from_mode(0o666));
+                let file = builder.prefix(".suci-perf-").tempfile_in(parent(&name))?;
+                Ok(Self::New(file, name))
+            }
+        }
+    }
+
+    fn put(self, picture: &[u8]) -> io::Result<()> {
+        match self {
+            Self::New(mut file, name) => {
+                file.write_all(picture)?;
+                file.persist(name)?;
+                Ok(())
+            }
+            Self::There(file) => output::write_all(file, picture),
+        }
+    }
+}
+
+/// Opens what stays. Without waiting: nobody would know for what.
+fn open(path: &Path, there: &Metadata) -> io::Result<Place> {
+    let mut options = File::options();
+    let opened = options
+        .append(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path);
+    opened.map(Place::There).map_err(|error| {
+        if there.file_type().is_fifo() && error.raw_os_error() == Some(libc::ENXIO) {
+            io::Error::other("a pipe that nobody reads: start its reader first")
+        } else {
+            error
+        }
+    })
+}
+
+/// Whether standard output goes there, as `/dev/stdout` does: replaced, it would take the table along.
+fn is_output(there: &Metadata) -> io::Result<bool> {
+    let Ok(output) = io::stdout().as_fd().try_clone_to_owned() else {
+        return Ok(false);
+    };
+    let output = File::from(output).metadata()?;
+    Ok((there.dev(), there.ino()) == (output.dev(), output.ino()))
+}
+
+/// What links lead to, whether it is there or not.
+fn followed(path: &Path) -> PathBuf {
+    let next = |link: &PathBuf| Some(parent(link).join(std::fs::read_link(link).ok()?));
+    let links = std::iter::successors(Some(path.to_owned()), next);
+    // The kernel follows no more than 40.
+    links.take(41).last().unwrap_or_default()
+}
+
+fn parent(path: &Path) -> &Path {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
 }
 
 /// What one workload showed.
@@ -238,6 +301,8 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
 
     fn point(size: f64, median: f64) -> Point {
         Point {
@@ -324,5 +389,58 @@ mod tests {
         Plot::begin(&path).unwrap().finish(&[]).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("<svg"));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// In a directory that goes with it.
+    fn fifo(dir: &Path) -> PathBuf {
+        let path = dir.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        path
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        let (first, second) = (dir.path().join("first"), inner.join("second"));
+        // One link by another, relative, to a file that is not there at first.
+        symlink("inner/second", &first).unwrap();
+        symlink("real.svg", &second).unwrap();
+        for _ in 0..2 {
+            Plot::begin(&first).unwrap().finish(&[]).unwrap();
+            assert!(first.is_symlink() && second.is_symlink());
+            let real = std::fs::read_to_string(inner.join("real.svg")).unwrap();
+            assert!(real.contains("<svg"));
+            std::fs::write(inner.join("real.svg"), "old").unwrap();
+        }
+        let count = |dir: &Path| std::fs::read_dir(dir).unwrap().count();
+        assert_eq!((count(dir.path()), count(&inner)), (2, 2));
+        let circle = dir.path().join("circle");
+        symlink("circle", &circle).unwrap();
+        assert!(Plot::begin(&circle).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = fifo(dir.path());
+        let link = dir.path().join("link");
+        symlink("pipe", &link).unwrap();
+        for path in [&pipe, &link] {
+            // At once: no reader, no picture.
+            let said = Plot::begin(path).err().unwrap().to_string();
+            assert!(said.contains("nobody reads"), "{said}");
+            let mut options = File::options();
+            let reader = options.read(true).custom_flags(libc::O_NONBLOCK);
+            let mut reader = reader.open(&pipe).unwrap();
+            Plot::begin(path).unwrap().finish(&[]).unwrap();
+            let mut picture = String::new();
+            reader.read_to_string(&mut picture).unwrap();
+            assert!(picture.contains("<svg"));
+            assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        }
+        assert!(link.is_symlink());
     }
 }

@@ -466,6 +466,28 @@ fn a_picture_that_could_not_be_kept_is_refused_before_measuring() {
     }
 }
 
+/// The file that standard output goes to holds both: replaced, it would lose the table.
+#[test]
+fn a_picture_at_standard_output_follows_the_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = dir.path().join("both");
+    let redirected = std::fs::File::create(&both).unwrap();
+    // As /dev/stdout, which a test had better not name: code that is wrong might replace it.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("/proc/self/fd/1", &link).unwrap();
+    let link = link.to_str().unwrap();
+    let args = ["perf", "--workload", "ping-pong", "--plot", link];
+    let mut perf = suci(&[&args[..], &QUICK].concat());
+    let out = perf.stdout(redirected).output().unwrap();
+    assert!(out.status.success(), "{}", errors(&out));
+    let both = std::fs::read_to_string(&both).unwrap();
+    let (table, picture) = both.split_once("<svg").unwrap();
+    assert!(
+        table.contains("ping-pong") && picture.contains("</svg>"),
+        "{both}"
+    );
+}
+
 #[test]
 fn perf_compares_the_modes_in_one_table() {
     let modes = ["adaptive", "throughput", "response"];
