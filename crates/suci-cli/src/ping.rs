@@ -1,6 +1,7 @@
 //! `suci ping`: round trips.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,7 @@ pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
         return answer(node, None);
     }
     if let (Some(file), Some(id)) = (&args.book, args.id) {
-        let book = AddressBook::read(file)?;
-        return from_book(args, book, NodeId(id));
+        return from_book(args, file, NodeId(id));
     }
     match &args.target {
         Some(target) => to_address(args, target),
@@ -50,10 +50,12 @@ fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
     finish(node)
 }
 
-fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode> {
+fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
+    let book = AddressBook::read(file)?;
     if book.get(id).is_none() {
         return Err(Failure::new(format!(
-            "node {id} is not in the book: add it, or name another --id"
+            "node {id} is not in the book {}: add it, or name another --id",
+            file.display()
         )));
     }
     let Some(target) = &args.target else {
@@ -74,7 +76,10 @@ fn from_book(args: &PingArgs, book: AddressBook, id: NodeId) -> Result<ExitCode>
             0 => "it is empty".to_owned(),
             count => format!("name one of its {count} IDs"),
         };
-        Failure::new(format!("\"{target}\" is no node of the book: {remedy}"))
+        let file = file.display();
+        Failure::new(format!(
+            "{target:?} is no node of the book {file}: {remedy}"
+        ))
     })?;
     let mut node = node::builder(&args.node).id(id).book(book).open()?;
     let whom = Whom {

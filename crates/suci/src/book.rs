@@ -5,10 +5,11 @@ use crate::sys;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use suci_proto::types::NodeId;
 
@@ -30,11 +31,29 @@ const WRITER: Duration = Duration::from_secs(5);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct AddressBook {
-    entries: BTreeMap<NodeId, SocketAddr>,
+    entries: BTreeMap<NodeId, Entry>,
     taken: HashSet<SocketAddr>,
+    /// What it was read from, for errors.
+    source: Option<Arc<str>>,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: SocketAddr,
+    /// Where it was read; `None` if the program entered it.
+    line: Option<usize>,
+}
+
+/// Equal are those that say the same, wherever they have it from.
+impl PartialEq for AddressBook {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for AddressBook {}
 
 impl AddressBook {
     /// An empty book.
@@ -49,11 +68,22 @@ impl AddressBook {
     /// [`BookError`], with file and line.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text = read_bounded(path).map_err(|source| BookError::Unreadable {
+        let bytes = read_bounded(path).map_err(|source| BookError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
-        Self::parse(&text, &path.display().to_string())
+        let source = path.display().to_string();
+        let text = str::from_utf8(&bytes).map_err(|error| {
+            let (before, after) = bytes.split_at(error.valid_up_to());
+            let index = before.iter().filter(|&&byte| byte == b'\n').count();
+            let byte = after.first().copied().unwrap_or_default();
+            wrong(
+                &source,
+                index + 1,
+                format!("byte 0x{byte:02X} is no text in UTF-8: save the file as such"),
+            )
+        })?;
+        Self::parse(text, &source)
     }
 
     /// Reads a text; `source` stands before the line number in errors. Blocks for resolving names.
@@ -61,21 +91,20 @@ impl AddressBook {
     /// # Errors
     /// [`BookError`], with source and line.
     pub fn parse(text: &str, source: &str) -> Result<Self, Error> {
-        let mut book = Self::new();
+        let mut book = Self {
+            source: Some(source.into()),
+            ..Self::default()
+        };
         // Some editors begin files with a mark that nobody sees.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
+            let line_number = index + 1;
             let entry = line.split('#').next().unwrap_or_default().trim();
             if !entry.is_empty() {
-                let problem = match parse_entry(entry) {
-                    Ok((node, address)) => match book.add(node, address) {
-                        Ok(()) => continue,
-                        Err(error) => error.to_string(),
-                    },
-                    Err(problem) => problem,
-                };
-                let place = format!("{source}:{}", index + 1);
-                return Err(BookError::Line { place, problem }.into());
+                let (node, address) =
+                    parse_entry(entry).map_err(|problem| wrong(source, line_number, problem))?;
+                book.enter(node, address, Some(line_number))
+                    .map_err(|error| wrong(source, line_number, error.to_string()))?;
             }
         }
         Ok(book)
@@ -86,33 +115,50 @@ impl AddressBook {
     /// # Errors
     /// [`BookError::Duplicate`] if the node or the address is there already.
     pub fn add(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
+        Ok(self.enter(node, address, None)?)
+    }
+
+    fn enter(
+        &mut self,
+        node: NodeId,
+        address: SocketAddr,
+        line: Option<usize>,
+    ) -> Result<(), BookError> {
         let address = unmapped(address);
         if self.entries.contains_key(&node) {
             return Err(BookError::Duplicate {
                 what: format!("node {node}"),
-            }
-            .into());
+            });
         }
         // Port 0 is no address yet, so it is nobody's.
         if address.port() != 0 && !self.taken.insert(address) {
             return Err(BookError::Duplicate {
                 what: format!("address {address}"),
-            }
-            .into());
+            });
         }
-        self.entries.insert(node, address);
+        self.entries.insert(node, Entry { address, line });
         Ok(())
+    }
+
+    /// An error about the address of a node, with file and line if it was read.
+    pub(crate) fn blame(&self, node: NodeId, error: Error) -> Error {
+        let line = self.entries.get(&node).and_then(|entry| entry.line);
+        match (&self.source, line) {
+            (Some(source), Some(line)) => wrong(source, line, error.to_string()).into(),
+            _ => error,
+        }
     }
 
     /// The address of a node.
     #[must_use]
     pub fn get(&self, node: NodeId) -> Option<SocketAddr> {
-        self.entries.get(&node).copied()
+        self.entries.get(&node).map(|entry| entry.address)
     }
 
     /// All nodes, by ID.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, SocketAddr)> + '_ {
-        self.entries.iter().map(|(&node, &address)| (node, address))
+        let entries = self.entries.iter();
+        entries.map(|(&node, entry)| (node, entry.address))
     }
 
     /// How many nodes are entered.
@@ -147,16 +193,22 @@ fn unmapped(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// A file's text. What never ends, such as a device named by mistake, must not fill the memory.
-fn read_bounded(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
+/// What is wrong with a line.
+fn wrong(source: &str, line: usize, problem: String) -> BookError {
+    let place = format!("{source}:{line}");
+    BookError::Line { place, problem }
+}
+
+/// Bytes of a file. What never ends, such as a device named by mistake, must not fill the memory.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     Patient::open(path)?
         .take(LONGEST + 1)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
         return Err(io::Error::other("longer than 64 MiB"));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 /// A file that is waited for as long as somebody may still write to it.
@@ -205,42 +257,65 @@ fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
     let mut words = entry.split_whitespace();
     let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!(
-            "\"{entry}\": write \"id address:port\", as in \"3 192.0.2.7:4000\""
+            "\"{}\": write \"id address:port\", as in \"3 192.0.2.7:4000\"",
+            shown(entry)
         ));
     };
-    let node = id
-        .parse()
-        .map(NodeId)
-        .map_err(|_| format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX))?;
-    Ok((node, parse_address(address)?))
+    let node = number(id).map(NodeId).ok_or_else(|| {
+        let id = shown(id);
+        format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX)
+    })?;
+    let address = parse_address(address)
+        .map_err(|problem| format!("address \"{}\": {problem}", shown(address)))?;
+    Ok((node, address))
 }
 
-/// An address with port; a name is resolved.
-pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return if address.port() == 0 {
-            Err(format!(
-                "address \"{text}\": port 0 cannot be reached; name the real port"
-            ))
-        } else {
-            Ok(address)
-        };
-    }
+/// An address with port, of one host; a name is resolved.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let remedy = "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000";
-    // Without brackets nobody can tell where an IPv6 address ends.
-    if text
-        .rsplit_once(':')
-        .is_some_and(|(host, _)| host.contains(':'))
-    {
-        return Err(format!("address \"{text}\": {remedy}"));
+    let address = match text.parse() {
+        Ok(address) => address,
+        // Without brackets nobody can tell where an IPv6 address ends.
+        Err(_) if text.rsplit_once(':').is_some_and(|it| it.0.contains(':')) => {
+            return Err(remedy.to_owned());
+        }
+        Err(_) => {
+            let found = text.to_socket_addrs();
+            let mut found = found.map_err(|error| format!("{error}; {remedy}"))?;
+            found.next().ok_or(remedy)?
+        }
+    };
+    no_host(address).map_or(Ok(address), |problem| Err(problem.to_owned()))
+}
+
+/// Why no node can be at an address, wherever it is looked at from.
+pub(crate) fn no_host(address: SocketAddr) -> Option<&'static str> {
+    let ip = address.ip().to_canonical();
+    if address.port() == 0 {
+        Some("port 0 is nobody's; name the real port")
+    } else if ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
+        Some("it is not the address of one host; name the node's own")
+    } else {
+        None
     }
-    match text.to_socket_addrs() {
-        Ok(mut found) => match found.next() {
-            Some(address) if address.port() != 0 => Ok(address),
-            _ => Err(format!("address \"{text}\": {remedy}")),
-        },
-        Err(error) => Err(format!("address \"{text}\": {error}; {remedy}")),
+}
+
+/// A number of digits alone.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    // `parse` takes a sign as well.
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
+/// The beginning of a text that somebody wrote, without what would move a terminal.
+pub(crate) fn shown(text: &str) -> String {
+    const MOST: usize = 64;
+    let beginning: String = text.chars().take(MOST).collect();
+    let mut shown = beginning.escape_debug().to_string();
+    if beginning.len() < text.len() {
+        shown.push_str(&format!(".. of {} bytes", text.len()));
     }
+    shown
 }
 
 #[cfg(test)]
@@ -274,6 +349,17 @@ mod tests {
             ("0 127.0.0.1:1 2", "book:1: ", "write \"id address:port\""),
             ("4294967296 127.0.0.1:1", "book:1: ", "\"4294967296\""),
             ("0 ::1:1", "book:1: ", "\"::1:1\""),
+            ("+1 127.0.0.1:1", "book:1: ", "\"+1\""),
+            ("0 0.0.0.0:1", "book:1: ", "\"0.0.0.0:1\": it is not"),
+            ("0 [::]:1", "book:1: ", "name the node's own"),
+            ("0 [::ffff:0.0.0.0]:1", "book:1: ", "not the address of one"),
+            ("0 239.0.0.1:1", "book:1: ", "not the address of one"),
+            ("0 [ff02::1]:1", "book:1: ", "not the address of one"),
+            ("0 255.255.255.255:1", "book:1: ", "not the address of one"),
+            ("\n0\0 127.0.0.1:1", "book:2: ", "\"0\\0\""),
+            ("0 \u{1b}[2J:1", "book:1: ", "\"\\u{1b}[2J:1\""),
+            ("0 \u{1b}[2J", "book:1: ", "\"\\u{1b}[2J\""),
+            ("\u{7}", "book:1: ", "\"\\u{7}\""),
         ] {
             let said = refusal(text);
             assert!(
@@ -281,6 +367,28 @@ mod tests {
                 "{text:?} gave {said:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_long_text_is_shown_in_part() {
+        let long = "x".repeat(100_000);
+        for text in [&long, &format!("{long} 127.0.0.1:1"), &format!("0 {long}")] {
+            let said = refusal(text);
+            assert!(
+                said.len() < 250 && said.contains("xxx.. of 100000 bytes\""),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_with_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("book");
+        std::fs::write(&path, b"0 127.0.0.1:1\n# caf\xC3\xA9\n1 caf\xE9:4000\n").unwrap();
+        let said = AddressBook::read(&path).unwrap_err().to_string();
+        let place = format!("{}:3: byte 0xE9 ", path.display());
+        assert!(said.starts_with(&place), "{said}");
     }
 
     #[test]

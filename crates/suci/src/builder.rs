@@ -1,6 +1,6 @@
 //! From settings to a node.
 
-use crate::book::AddressBook;
+use crate::book::{self, AddressBook};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::driver::{Driver, Outlook, no_descriptor};
@@ -315,9 +315,7 @@ impl NodeBuilder {
         }
         let config = self.part_of_config(count)?;
         let book = self.take_book()?;
-        let mut backends = self
-            .open_sockets(reserved, book.get(id), count)?
-            .into_iter();
+        let mut backends = self.open_sockets(reserved, &book, id, count)?.into_iter();
         let first = backends.next().ok_or_else(no_descriptor)?;
         let local = first.local_addr();
         self.check_plain(local)?;
@@ -334,7 +332,8 @@ impl NodeBuilder {
             budget = budget.with(its);
         }
         for (node, address) in book.iter().filter(|(node, _)| *node != id) {
-            check_peer(self.plain_on_network, local, address)?;
+            check_peer(self.plain_on_network, local, address)
+                .map_err(|error| book.blame(node, error))?;
             let owner = owner(node, count);
             let driver = match owner.checked_sub(1) {
                 Some(place) => more.get_mut(place),
@@ -434,15 +433,21 @@ impl NodeBuilder {
     fn open_sockets(
         &self,
         reserved: Option<UdpSocket>,
-        entry: Option<SocketAddr>,
+        book: &AddressBook,
+        id: NodeId,
         count: usize,
     ) -> Result<Vec<Box<dyn Backend>>, Error> {
         let first = match reserved {
             Some(socket) => Udp::from_socket(socket, &self.udp)
                 .map_err(Error::io("setting the inherited socket up"))?,
             None => {
-                let address = self.listen.or(entry).unwrap_or(ANYWHERE);
-                self.check_plain(address)?;
+                let entry = || book.get(id).unwrap_or(ANYWHERE);
+                let address = self.listen.unwrap_or_else(entry);
+                self.check_plain(address)
+                    .map_err(|error| match self.listen {
+                        Some(_) => error,
+                        None => book.blame(id, error),
+                    })?;
                 Udp::bind(address, &self.udp).map_err(|source| bind_error(address, source))?
             }
         };
@@ -531,11 +536,8 @@ pub(crate) fn check_peer(
 fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
     use IpAddr::{V4, V6};
     let (from, to) = (local.ip().to_canonical(), address.ip().to_canonical());
-    if address.port() == 0 {
-        return Some("port 0 is nobody's; name the real port");
-    }
-    if to.is_unspecified() || to.is_multicast() || to == V4(Ipv4Addr::BROADCAST) {
-        return Some("it is not the address of one host; name the peer's own");
+    if let Some(problem) = book::no_host(address) {
+        return Some(problem);
     }
     match (from, to) {
         (V4(_), V6(_)) => Some("an IPv4 socket reaches no IPv6 address; give both the same family"),

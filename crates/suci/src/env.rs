@@ -1,6 +1,6 @@
 //! What `suci run` tells the processes it starts.
 
-use crate::book::AddressBook;
+use crate::book::{self, AddressBook, shown};
 use crate::error::Error;
 use crate::sys;
 use std::net::UdpSocket;
@@ -38,7 +38,7 @@ fn value(name: &'static str) -> Result<Option<String>, Error> {
 fn wrong(name: &'static str, value: &str, problem: impl Into<String>) -> Error {
     Error::Variable {
         name,
-        value: value.to_owned(),
+        value: shown(value),
         problem: problem.into(),
     }
 }
@@ -48,10 +48,9 @@ fn number(name: &'static str) -> Result<Option<u32>, Error> {
         return Ok(None);
     };
     let remedy = format!("not a number from 0 to {}: let suci run set it", u32::MAX);
-    value
-        .parse()
+    book::number(&value)
         .map(Some)
-        .map_err(|_| wrong(name, &value, remedy))
+        .ok_or_else(|| wrong(name, &value, remedy))
 }
 
 /// This process's node ID, if the environment tells it (`SUCI_ID`). [`NodeBuilder::open`](crate::NodeBuilder::open) asks

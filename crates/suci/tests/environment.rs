@@ -106,6 +106,9 @@ fn a_child_finds_its_id_book_and_socket() {
 fn wrong_variables_are_named() {
     for (name, value, expected) in [
         ("SUCI_ID", "seven", "SUCI_ID=seven: "),
+        ("SUCI_ID", "+1", "SUCI_ID=+1: "),
+        ("SUCI_ID", "\u{1b}[2J", "SUCI_ID=\\u{1b}[2J: "),
+        ("SUCI_SIZE", "+2", "SUCI_SIZE=+2: "),
         ("SUCI_BOOK", "/nonexistent/book", "/nonexistent/book"),
         (
             "SUCI_FD",

@@ -209,6 +209,24 @@ fn a_bad_book_is_refused_with_file_and_line() {
     );
 }
 
+/// Those that a book may hold, but not for this node.
+#[test]
+fn an_address_of_a_book_that_is_not_allowed_is_refused_with_file_and_line() {
+    let path = std::env::temp_dir().join(format!("suci-allowed-{}", std::process::id()));
+    for (entry, part) in [
+        ("0 192.0.2.1:4000", "--plain"),
+        ("1 192.0.2.1:4000", "--plain"),
+        ("1 [::1]:4000", "same family"),
+    ] {
+        std::fs::write(&path, format!("# cluster\n{entry}\n")).unwrap();
+        let open = Node::builder().id(NodeId(0)).book_file(&path).open();
+        let said = open.unwrap_err().to_string();
+        let place = format!("{}:2: ", path.display());
+        assert!(said.starts_with(&place) && said.contains(part), "{said}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn settings_out_of_range_are_named() {
     let error = builder(0).memory(5).open().unwrap_err();
