@@ -84,7 +84,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The address book. Default: `SUCI_BOOK`, else empty.
+    /// The address book. Default: `SUCI_BOOK`, which must have this node if its ID is that of `SUCI_ID`; else empty.
     #[must_use]
     pub fn book(mut self, book: AddressBook) -> Self {
         self.book = Some(book);
@@ -314,7 +314,7 @@ impl NodeBuilder {
             self.faults = env::faults(id)?;
         }
         let config = self.part_of_config(count)?;
-        let book = self.take_book()?;
+        let book = self.take_book(id)?;
         let mut backends = self.open_sockets(reserved, &book, id, count)?.into_iter();
         let first = backends.next().ok_or_else(no_descriptor)?;
         let local = first.local_addr();
@@ -420,13 +420,16 @@ impl NodeBuilder {
         Ok(all.take(count).map(outlook).collect())
     }
 
-    fn take_book(&mut self) -> Result<AddressBook, Error> {
+    fn take_book(&mut self, id: NodeId) -> Result<AddressBook, Error> {
         if let Some(book) = self.book.take() {
             return Ok(book);
         }
         match self.book_file.take() {
             Some(path) => AddressBook::read(path),
-            None => Ok(env::book()?.unwrap_or_default()),
+            None => {
+                let own = Some(id).filter(|_| self.id.is_none());
+                Ok(env::book(own)?.unwrap_or_default())
+            }
         }
     }
 

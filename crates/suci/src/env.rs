@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::sys;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use suci_net::fault::{FaultSpec, FaultSpecError};
 use suci_proto::types::NodeId;
@@ -86,11 +85,20 @@ pub fn size() -> Result<Option<u32>, Error> {
     }
 }
 
-/// The address book, if the environment tells it.
-pub(crate) fn book() -> Result<Option<AddressBook>, Error> {
-    value(BOOK)?
-        .map(|path| AddressBook::read(PathBuf::from(path)))
-        .transpose()
+/// The address book, if the environment tells it. It must have an entry for `own`, a node whose ID the environment tells
+/// as well: one that nobody knows would wait for the others until it gives up.
+pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
+    let Some(path) = value(BOOK)? else {
+        return Ok(None);
+    };
+    let book = AddressBook::read(&path)?;
+    match own {
+        Some(id) if book.get(id).is_none() => {
+            let problem = format!("not in the book {BOOK}={path}: let suci run set both");
+            Err(wrong(ID, &id.to_string(), problem))
+        }
+        _ => Ok(Some(book)),
+    }
 }
 
 /// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its own: with one for all

@@ -46,6 +46,7 @@ fn succeeded(output: &Output) {
 fn the_child() {
     match std::env::var(ROLE).as_deref() {
         Ok("greet") => greet(),
+        Ok("call") => call(),
         Ok("refuse") => {
             let error = Node::from_env().unwrap_err();
             let expected = std::env::var("EXPECTED").unwrap();
@@ -54,6 +55,16 @@ fn the_child() {
         // Started as an ordinary test: nothing to do.
         _ => {}
     }
+}
+
+/// The environment's book is of others, which is no mistake in a node that has its ID from the program.
+fn call() {
+    let id = NodeId(1 << 31);
+    let node = Node::builder().id(id).open().unwrap();
+    assert_eq!(node.peers().unwrap(), [NodeId(0), NodeId(1)]);
+    // Nor in one that has its book from there.
+    let book = suci::AddressBook::new();
+    assert_eq!(Node::builder().book(book).open().unwrap().id(), NodeId(5));
 }
 
 fn greet() {
@@ -99,6 +110,24 @@ fn a_child_finds_its_id_book_and_socket() {
     parent.send(NodeId(1), "seen").unwrap();
     parent.flush(LONG).unwrap();
     succeeded(&running.join().unwrap());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_node_that_the_book_does_not_have_is_refused_if_the_environment_tells_both() {
+    let path = std::env::temp_dir().join(format!("suci-two-{}", std::process::id()));
+    std::fs::write(&path, "0 127.0.0.1:4000\n1 127.0.0.1:4001\n").unwrap();
+    let book = path.to_str().unwrap();
+    let expected = format!("SUCI_ID=5: not in the book SUCI_BOOK={book}: let suci run set both");
+    let variables = [
+        ("SUCI_ID", "5"),
+        ("SUCI_SIZE", "9"),
+        ("SUCI_BOOK", book),
+        ("EXPECTED", &expected),
+    ];
+    for role in ["refuse", "call"] {
+        succeeded(&child(role, &variables, None).output().unwrap());
+    }
     std::fs::remove_file(path).unwrap();
 }
 

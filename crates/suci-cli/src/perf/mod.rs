@@ -21,7 +21,7 @@ mod work;
 
 use std::process::ExitCode;
 
-use suci::AddressBook;
+use suci::{AddressBook, NodeId};
 
 use crate::args::{PerfArgs, RunArgs};
 use crate::error::{Context, Failure, Result};
@@ -32,8 +32,8 @@ pub(crate) fn run(args: &PerfArgs) -> Result<ExitCode> {
         server::listen(args, address)?;
     } else if !args.servers.is_empty() {
         client::run(args, client::Place::Network(&args.servers))?;
-    } else if let Some(id) = std::env::var_os(suci::env::ID) {
-        launched(args, &id.to_string_lossy())?;
+    } else if let Some(id) = suci::env::id()? {
+        launched(args, id)?;
     } else {
         return launch(args);
     }
@@ -57,25 +57,23 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
 }
 
 /// Node 0 measures, the others serve.
-fn launched(args: &PerfArgs, id: &str) -> Result<()> {
+fn launched(args: &PerfArgs, id: NodeId) -> Result<()> {
     let remedy = "suci run sets both SUCI_ID and SUCI_BOOK; unset SUCI_ID to measure without it";
-    let book = std::env::var_os(suci::env::BOOK)
+    let path = std::env::var_os(suci::env::BOOK)
         .ok_or_else(|| Failure::new(format!("SUCI_BOOK is missing: {remedy}")))?;
-    let book = AddressBook::read(book)?;
-    let nodes: Vec<_> = book.iter().collect();
-    let own = nodes.iter().find(|(node, _)| node.to_string() == id);
-    let (own, address) =
-        own.ok_or_else(|| Failure::new(format!("SUCI_ID={id} is not in the book: {remedy}")))?;
-    let servers: Vec<_> = nodes
-        .iter()
-        .copied()
-        .filter(|(node, _)| node.0 != 0)
-        .collect();
-    match (own.0, servers.is_empty()) {
+    let book = AddressBook::read(&path)?;
+    let address = book.get(id).ok_or_else(|| {
+        let path = path.display();
+        Failure::new(format!(
+            "SUCI_ID={id}: not in the book SUCI_BOOK={path}: {remedy}"
+        ))
+    })?;
+    let servers: Vec<_> = book.iter().filter(|(node, _)| node.0 != 0).collect();
+    match (id.0, servers.is_empty()) {
         (0, true) => Err(Failure::new(
             "one process alone measures nothing: suci run -n 2 or more",
         )),
         (0, false) => client::run(args, client::Place::Launched(&servers)),
-        _ => server::launched(args, *address),
+        _ => server::launched(args, address),
     }
 }

@@ -331,6 +331,26 @@ fn ping_names_who_is_not_in_the_book_and_who_does_not_answer() {
     assert!(!said.contains("--listen"), "{said}");
 }
 
+/// Whoever is nobody's peer would wait for the others for ever.
+#[test]
+fn an_id_of_the_environment_that_its_book_does_not_have_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = dir.path().join("book");
+    let (zero, one) = (free_address(), free_address());
+    std::fs::write(&book, format!("0 {zero}\n1 {one}\n")).unwrap();
+    for command in ["demo", "ping", "perf"] {
+        let mut command = suci(&[command]);
+        let variables = [("SUCI_ID", "5"), ("SUCI_SIZE", "9")];
+        command.envs(variables).env("SUCI_BOOK", &book);
+        let begun = Instant::now();
+        let output = output(&mut command);
+        assert!(begun.elapsed() < Duration::from_secs(8));
+        let said = errors(&output);
+        let part = format!("SUCI_ID=5: not in the book SUCI_BOOK={}: ", book.display());
+        assert!(!output.status.success() && said.contains(&part), "{said}");
+    }
+}
+
 #[test]
 fn perf_without_a_server_says_so_soon() {
     let at = free_address().to_string();
