@@ -362,7 +362,12 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(unmapped(address));
     }
-    match text.to_socket_addrs() {
+    // The system knows zones that are names, but no brackets.
+    let found = match text.contains('%') {
+        true => text.replace(['[', ']'], "").to_socket_addrs(),
+        false => text.to_socket_addrs(),
+    };
+    match found {
         Ok(mut found) => found
             .next()
             .map(unmapped)
@@ -467,5 +472,7 @@ mod tests {
         assert!(metrics("99999").is_err());
         assert!(address("nowhere").is_err() && address("127.0.0.1").is_err());
         assert_eq!(address("[::ffff:127.0.0.1]:7"), address("127.0.0.1:7"));
+        assert_eq!(address("[fe80::1%lo]:7"), address("[fe80::1%1]:7"));
+        assert!(address("[fe80::1%none]:7").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Who is where: the address book.
 
-use crate::error::{BookError, Error};
+use crate::error::{BookError, Error, NO_ZONE};
 use crate::sys;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -272,7 +272,10 @@ fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
 
 /// An address with port, of one host; a name is resolved.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let remedy = "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000";
+    let remedy = match text.contains('%') {
+        true => NO_ZONE,
+        false => "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000",
+    };
     let address = match text.parse() {
         Ok(address) => address,
         // Without brackets nobody can tell where an IPv6 address ends.
@@ -349,6 +352,11 @@ mod tests {
             ("0 127.0.0.1:1 2", "book:1: ", "write \"id address:port\""),
             ("4294967296 127.0.0.1:1", "book:1: ", "\"4294967296\""),
             ("0 ::1:1", "book:1: ", "\"::1:1\""),
+            (
+                "0 [fe80::1%lo]:1",
+                "book:1: ",
+                "the number of the interface",
+            ),
             ("+1 127.0.0.1:1", "book:1: ", "\"+1\""),
             ("0 0.0.0.0:1", "book:1: ", "\"0.0.0.0:1\": it is not"),
             ("0 [::]:1", "book:1: ", "name the node's own"),

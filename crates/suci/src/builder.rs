@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::driver::{Driver, Outlook, no_descriptor};
 use crate::env;
-use crate::error::Error;
+use crate::error::{Error, NO_ZONE};
 use crate::fork::Birth;
 use crate::metrics::Responder;
 use crate::node::Node;
@@ -549,9 +549,7 @@ fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
             Some("that IPv6 address reaches no IPv4 address; give both the same family")
         }
         (V6(_), V6(to)) if to.is_unicast_link_local() && zone(local) == 0 && zone(address) == 0 => {
-            Some(
-                "a link-local address needs its zone, the number of the interface, as in [fe80::1%2]:7000",
-            )
+            Some(NO_ZONE)
         }
         _ => None,
     }

@@ -102,7 +102,7 @@ pub enum Error {
         address: SocketAddr,
     },
     /// The socket could not be opened.
-    #[error("cannot listen at {address}: {source}; {}", remedy(.source).unwrap_or("use an address of this machine"))]
+    #[error("cannot listen at {address}: {source}; {}", remedy_at(*.address, .source))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -198,6 +198,18 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+/// What to do about an address that names no interface, of which every one has the same range of addresses.
+pub(crate) const NO_ZONE: &str = "a link-local address needs its zone, the number of the interface (`ip link` shows it), \
+                                  as in [fe80::1%2]:7000";
+
+/// What to do about an address that the system refuses to listen at.
+fn remedy_at(address: SocketAddr, error: &io::Error) -> &'static str {
+    match address {
+        SocketAddr::V6(at) if at.ip().is_unicast_link_local() && at.scope_id() == 0 => NO_ZONE,
+        _ => remedy(error).unwrap_or("use an address of this machine"),
+    }
 }
 
 /// What to do about an answer of the system that names a limit rather than a fault.
@@ -346,6 +358,20 @@ mod tests {
                     source: system(libc::EADDRNOTAVAIL),
                 },
                 "; use an address of this machine",
+            ),
+            (
+                Error::Bind {
+                    address: "[fe80::1%7]:7000".parse().unwrap(),
+                    source: system(libc::EADDRNOTAVAIL),
+                },
+                "; use an address of this machine",
+            ),
+            (
+                Error::Bind {
+                    address: "[fe80::1]:7000".parse().unwrap(),
+                    source: system(libc::EINVAL),
+                },
+                "(`ip link` shows it), as in [fe80::1%2]:7000",
             ),
         ] {
             let said = error.to_string();

@@ -317,6 +317,17 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
+fn an_address_that_names_no_interface_is_told_how_to() {
+    for args in [&["--listen", "[fe80::1]:7000"][..], &["[fe80::1]:7000"]] {
+        let args = [&["cat", "--plain"], args].concat();
+        let output = output(suci(&args).stdin(Stdio::null()));
+        assert_eq!(output.status.code(), Some(1));
+        let said = errors(&output);
+        assert!(said.contains("as in [fe80::1%2]:7000"), "{said}");
+    }
+}
+
+#[test]
 fn an_address_that_nothing_can_reach_is_named() {
     for (at, part) in [
         ("127.0.0.1:0", "port 0"),
