@@ -1,6 +1,7 @@
 //! Looking at the nodes of this machine through their statistics files.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use suci::statistics::{self, Snapshot, StatFile};
@@ -26,9 +27,23 @@ pub(crate) fn look(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
 
 /// The error of looking for a process that has no node.
 pub(crate) fn nothing(pid: u32) -> Failure {
-    Failure::new(format!(
+    let found = statistics::find().into_iter();
+    let broken = found.filter(|found| found.pid == pid).find_map(|found| {
+        let error = found.open().and_then(|file| file.read()).err()?;
+        let problem = match error.kind() {
+            // It has ended.
+            ErrorKind::NotFound => return None,
+            ErrorKind::InvalidData => {
+                "no statistics that this release can read; use the program's, or remove the file"
+                    .into()
+            }
+            _ => error.to_string(),
+        };
+        Some(format!("{}: {problem}", found.path.display()))
+    });
+    Failure::new(broken.unwrap_or_else(|| format!(
         "no node of process {pid} can be seen: it must run, as this user, with statistics on (the default)"
-    ))
+    )))
 }
 
 /// Fails early if a process was named that has no node.

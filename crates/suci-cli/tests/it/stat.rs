@@ -1,8 +1,10 @@
 //! `suci stat` and `--metrics`, of a process that runs beside.
 use crate::support::{Running, await_node, errors, free_address, output, pings, printed, suci};
 use serde_json::Value;
+use std::fs::DirBuilder;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt;
 
 #[test]
 fn stat_shows_what_a_process_did() {
@@ -50,6 +52,26 @@ fn stat_shows_what_a_process_did() {
         "{}",
         errors(&out)
     );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let own = dir.path().join("suci");
+    DirBuilder::new().mode(0o700).create(&own).unwrap();
+    // It runs, and has no other node.
+    let pid = std::process::id().to_string();
+    let file = own.join(format!("{pid}-0.stat"));
+    for bytes in [&b""[..], &[0xA5; 200_000]] {
+        std::fs::write(&file, bytes).unwrap();
+        for command in ["stat", "top"] {
+            let mut command = suci(&[command, &pid]);
+            let out = output(command.env("XDG_RUNTIME_DIR", dir.path()));
+            let said = errors(&out);
+            let part = format!("{}: no statistics ", file.display());
+            assert!(!out.status.success() && said.contains(&part), "{said}");
+        }
+    }
 }
 
 #[test]
