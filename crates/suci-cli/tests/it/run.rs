@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Running, errors, output, path, printed, suci, terminal};
+use crate::support::{PATIENCE, Running, errors, output, path, printed, suci, terminal};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A process of one's own that a test may name: the pid that a child printed.
@@ -12,17 +12,17 @@ fn pid(line: &str) -> Pid {
     Pid::from_raw(line.trim().parse().unwrap()).unwrap()
 }
 
+/// What a process does, as `ps` shows it.
+fn state(pid: Pid) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
 /// Waits until no such process runs. Its parent may have left it to init to reap.
 fn gone(pid: Pid) -> bool {
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-        let zombie = stat.is_ok_and(|stat| {
-            stat.rsplit(") ")
-                .next()
-                .is_some_and(|rest| rest.starts_with('Z'))
-        });
-        if zombie || test_kill_process(pid).is_err() {
+        if state(pid) == Some('Z') || test_kill_process(pid).is_err() {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -200,7 +200,23 @@ fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = Stri
     );
     let (running, keys, mut lines) = in_terminal("8", &script);
     assert!(lines.by_ref().take(8).all(|line| line == "ready"));
+    let launcher = Pid::from_child(&running.0);
+    let begun = Instant::now();
+    while !has_started(launcher, 8) {
+        assert!(begun.elapsed() < PATIENCE, "it never waits");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     (running, keys, lines)
+}
+
+/// Whether the launcher sleeps and has a descriptor of each of its processes: before that it passes on what those that
+/// it had started heard, too.
+fn has_started(launcher: Pid, count: usize) -> bool {
+    let descriptors = format!("/proc/{}/fd", launcher.as_raw_nonzero());
+    let links = std::fs::read_dir(descriptors).unwrap();
+    let targets = links.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let processes = targets.filter(|target| target.to_string_lossy().contains("pidfd"));
+    processes.count() == count && state(launcher) == Some('S')
 }
 
 /// What the eight say, after which the launcher ends them.
