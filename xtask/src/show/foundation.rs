@@ -247,8 +247,10 @@ fn two_flows(ctx: &Ctx) -> Result<Figure> {
 fn beside_tcp(ctx: &Ctx) -> Result<Figure> {
     let pair = slow_pair()?;
     let ours = ctx.scratch("ours");
+    // Both begin at once, however long it takes to build ours.
+    let ends = Ends::between(ctx, &pair, PORT)?;
     let tcp = tcp::Flow::start(&pair, PORT)?;
-    let _suci = Ends::between(ctx, &pair, PORT)?.start(Path::new("/dev/zero"), &ours)?;
+    let _suci = ends.start(Path::new("/dev/zero"), &ours)?;
     let meters: [Meter<'_>; 2] = [&|| Ok(tcp.arrived()), &|| tools::length(&ours)];
     let rates = tools::rates(meters, SETTLED, JUDGED)?;
     let text = format!("TCP {:.1}, Suci {:.1} Mbit/s", rates[0], rates[1]);
