@@ -465,9 +465,12 @@ impl Connection {
             self.mtu_changed();
         }
         if fell || too_large {
-            // What vanished for its size was no congestion, and nothing is learnt from what it was taken for.
+            // What vanished for its size was no congestion, and nothing is learnt from what it was taken for. Of a long
+            // silence nobody knows whether size alone was to blame: the new controller begins as RFC 9002 7.6 says.
             self.congestion.on_path_changed(self.mtu.current());
-            return;
+            if !lost.persistent {
+                return;
+            }
         }
         self.blame.charge(now, sent_at, lost.packets);
         self.congestion.on_congestion(

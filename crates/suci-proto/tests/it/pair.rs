@@ -10,7 +10,6 @@ use suci_proto::{
     TransmitResult,
 };
 
-const LATENCY: Duration = Duration::from_micros(50);
 const BUFFER: u64 = 8 << 20;
 
 pub(crate) struct Host {
@@ -38,6 +37,8 @@ pub(crate) struct Pair {
     kinds: BTreeSet<u8>,
     /// The largest packet that arrives.
     widest: usize,
+    /// From one to the other.
+    latency: Duration,
 }
 
 pub(crate) fn message(payload: &[u8]) -> Outgoing {
@@ -77,6 +78,7 @@ impl Pair {
             buffer,
             kinds: BTreeSet::new(),
             widest: usize::MAX,
+            latency: Duration::from_micros(50),
         };
         for host in 0..2 {
             let host = pair.start(host);
@@ -146,6 +148,11 @@ impl Pair {
     /// Larger packets vanish from now on, and nobody says so.
     pub(crate) fn set_widest(&mut self, size: usize) {
         self.widest = size;
+    }
+
+    /// How long packets take from one to the other from now on.
+    pub(crate) fn set_latency(&mut self, latency: Duration) {
+        self.latency = latency;
     }
 
     /// Loses everything that is under way.
@@ -240,7 +247,7 @@ impl Pair {
                     continue;
                 }
                 self.wire
-                    .insert((now + LATENCY, self.sequence), (to, packet.to_vec()));
+                    .insert((now + self.latency, self.sequence), (to, packet.to_vec()));
             }
         }
         while let Some(event) = self.hosts[host].engine.poll_event() {
