@@ -74,7 +74,7 @@ impl Score {
     }
 }
 
-/// Runs cargo-mutants (an hour and a half on two cores) and reads its verdicts.
+/// Runs cargo-mutants (two hours on two idle cores) and reads its verdicts.
 ///
 /// # Errors
 /// cargo-mutants is missing or cannot run the tests of the unchanged tree.

@@ -14,10 +14,6 @@ use surplus::Surplus;
 /// The part of a share that is held back for packets that arrive late: one in this many.
 const LATE_PART: u64 = 8;
 
-/// RECLAIMs without an answer, over four minutes: who loses half of what it hears and half of what it says leaves so many
-/// of them unanswered once in a hundred million times.
-const MOST_RECLAIMS: u32 = 64;
-
 /// The credit that we gave to one peer on one connection. On the line of its packet numbers:
 ///
 /// ```text
@@ -429,11 +425,6 @@ impl Grant {
 
     pub(super) fn begun_at(&self) -> Instant {
         self.begun_at
-    }
-
-    /// Whether the peer goes on sending, and answers no RECLAIM: of those that live nobody else is asked so often.
-    pub const fn is_kept_in_spite(&self) -> bool {
-        self.reclaims > MOST_RECLAIMS
     }
 
     /// When it was last reclaimed, if no answer came, and how often so far.

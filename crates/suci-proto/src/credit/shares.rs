@@ -50,6 +50,10 @@ const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 /// The wait doubles so often, to 4 s: a peer that does not answer is probably gone, and its grant lapses anyway.
 const RECLAIM_DOUBLINGS: u32 = 4;
 
+/// RECLAIMs without an answer, over four minutes: who loses half of what it hears and half of what it says leaves so many
+/// of them unanswered once in a hundred million times.
+const MOST_RECLAIMS: u32 = 64;
+
 /// More was granted than the budget holds: a defect of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -463,6 +467,15 @@ impl Shares {
         let (at, times) = grant.reclaimed()?;
         let doubled = times.saturating_sub(1).min(RECLAIM_DOUBLINGS);
         Some(at + RECLAIM_REPEAT.saturating_mul(1 << doubled))
+    }
+
+    /// Whether the peer goes on sending, so that nothing lapses, and answers no RECLAIM, neither so many nor for as long as
+    /// silence is borne: it may hear nothing of us while we hear it.
+    pub(crate) fn is_defied(&self, grant: &Grant, patience: Duration) -> bool {
+        let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
+        grant.reclaimed().is_some_and(|(_, times)| {
+            times > MOST_RECLAIMS && longest.saturating_mul(times) > patience
+        })
     }
 
     /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to

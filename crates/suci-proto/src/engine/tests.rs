@@ -17,7 +17,7 @@ use crate::credit::{SendCredit, SocketCredit};
 use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
 use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
-use crate::wire::Mode;
+use crate::wire::{CrcScope, Mode};
 use crate::{Accept, Outgoing};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -153,6 +153,25 @@ impl World {
         }
         engine.audit(now).unwrap();
         packets
+    }
+
+    /// A PING of 1 to 0 outside of its engine's order, padded to `size` bytes at least.
+    fn deliver_ping(&mut self, size: usize) {
+        let connection = self.peer(0, 1).connection.as_ref().unwrap();
+        let header = Header {
+            kind: PacketType::Data,
+            scope: CrcScope::Datagram,
+            index: connection.local.index,
+            number: connection.grant.drained_end(),
+            tag: connection.local.tag,
+        };
+        let mut bytes = Vec::new();
+        crate::wire::put_header(&mut bytes, &header);
+        bytes.push(1);
+        bytes.resize(bytes.len().max(size), 0);
+        crate::wire::seal(&mut bytes);
+        let (from, to) = (1, 0);
+        self.deliver(&Packet { from, to, bytes });
     }
 
     fn deliver(&mut self, packet: &Packet) {

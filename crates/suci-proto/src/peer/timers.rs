@@ -107,11 +107,12 @@ impl Peer {
             self.consult(now);
         }
         self.on_recovery_timeout(now, shared);
+        let patience = self.patience().give_up_after;
         if let Some(connection) = &mut self.connection {
             shared.shares.expire(&mut connection.grant, now);
             connection.repay_previous(now, shared);
             connection.reclaim_if_due(now, shared);
-            if connection.grant.is_kept_in_spite() {
+            if shared.shares.is_defied(&connection.grant, patience) {
                 // Else others would be left without for ever.
                 self.fail(now, ProtocolError::Limit("unanswered RECLAIMs"), shared);
             }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::credit::data_charge;
 use crate::limits::{DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MIN_MTU};
-use crate::wire::CrcScope;
 
 /// Two hosts whose routes to one another carry so much, after each heard of the other.
 fn met(routes: [Option<usize>; 2]) -> World {
@@ -137,24 +136,7 @@ fn what_a_late_answer_says_of_another_path_is_overlooked() {
 fn f02_a_packet_longer_than_agreed_ends_the_session() {
     for (longer, kept) in [(0, true), (1, false), (8_000, false)] {
         let mut world = met([Some(9_000), Some(1_300)]);
-        let connection = world.peer(0, 1).connection.as_ref().unwrap();
-        let header = Header {
-            kind: PacketType::Data,
-            scope: CrcScope::Datagram,
-            index: connection.local.index,
-            number: connection.grant.drained_end(),
-            tag: connection.local.tag,
-        };
-        let mut bytes = Vec::new();
-        crate::wire::put_header(&mut bytes, &header);
-        bytes.push(1); // PING, and padding behind it.
-        bytes.resize(1_300 + longer, 0);
-        crate::wire::seal(&mut bytes);
-        world.deliver(&Packet {
-            from: 1,
-            to: 0,
-            bytes,
-        });
+        world.deliver_ping(1_300 + longer);
         let errors = world.engines[0].counters().protocol_errors;
         assert_eq!(errors == 0, kept, "{longer} B longer");
     }
