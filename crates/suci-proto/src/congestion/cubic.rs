@@ -108,6 +108,18 @@ impl Cubic {
         cubic
     }
 
+    /// Goes on from the window of now as CUBIC does.
+    pub(super) fn end_slow_start(&mut self) {
+        self.state.threshold = Some(self.state.window);
+        self.state.plateau = self.state.window;
+        self.state.prior = self.state.window;
+    }
+
+    /// Whether it is in slow start, and never met the link's end.
+    pub(super) const fn is_searching(&self) -> bool {
+        self.state.threshold.is_none()
+    }
+
     fn in_slow_start(&self) -> bool {
         self.state
             .threshold
@@ -138,11 +150,7 @@ impl Cubic {
                 Phase::Conservative => {
                     self.set_window(self.state.window + bytes / CONSERVATIVE_DIVISOR);
                 }
-                Phase::Done => {
-                    self.state.threshold = Some(self.state.window);
-                    self.state.plateau = self.state.window;
-                    self.state.prior = self.state.window;
-                }
+                Phase::Done => self.end_slow_start(),
             }
             return;
         };

@@ -54,6 +54,11 @@ struct Conservative {
 
 folds!(Conservative { baseline, rounds });
 
+/// How much longer than `before` packets must take at least, before a queue of our own is to blame.
+pub(super) fn growth(before: Duration) -> Duration {
+    (before / GROWTH_DIVISOR).clamp(MIN_GROWTH, MAX_GROWTH)
+}
+
 impl HyStart {
     /// A packet sent at `sent_at` was acknowledged, and took `path`, if that was measured.
     pub(super) fn on_ack(
@@ -95,8 +100,7 @@ impl HyStart {
                 self.conservative = None;
             }
         } else if let Some(last) = self.last_minimum {
-            let growth = (last / GROWTH_DIVISOR).clamp(MIN_GROWTH, MAX_GROWTH);
-            if minimum >= last.saturating_add(growth) {
+            if minimum >= last.saturating_add(growth(last)) {
                 self.conservative = Some(Conservative {
                     baseline: minimum,
                     rounds: 0,

@@ -32,6 +32,7 @@
 
 mod rates;
 
+use super::hystart::growth;
 use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
 use crate::fold::{Fold, Words, folds};
@@ -203,6 +204,8 @@ impl Fold for Phase {
 #[derive(Debug)]
 struct Company {
     cubic: Cubic,
+    /// Least time on the path in the round in which the company was noticed.
+    found: f64,
     looked_at: Instant,
     /// Rounds left of looking whether the queue is gone.
     looking: u32,
@@ -215,6 +218,7 @@ struct Company {
 
 folds!(Company {
     cubic,
+    found,
     looked_at,
     looking,
     last,
@@ -329,7 +333,7 @@ impl Lan {
         if queue > target {
             self.cut(base, queue, target);
             if self.futile >= FUTILE_CUTS {
-                self.enter_company(now);
+                self.enter_company(now, least);
             }
         } else if !self.slow_start {
             self.grow(queue, target);
@@ -356,10 +360,11 @@ impl Lan {
         self.set_window(self.window * DRAIN_TO);
     }
 
-    fn enter_company(&mut self, now: Instant) {
+    fn enter_company(&mut self, now: Instant, found: f64) {
         let cubic = Cubic::with_window(self.mtu as usize, self.window_before);
         self.phase = Phase::Company(Box::new(Company {
             cubic,
+            found,
             looked_at: now,
             looking: 0,
             last: None,
@@ -470,6 +475,16 @@ impl Lan {
 }
 
 impl Company {
+    /// Ends slow start once the delay grew beyond what was found. HyStart++ compares with the round before, and so would
+    /// take two thirds of a link from a TCP that left slow start at such a delay (Linux's HyStart does).
+    fn judge_slow_start(&mut self, least: Option<f64>) {
+        let found = Duration::from_secs_f64(self.found);
+        let most = (found + growth(found)).as_secs_f64();
+        if self.cubic.is_searching() && least.is_some_and(|least| least > most) {
+            self.cubic.end_slow_start();
+        }
+    }
+
     /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets of the first
     /// still meet those that were sent before.
     fn look_if_due(&mut self, now: Instant, every: Duration) {
@@ -510,6 +525,9 @@ impl Controller for Lan {
         match &mut self.phase {
             Phase::Company(company) => {
                 if company.looking == 0 {
+                    if self.round.samples >= SAMPLES {
+                        company.judge_slow_start(self.round.least);
+                    }
                     company.cubic.on_ack(now, sample);
                 }
                 let looking = company.looking > 0;

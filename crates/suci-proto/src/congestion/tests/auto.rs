@@ -1,7 +1,9 @@
 //! The choice by the path.
 
 use super::*;
-use crate::congestion::{AckSample, Auto};
+use crate::congestion::hystart::growth;
+use crate::congestion::{AckSample, Auto, CongestionEvent, Controller, Cubic};
+use crate::fold::Words;
 use crate::recovery::Rtt;
 use crate::time::Instant;
 
@@ -107,4 +109,81 @@ fn a_fixed_window_is_what_it_is() {
     assert_eq!(counts[0].dropped, 0);
     let utilisation = utilisation(link, &counts, millis(1_000));
     assert!(utilisation >= 0.75, "{utilisation}");
+}
+
+/// CUBIC as Linux begins it: slow start ends as soon as the delay grew beyond the least by what HyStart allows.
+#[derive(Debug)]
+struct Linux {
+    cubic: Cubic,
+    least: Duration,
+}
+
+impl Controller for Linux {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.cubic.on_sent(now, bytes, in_flight);
+    }
+
+    fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>) {
+        if let Some(path) = sample.path {
+            self.least = self.least.min(path);
+            let grown = path > self.least + growth(self.least);
+            if grown && self.cubic.is_searching() && self.window() > 16 * MTU {
+                self.cubic.end_slow_start();
+            }
+        }
+        self.cubic.on_ack(now, sample);
+    }
+
+    fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
+        self.cubic.on_congestion(now, event);
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        self.cubic.on_spurious(now);
+    }
+
+    fn on_path_changed(&mut self, mtu: usize) {
+        self.cubic.on_path_changed(mtu);
+    }
+
+    fn on_mtu(&mut self, mtu: usize) {
+        self.cubic.on_mtu(mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.cubic.window()
+    }
+
+    fn pacing_rate(&self, _: &Rtt) -> Option<u64> {
+        None
+    }
+
+    fn name(&self) -> &'static str {
+        "linux"
+    }
+
+    fn write_down(&self, _: &mut Words) {}
+}
+
+fn linux() -> Box<dyn Controller> {
+    let cubic = Cubic::new(MTU as usize);
+    let least = Duration::MAX;
+    Box::new(Linux { cubic, least })
+}
+
+/// Whoever begins first, by so many milliseconds.
+#[test]
+fn beside_one_that_leaves_slow_start_early_it_shares() {
+    for (rtt, queue) in [(micros(100), 425), (micros(100), 170), (millis(2), 425)] {
+        for (ours, theirs) in [(0, 0), (0, 5), (0, 20), (0, 100), (5, 0), (20, 0), (100, 0)] {
+            let link = link(100, rtt, queue);
+            let mut sim = Sim::new(link);
+            sim.add(lan(), millis(ours), ENDLESS);
+            sim.add(linux(), millis(theirs), ENDLESS);
+            sim.run(millis(5_000));
+            let share = share(&sim.run(millis(25_000)), 1);
+            println!("{link:?}, {ours} and {theirs} ms later: theirs {share:.3}");
+            assert!(share >= 0.32, "{share}");
+        }
+    }
 }
