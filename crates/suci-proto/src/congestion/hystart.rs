@@ -99,13 +99,13 @@ impl HyStart {
             if minimum < conservative.baseline {
                 self.conservative = None;
             }
-        } else if let Some(last) = self.last_minimum {
-            if minimum >= last.saturating_add(growth(last)) {
-                self.conservative = Some(Conservative {
-                    baseline: minimum,
-                    rounds: 0,
-                });
-            }
+        } else if let Some(last) = self.last_minimum
+            && minimum >= last.saturating_add(growth(last))
+        {
+            self.conservative = Some(Conservative {
+                baseline: minimum,
+                rounds: 0,
+            });
         }
     }
 }

@@ -34,7 +34,7 @@ mod rates;
 
 use super::hystart::growth;
 use super::losses::Losses;
-use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
+use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, cubic, initial_window, pace};
 use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
@@ -265,15 +265,14 @@ impl Lan {
 
     /// The queueing delay to aim at, in seconds.
     fn target(&self) -> f64 {
-        self.target_of(self.part)
+        self.target_of(self.part, self.rates.highest())
     }
 
-    /// The same for who aims at this part of the whole (Swift section 3.5).
-    fn target_of(&self, part: f64) -> f64 {
+    /// The same for who aims at this part of the whole (Swift section 3.5), on a link of this rate.
+    fn target_of(&self, part: f64, rate: f64) -> f64 {
         let packets = (self.window / self.mtu).clamp(SCALING_FROM, SCALING_TO);
         let alpha = SCALING / (1.0 / SCALING_FROM.sqrt() - 1.0 / SCALING_TO.sqrt());
         let scaled = alpha * (1.0 / packets.sqrt() - 1.0 / SCALING_TO.sqrt());
-        let rate = self.rates.highest();
         let few = if rate > 0.0 {
             (TARGET_PACKETS * self.mtu / rate).min(TARGET_MOST)
         } else {
@@ -292,7 +291,9 @@ impl Lan {
     fn cut(&mut self, base: f64, queue: f64, target: f64) {
         let part = (BETA * (queue - target) / (base + queue)).min(MAX_DECREASE);
         let floor = self.floor(base, target).min(self.window);
-        if queue <= FAR * target {
+        // Who is starved must not take its own rate for the link's.
+        let far = FAR * self.target_of(self.part, self.rates.known());
+        if queue <= far {
             self.futile = 0;
         } else {
             self.futile = self.futile.saturating_add(1);
@@ -377,7 +378,7 @@ impl Lan {
     fn end_round_in_company(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
         // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a queue up to the whole.
-        let (target, base) = (self.target_of(1.0), self.base);
+        let (target, base) = (self.target_of(1.0, self.rates.highest()), self.base);
         let Phase::Company(company) = &mut self.phase else {
             return;
         };
@@ -407,9 +408,9 @@ impl Lan {
         }
     }
 
-    fn measure(&mut self, sample: &AckSample<'_>) {
+    fn measure(&mut self, now: Instant, sample: &AckSample<'_>) {
         if let Some(rate) = sample.rate {
-            self.rates.add(rate.per_second() as f64);
+            self.rates.add(now, rate.per_second() as f64);
         }
         let Some(path) = sample.path.map(|path| path.as_secs_f64()) else {
             return;
@@ -519,7 +520,7 @@ impl Controller for Lan {
                 self.end_round(now, ended.used, ended.least, ended.settling);
             }
         }
-        self.measure(sample);
+        self.measure(now, sample);
         self.losses.on_acked(sample.bytes as f64);
         self.round.used |= used;
         match &mut self.phase {
@@ -601,7 +602,11 @@ impl Controller for Lan {
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
-        let percent = if self.slow_start { 200 } else { 125 };
+        let percent = match self.phase {
+            Phase::Company(_) => cubic::PACE,
+            _ if self.slow_start => 200,
+            _ => 125,
+        };
         pace(self.window(), rtt, percent)
     }
 

@@ -336,7 +336,7 @@ fn pacing_spreads_the_window_over_the_round_trip() {
     assert_eq!(cubic.pacing_rate(&unknown), None);
     assert_eq!(cubic.pacing_rate(&rtt(10)), Some(2 * 12_000 * 100));
     lose(&mut cubic, at(1), at(0), false);
-    assert_eq!(cubic.pacing_rate(&rtt(10)), Some(8_400 * 125));
+    assert_eq!(cubic.pacing_rate(&rtt(10)), Some(2 * 8_400 * 100));
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn beside_one_that_leaves_slow_start_early_it_shares() {
             sim.run(millis(5_000));
             let share = share(&sim.run(millis(25_000)), 1);
             println!("{link:?}, {ours} and {theirs} ms later: theirs {share:.3}");
-            assert!(share >= 0.32, "{share}");
+            assert!(share >= 0.4, "{share}");
         }
     }
 }
