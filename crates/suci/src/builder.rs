@@ -163,7 +163,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Silence after which a session ends. Default 5 min.
+    /// Silence after which a session ends. Default 5 min. A peer that sends on and never answers what it is asked to give
+    /// back keeps its part of the receive buffer for as long, and four minutes at least.
     #[must_use]
     pub fn give_up_after(mut self, timeout: Duration) -> Self {
         self.config.give_up_after = timeout;

@@ -509,8 +509,9 @@ impl Controller for Bbr {
         }
     }
 
-    fn on_path_changed(&mut self, mtu: usize) {
+    fn begin_anew(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
+        self.set_window(self.window.min(most as f64));
     }
 
     fn on_mtu(&mut self, mtu: usize) {

@@ -171,6 +171,11 @@ impl Controller for Auto {
         self.inner_mut().on_spurious(now);
     }
 
+    fn begin_anew(&mut self, mtu: usize, most: u64) {
+        self.mtu = mtu;
+        self.inner_mut().begin_anew(mtu, most);
+    }
+
     fn on_path_changed(&mut self, mtu: usize) {
         *self = Self::new(mtu);
     }

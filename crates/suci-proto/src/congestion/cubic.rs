@@ -252,8 +252,9 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_path_changed(&mut self, mtu: usize) {
+    fn begin_anew(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
+        self.set_window(self.state.window.min(most as f64));
     }
 
     fn on_mtu(&mut self, mtu: usize) {

@@ -36,7 +36,7 @@ impl Controller for Fixed {
 
     fn on_spurious(&mut self, _now: Instant) {}
 
-    fn on_path_changed(&mut self, mtu: usize) {
+    fn begin_anew(&mut self, mtu: usize, _most: u64) {
         self.mtu = mtu as u64;
     }
 

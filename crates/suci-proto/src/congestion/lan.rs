@@ -585,8 +585,9 @@ impl Controller for Lan {
         }
     }
 
-    fn on_path_changed(&mut self, mtu: usize) {
+    fn begin_anew(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
+        self.set_window(self.window.min(most as f64));
     }
 
     fn on_mtu(&mut self, mtu: usize) {
@@ -604,6 +605,7 @@ impl Controller for Lan {
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
         let percent = match self.phase {
             Phase::Company(_) => cubic::PACE,
+            // RFC 9002 section 7.7.
             _ if self.slow_start => 200,
             _ => 125,
         };

@@ -95,8 +95,12 @@ pub trait Controller: Send + Debug {
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent);
     /// The losses of the last event turned out to be none: what it did is undone.
     fn on_spurious(&mut self, now: Instant);
+    /// Begins as on a path of which nothing is known, with the initial window or `most` bytes, if that is less.
+    fn begin_anew(&mut self, mtu: usize, most: u64);
     /// The path is another: whatever was learnt no longer holds.
-    fn on_path_changed(&mut self, mtu: usize);
+    fn on_path_changed(&mut self, mtu: usize) {
+        self.begin_anew(mtu, u64::MAX);
+    }
     /// The packet size changed on the same path. `mtu` in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: usize);
     /// Bytes that may be in flight.
@@ -145,8 +149,8 @@ fn initial_window(mtu: usize) -> f64 {
 }
 
 /// `percent` of a window per round trip of the path, in bytes per second; `None` while the round trip is unknown. RFC 9002
-/// section 7.7: a little faster than the window (125), so that pacing is not what limits; in slow start, where
-/// the window doubles within the round trip, 200.
+/// section 7.7: somewhat faster than the window, so that pacing is not what limits; in slow start, where the window doubles
+/// within the round trip, 200.
 fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     if !rtt.has_sample() {
         return None;

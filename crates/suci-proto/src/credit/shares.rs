@@ -474,7 +474,8 @@ impl Shares {
     pub(crate) fn is_defied(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {
-            times > MOST_RECLAIMS && longest.saturating_mul(times) > patience
+            let waited = longest.saturating_mul(times.saturating_sub(RECLAIM_DOUBLINGS + 1));
+            times > MOST_RECLAIMS && waited > patience
         })
     }
 

@@ -184,6 +184,8 @@ pub(crate) struct Connection {
     /// When an unanswered RECLAIM is looked at again.
     pub(crate) reclaim_at: Option<Instant>,
     pub(crate) blame: Blame,
+    /// When the controller last began anew because packets were too large for the path.
+    pub(crate) anew_at: Option<Instant>,
     /// What the program's controller decided.
     pub(crate) steered: Decision,
     /// Bytes per second that the path delivered when last measured.
@@ -296,6 +298,7 @@ impl Connection {
             control_at: None,
             reclaim_at: None,
             blame: Blame::default(),
+            anew_at: None,
             steered: Decision::default(),
             delivery_rate: 0,
             slack: Slack::default(),

@@ -465,12 +465,8 @@ impl Connection {
             self.mtu_changed();
         }
         if fell || too_large {
-            // What vanished for its size was no congestion, and nothing is learnt from what it was taken for. Of a long
-            // silence nobody knows whether size alone was to blame: the new controller begins as RFC 9002 7.6 says.
-            self.congestion.on_path_changed(self.mtu.current());
-            if !lost.persistent {
-                return;
-            }
+            self.on_too_large(now, sent_at, lost.persistent);
+            return;
         }
         self.blame.charge(now, sent_at, lost.packets);
         self.congestion.on_congestion(
@@ -483,6 +479,18 @@ impl Connection {
                 in_flight: self.recovery.in_flight(),
             },
         );
+    }
+
+    /// What vanished for its size was no congestion, and nothing is learnt from what it was taken for. After a long silence
+    /// nobody knows whether size alone was to blame: then the smallest window begins (RFC 9002 7.6, RFC 4821 7.7).
+    fn on_too_large(&mut self, now: Instant, sent_at: Instant, persistent: bool) {
+        // Once for all that was in flight.
+        if self.anew_at.is_some_and(|at| sent_at <= at) {
+            return;
+        }
+        self.anew_at = Some(now);
+        let most = if persistent { 0 } else { u64::MAX };
+        self.congestion.begin_anew(self.mtu.current(), most);
     }
 
     /// The peer counted `marks` congestion marks so far (RFC 3168).

@@ -174,13 +174,14 @@ impl Connection {
             control_at,
             reclaim_at,
             blame,
+            anew_at,
             steered,
             delivery_rate,
             slack,
             app_limited,
             traffic,
         } = self;
-        let all: [&dyn Fold; 29] = [
+        let all: [&dyn Fold; 30] = [
             remote,
             params,
             path,
@@ -205,6 +206,7 @@ impl Connection {
             control_at,
             reclaim_at,
             blame,
+            anew_at,
             steered,
             delivery_rate,
             slack,
@@ -242,6 +244,7 @@ impl Connection {
             control_at: Fold::unfold(from),
             reclaim_at: Fold::unfold(from),
             blame: Fold::unfold(from),
+            anew_at: Fold::unfold(from),
             steered: Fold::unfold(from),
             delivery_rate: Fold::unfold(from),
             slack: Fold::unfold(from),

@@ -6,7 +6,7 @@ use crate::time::{Duration, Instant};
 /// Rounds over which the highest delivery rate is remembered.
 const RATE_ROUNDS: usize = 8;
 
-/// How long a rate is known to be what the link can do, once or twice.
+/// What the link was seen to do is remembered for so long at least, and for less than twice as long.
 const KNOWN: Duration = Duration::from_secs(10);
 
 /// Highest delivery rates of the last rounds and of the last seconds, in bytes per second.
@@ -55,5 +55,33 @@ impl Rates {
     /// What was delivered in the last rounds at best.
     pub(super) fn highest(&self) -> f64 {
         self.rounds.iter().fold(0.0, |a, b| a.max(*b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_link_can_do_is_known_for_ten_to_twenty_seconds() {
+        for (seconds, known) in [(9, 100.0), (10, 100.0), (19, 100.0), (20, 1.0), (40, 1.0)] {
+            let began = Instant::from_nanos(1);
+            let mut rates = Rates::default();
+            rates.add(began, 100.0);
+            rates.add(began + Duration::from_secs(seconds), 1.0);
+            assert_eq!(rates.known(), known, "{seconds} s later");
+            (0..RATE_ROUNDS).for_each(|_| rates.next_round());
+            assert_eq!(rates.highest(), 0.0);
+        }
+        let mut rates = Rates::default();
+        for second in 0..20 {
+            rates.add(
+                Instant::from_nanos(1) + Duration::from_secs(second),
+                20.0 - second as f64,
+            );
+        }
+        assert_eq!(rates.known(), 20.0);
+        rates.add(Instant::from_nanos(1) + Duration::from_secs(20), 0.5);
+        assert_eq!(rates.known(), 10.0);
     }
 }
