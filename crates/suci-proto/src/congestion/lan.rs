@@ -30,14 +30,15 @@
 //!
 //! In company losses are CUBIC's to answer, each of them.
 
+mod company;
 mod rates;
 
-use super::hystart::growth;
 use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, cubic, initial_window, pace};
 use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
+use company::Company;
 use rates::Rates;
 
 /// Queueing delay that is always allowed (Swift section 3.5: the base target).
@@ -201,31 +202,6 @@ impl Fold for Phase {
     }
 }
 
-#[derive(Debug)]
-struct Company {
-    cubic: Cubic,
-    /// Least time on the path in the round in which the company was noticed.
-    found: f64,
-    looked_at: Instant,
-    /// Rounds left of looking whether the queue is gone.
-    looking: u32,
-    /// Least time on the path in the round before.
-    last: Option<f64>,
-    /// Looks in vain, and the least time on the path seen meanwhile.
-    vain: u32,
-    least: Option<f64>,
-}
-
-folds!(Company {
-    cubic,
-    found,
-    looked_at,
-    looking,
-    last,
-    vain,
-    least
-});
-
 impl Lan {
     /// The initial state for packets of `mtu` bytes of UDP payload.
     #[must_use]
@@ -363,15 +339,7 @@ impl Lan {
 
     fn enter_company(&mut self, now: Instant, found: f64) {
         let cubic = Cubic::with_window(self.mtu as usize, self.window_before);
-        self.phase = Phase::Company(Box::new(Company {
-            cubic,
-            found,
-            looked_at: now,
-            looking: 0,
-            last: None,
-            vain: 0,
-            least: None,
-        }));
+        self.phase = Phase::Company(Box::new(Company::new(now, cubic, found)));
     }
 
     /// The same decisions once a round while CUBIC decides: look, stay or leave.
@@ -472,27 +440,6 @@ impl Lan {
         self.losses = Losses::default();
         self.slow_start = false;
         self.round.settling = true;
-    }
-}
-
-impl Company {
-    /// Ends slow start once the delay grew beyond what was found. HyStart++ compares with the round before, and so would
-    /// take two thirds of a link from a TCP that left slow start at such a delay (Linux's HyStart does).
-    fn judge_slow_start(&mut self, least: Option<f64>) {
-        let found = Duration::from_secs_f64(self.found);
-        let most = (found + growth(found)).as_secs_f64();
-        if self.cubic.is_searching() && least.is_some_and(|least| least > most) {
-            self.cubic.end_slow_start();
-        }
-    }
-
-    /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets of the first
-    /// still meet those that were sent before.
-    fn look_if_due(&mut self, now: Instant, every: Duration) {
-        if self.looking == 0 && now.since(self.looked_at) >= every {
-            self.looked_at = now;
-            self.looking = 2;
-        }
     }
 }
 

@@ -1,0 +1,64 @@
+//! Somebody else fills the queue: CUBIC decides, and now and then looks whether the queue is gone.
+
+use super::Cubic;
+use crate::congestion::hystart::growth;
+use crate::fold::folds;
+use crate::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(super) struct Company {
+    pub(super) cubic: Cubic,
+    /// Least time on the path in the round in which the company was noticed.
+    found: f64,
+    looked_at: Instant,
+    /// Rounds left of looking whether the queue is gone.
+    pub(super) looking: u32,
+    /// Least time on the path in the round before.
+    pub(super) last: Option<f64>,
+    /// Looks in vain, and the least time on the path seen meanwhile.
+    pub(super) vain: u32,
+    pub(super) least: Option<f64>,
+}
+
+folds!(Company {
+    cubic,
+    found,
+    looked_at,
+    looking,
+    last,
+    vain,
+    least
+});
+
+impl Company {
+    pub(super) fn new(now: Instant, cubic: Cubic, found: f64) -> Self {
+        Self {
+            cubic,
+            found,
+            looked_at: now,
+            looking: 0,
+            last: None,
+            vain: 0,
+            least: None,
+        }
+    }
+
+    /// Ends slow start once the delay grew beyond what was found. HyStart++ compares with the round before, and so would
+    /// take two thirds of a link from a TCP that left slow start at such a delay (Linux's HyStart does).
+    pub(super) fn judge_slow_start(&mut self, least: Option<f64>) {
+        let found = Duration::from_secs_f64(self.found);
+        let most = (found + growth(found)).as_secs_f64();
+        if self.cubic.is_searching() && least.is_some_and(|least| least > most) {
+            self.cubic.end_slow_start();
+        }
+    }
+
+    /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets of the first
+    /// still meet those that were sent before.
+    pub(super) fn look_if_due(&mut self, now: Instant, every: Duration) {
+        if self.looking == 0 && now.since(self.looked_at) >= every {
+            self.looked_at = now;
+            self.looking = 2;
+        }
+    }
+}
