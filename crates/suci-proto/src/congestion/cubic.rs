@@ -16,7 +16,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 const CONSERVATIVE_DIVISOR: f64 = 4.0;
 /// Pacing, in per cent of the window each round trip. TCP's packets come in clumps, as its acknowledgements let them go,
 /// and are lost more often at a full buffer than those that come evenly: paced at 125, this took two thirds of a link.
-pub(super) const PACE: u64 = 200;
+const PACE: u64 = 200;
 /// Smallest window, in packets (RFC 9002 section 7.2).
 const MIN_PACKETS: f64 = 2.0;
 /// Largest window, in bytes: 100 Gbit/s for five seconds. Keeps all numbers exact in an `f64`.

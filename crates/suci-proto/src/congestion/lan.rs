@@ -16,7 +16,8 @@
 //!   shows the true round trip to itself and to the others.
 //! * **Company.** A flow that fills the buffer whatever the delay (TCP) would starve this one. When the delay
 //!   stays above the target although the window was cut again and again, CUBIC decides instead until a drain
-//!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4).
+//!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4). Far above is what a
+//!   link as fast as it was lately seen to be would not show: one that is starved must not go by its own rate.
 //!
 //! And one thing is less: Swift halves its window at each loss (its Algorithm 1), since its network loses where a queue is
 //! full and nowhere else. Other networks lose a packet in a hundred for no reason, and a window that shrinks for
@@ -34,7 +35,7 @@ mod company;
 mod rates;
 
 use super::losses::Losses;
-use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, cubic, initial_window, pace};
+use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
 use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
@@ -550,12 +551,13 @@ impl Controller for Lan {
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
-        let percent = match self.phase {
-            Phase::Company(_) => cubic::PACE,
-            // RFC 9002 section 7.7.
-            _ if self.slow_start => 200,
-            _ => 125,
-        };
+        if let Phase::Company(company) = &self.phase
+            && company.looking == 0
+        {
+            return company.cubic.pacing_rate(rtt);
+        }
+        // RFC 9002 section 7.7.
+        let percent = if self.slow_start { 200 } else { 125 };
         pace(self.window(), rtt, percent)
     }
 

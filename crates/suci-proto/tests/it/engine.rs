@@ -88,9 +88,29 @@ fn a_program_that_pauses_sends_as_fast_as_one_that_does_not() {
     bulk_is_not_spread_over_the_pauses(1, |_| {});
 }
 
-/// Its losses are no congestion: the size is found in some probe timeouts, and then nothing holds the rest up.
+/// Its losses are no congestion: once the size is found, the window is that of a new path.
 #[test]
 fn f27_a_black_hole_is_not_answered_as_congestion() {
+    let mut pair = Pair::new();
+    pair.ping_pong(64, 10);
+    pair.set_widest(1_250);
+    pair.send(0, message(&[1; 400_000]));
+    let mut seen = 0;
+    while pair.received(1).is_empty() {
+        pair.run(Duration::from_micros(100));
+        let stats = pair.stats(0);
+        if stats.mtu < 1_250 {
+            assert!(stats.congestion_window >= 10 * 1_200, "{stats:?}");
+            seen += 1;
+        }
+        assert!(seen < 1_000, "a tenth of a second");
+    }
+    assert!(seen > 0, "it was found");
+}
+
+/// Its losses are no congestion: the size is found in some probe timeouts, and then nothing holds the rest up.
+#[test]
+fn f27_a_black_hole_of_a_long_path_holds_nothing_up() {
     let mut pair = Pair::new();
     pair.set_latency(Duration::from_millis(20));
     pair.ping_pong(64, 10);
