@@ -20,7 +20,10 @@ Written by `make bench-report` from what `make bench` measured; not edited by ha
 the commit named below, unless a task names another.
 
 Two processes, one on each of two processors, started anew for every turn. Contenders take turns
-within a round in alternating order, and before each round the machine must be idle. Figures are
+within a round in alternating order, and before each round the machine must be idle. A hypervisor moves virtual
+processors between real ones, and what two of them share decides what a copy costs (three times as much where that is
+nothing as where it is a cache): what a cache line takes from one to the other and back is measured before each turn and after
+it, and a turn counts if both are what is usual here (turns of less than a second; nobody stays for longer). Figures are
 medians over rounds, `best` is the best round, `spread` the distance from the worst to the best by
 the median; `rounds` are those with a figure, of all if some have none. `Suci/this` is the median over
 rounds of the figure of `suci` by this one's in the same round, `batch/this` that of `suci-batch`. Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to
@@ -38,8 +41,7 @@ Read with care: quinn encrypts and nobody else does; MPICH, UCX and libfabric sp
 asked, so their CPU is always that of a whole processor, and send messages one by one: `batch/this`
 compares them with messages that are collected, `Suci/this` like with like; Aeron cannot sleep until something
 comes, so its `block` looks less and less often, up to once in 1 ms; `gso` and `udp` are bounds
-that lose everything with the first packet; copies of large messages are bimodal by process on many
-machines, which the spread shows.
+that lose everything with the first packet.
 ";
 
 /// Writes RESULTS.md, and plots beside it. Figures of different trees are only mixed when that is wanted.
@@ -89,6 +91,8 @@ struct Section {
     day: String,
     rows: Vec<Row>,
     failures: Vec<(String, String)>,
+    /// How far apart the processors were, in nanoseconds, where that was asked.
+    apart: Vec<f64>,
 }
 
 /// A section for each task that was measured of the tree and on the machine of `last`, or, if they may be mixed, of the last one of which
@@ -135,6 +139,7 @@ fn section(key: Key, records: &[Record]) -> Section {
             .unwrap_or_default(),
         rows: report::rows(&key, &own),
         failures: report::failures(&own),
+        apart: own.iter().filter_map(|record| record.apart).collect(),
         key,
     }
 }
@@ -146,6 +151,13 @@ impl Section {
         let rounds = rounds.max().unwrap_or(0);
         let mut text = format!("\n## {}: {}\n\n", task.name(), task.title());
         let _ = write!(text, "{rounds} rounds of {lasts} s each");
+        let apart = |pick: fn(f64, f64) -> f64| self.apart.iter().copied().reduce(pick);
+        if let (Some(least), Some(most)) = (apart(f64::min), apart(f64::max)) {
+            let _ = match least.total_cmp(&most).is_eq() {
+                true => write!(text, ", the processors {least:.0} ns apart"),
+                false => write!(text, ", the processors {least:.0} to {most:.0} ns apart"),
+            };
+        }
         if self.key.commit != last.commit {
             let _ = write!(text, ", **of {}**, {}", self.key.commit, self.day);
         }
@@ -225,7 +237,8 @@ mod tests {
         };
         assert_eq!((own.key.task.size, own.rows.len()), (1000, 2));
         let last = &records[records.len() - 1];
-        assert!(!own.text(last).contains("**"));
+        let text = own.text(last);
+        assert!(!text.contains("**") && text.contains("3 rounds of 0.3 s each.\n"));
         let both = sections(&records, last, true);
         let [own, other] = &both[..] else {
             panic!("two tasks were measured");
@@ -245,6 +258,20 @@ mod tests {
         assert_eq!(sections(&records, last, false).len(), 1);
         let both = sections(&records, last, true);
         assert!(both[1].text(last).contains(", **on another machine**."));
+    }
+
+    #[test]
+    fn it_is_told_how_far_apart_the_processors_were() {
+        let mut records = example_records();
+        for (record, apart) in records.iter_mut().zip([65.2, 64.0, 71.4]) {
+            record.apart = Some(apart);
+        }
+        let all = sections(&records, &records[0], false);
+        let text = all[0].text(&records[0]);
+        assert!(
+            text.contains("each, the processors 64 to 71 ns apart."),
+            "{text}"
+        );
     }
 
     #[test]

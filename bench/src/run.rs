@@ -4,18 +4,22 @@ use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
+use xtask::distance::Placement;
 use xtask::error::{Context, Failure, Result};
 use xtask::exec;
 
 use crate::RunArgs;
 use crate::contenders::Contender;
-use crate::launch::{Programs, Site};
+use crate::launch::{Programs, Site, Turn};
 use crate::machine::Machine;
 use crate::plan::{self, Entrant};
 use crate::progress::Progress;
 use crate::report::{self, Row};
 use crate::store::{self, Key, Outcome, Record, Store};
 use crate::{idle, table, tree};
+
+/// No hypervisor that was seen leaves virtual processors where they are for longer than this, in seconds.
+const STEADY: f64 = 1.0;
 
 /// A task, who takes part, and how many rounds of it were measured already.
 struct Job {
@@ -147,6 +151,8 @@ fn rounds(
         return Ok(());
     }
     let site = Site::new(key.task.net)?;
+    let placement = (!args.busy && key.lasts < STEADY).then(Placement::usual);
+    let placement = placement.transpose()?;
     let mut run = Vec::new();
     for done in *earlier..args.rounds {
         let title = format!("{name}: round {} of {}", done + 1, args.rounds);
@@ -159,7 +165,14 @@ fn rounds(
         }
         progress.say(&title, done == *earlier);
         let number = store.next_round(key);
-        let turns = round(programs, &site, job, number, &run, progress)?;
+        let measure = |entrant: &Entrant| {
+            let turn = || programs.turn(&site, &key.task, *entrant, key.lasts);
+            placement.map_or_else(|| Ok(turn()), |placement| placement.steady(turn))
+        };
+        let mut turns = round(job, number, &run, progress, measure)?;
+        for turn in &mut turns {
+            turn.apart = placement.map(|placement| placement.nanoseconds());
+        }
         run.extend(turns.iter().cloned());
         store.add(turns)?;
     }
@@ -168,12 +181,11 @@ fn rounds(
 
 /// One round: a turn of everybody, or why there is none for those who have failed too often in this run.
 fn round(
-    programs: &Programs,
-    site: &Site,
     job: &Job,
     number: u32,
     run: &[Record],
     progress: &mut Progress,
+    measure: impl Fn(&Entrant) -> Result<Result<Turn>>,
 ) -> Result<Vec<Record>> {
     let Job { key, entrants, .. } = job;
     let day = today()?;
@@ -187,7 +199,7 @@ fn round(
         progress.passed(Progress::turn(key.lasts));
         let outcome = match store::given_up(run, entrant) {
             Some(why) => Outcome::Failed(why.to_owned()),
-            None => match programs.turn(site, &key.task, *entrant, key.lasts) {
+            None => match measure(entrant)? {
                 Ok(turn) => Outcome::Turn(turn),
                 Err(failure) => Outcome::Failed(failure.to_string()),
             },
@@ -201,6 +213,7 @@ fn round(
             round: number,
             contender: entrant.contender.name.to_owned(),
             wait: entrant.wait,
+            apart: None,
             outcome,
         });
     }

@@ -31,6 +31,10 @@ pub(crate) struct Record {
     pub(crate) round: u32,
     pub(crate) contender: String,
     pub(crate) wait: Wait,
+    /// What a cache line took between the processors and back, in nanoseconds, before the turn and after it; none if
+    /// that was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) apart: Option<f64>,
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
 }
@@ -229,6 +233,7 @@ pub(crate) mod tests {
             round,
             contender: name.to_owned(),
             wait,
+            apart: None,
             outcome,
         }
     }

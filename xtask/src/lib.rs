@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod ci;
 pub mod demo;
+pub mod distance;
 pub mod error;
 pub mod exec;
 pub mod faults;

@@ -470,7 +470,8 @@ impl Shares {
     }
 
     /// Whether the peer goes on sending, so that nothing lapses, and answers no RECLAIM, neither so many nor for as long as
-    /// silence is borne: it may hear nothing of us while we hear it.
+    /// silence is borne: it may hear nothing of us while we hear it. Counted are those due, sent or not: who grants us no
+    /// packet to ask with keeps its place no longer for that.
     pub(crate) fn is_defied(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {

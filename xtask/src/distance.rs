@@ -1,0 +1,164 @@
+//! How far apart the first two processors are: what a cache line takes from one to the other and back.
+//!
+//! A hypervisor moves virtual processors between real ones, every few seconds where this was seen: 28 ns apart (two
+//! threads of one core), 65 ns (a shared cache) or 310 ns (none). A bare GSO sender with its receiver on the other
+//! processor then does 60, 32 to 42, or 12 Gbit/s: the kernel copies into pages that the other one has read. Figures that
+//! are compared must be of one placement.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::error::{Context, Failure, Result};
+use crate::figures;
+
+/// Round trips in a batch, and batches in a look, of which the fastest counts: interrupts make others slower.
+const TRIPS: u32 = 1_000;
+const BATCHES: u32 = 5;
+
+/// How long the other thread is waited for: it may have to be woken, or be kept from its processor.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Distances are alike up to this factor: the placements that were seen are more than twice as far from each other.
+const ALIKE: f64 = 1.4;
+
+/// Looks that find the usual distance, an odd number so that the median is one of them, and the pause between them.
+const LOOKS: u32 = 21;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// For how long one figure is tried for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A placement of the processors, in which figures are to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    nanoseconds: f64,
+}
+
+impl Placement {
+    /// The usual one: the median distance of two seconds.
+    ///
+    /// # Errors
+    /// There are no two processors that this process may use.
+    pub fn usual() -> Result<Self> {
+        let mut seen = Vec::new();
+        for _ in 0..LOOKS {
+            seen.push(look()?);
+            std::thread::sleep(PAUSE);
+        }
+        let nanoseconds = figures::median(seen).context("no look")?;
+        Ok(Self { nanoseconds })
+    }
+
+    /// What a cache line takes there and back, in nanoseconds.
+    #[must_use]
+    pub fn nanoseconds(&self) -> f64 {
+        self.nanoseconds
+    }
+
+    /// What `measure` finds while the processors are here: it is asked again if they were elsewhere before or after.
+    ///
+    /// # Errors
+    /// They were elsewhere for two minutes, or kept moving.
+    pub fn steady<T>(&self, mut measure: impl FnMut() -> T) -> Result<T> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if !self.is_here()? {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            let measured = measure();
+            if self.is_here()? {
+                return Ok(measured);
+            }
+        }
+        Err(Failure::new(format!(
+            "the processors were {:.0} ns apart, and for {} s never for as long as a figure takes: the hypervisor moves \
+             them; measure again later",
+            self.nanoseconds,
+            PATIENCE.as_secs()
+        )))
+    }
+
+    fn is_here(&self) -> Result<bool> {
+        Ok(alike(self.nanoseconds, look()?))
+    }
+}
+
+fn alike(one: f64, other: f64) -> bool {
+    one.max(other) <= ALIKE * one.min(other)
+}
+
+/// The distance now, in nanoseconds.
+fn look() -> Result<f64> {
+    let turn = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            pin(1)?;
+            (0..TRIPS * BATCHES).try_for_each(|trip| pass(&turn, 2 * trip + 1))
+        });
+        let here = scope.spawn(|| {
+            pin(0)?;
+            let mut best = Duration::MAX;
+            for batch in 0..BATCHES {
+                let begun = Instant::now();
+                for trip in batch * TRIPS..(batch + 1) * TRIPS {
+                    pass(&turn, 2 * trip)?;
+                }
+                best = best.min(begun.elapsed());
+            }
+            Ok(best.as_nanos() as f64 / f64::from(TRIPS))
+        });
+        let done = |_| Failure::new("a thread panicked");
+        there.join().map_err(done)??;
+        here.join().map_err(done)?
+    })
+}
+
+/// Waits for `own` turn, and gives the next to the other.
+fn pass(turn: &AtomicU32, own: u32) -> Result<()> {
+    let mut looks = 0_u32;
+    let mut begun = None;
+    while turn.load(Ordering::Acquire) != own {
+        std::hint::spin_loop();
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(4_096) && begun.get_or_insert_with(Instant::now).elapsed() > ANSWER
+        {
+            return Err(Failure::new("the other processor does not answer"));
+        }
+    }
+    turn.store(own + 1, Ordering::Release);
+    Ok(())
+}
+
+/// Keeps the calling thread on one processor.
+fn pin(processor: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    sched_setaffinity(None, &set).context(format!("processor {processor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_are_told_from_each_other() {
+        assert!(alike(65.0, 71.0) && alike(71.0, 65.0) && alike(290.0, 330.0));
+        assert!(!alike(28.0, 63.0) && !alike(310.0, 71.0));
+    }
+
+    #[test]
+    fn what_was_measured_elsewhere_is_measured_again() {
+        let here = look().unwrap();
+        assert!(here > 1.0 && here < 1e6, "{here} ns");
+        let far = Placement { nanoseconds: 1e9 };
+        let mut asked = false;
+        assert!(!far.is_here().unwrap());
+        let everywhere = Placement { nanoseconds: here };
+        // The machine may move meanwhile; then this takes a moment longer.
+        everywhere.steady(|| asked = true).unwrap();
+        assert!(asked);
+    }
+}
