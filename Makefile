@@ -18,6 +18,7 @@ ONLY   ?=
 VS     ?=
 NET    ?=
 ROUNDS ?= 9
+SHARD  ?=
 
 # cargo-deny parses metadata for a second; optimising it would cost minutes of building. Tests get it in their last
 # step: its build fills idle cores meanwhile.
@@ -121,9 +122,9 @@ doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
-mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reassembly (at least 85 % caught)
+mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reassembly (at least 85 % caught); SHARD=0/8 for a part
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"
-	$(XTASK) mutants
+	$(XTASK) mutants $(if $(SHARD),--shard $(SHARD))
 
 show: setup $(if $(filter speed,$(NAME)),setup-bench) ## What capability NAME (default foundation) must show; ONLY=text picks lines
 	@echo "== show: what '$(NAME)' must show"

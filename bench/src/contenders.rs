@@ -63,10 +63,8 @@ enum Does {
     DatagramBound,
     /// Where small messages can be collected: what its brother who sends one by one does as well is not repeated.
     Small,
-    /// A variant of Suci that matters where bytes count.
-    LargeOneWay,
-    /// Small messages in a stream of full packets.
-    PacketsOneWay,
+    /// A variant of Suci that matters where messages are large.
+    Large,
 }
 
 impl Contender {
@@ -89,10 +87,7 @@ impl Contender {
                 let collected = one_way || task.workload == Workload::Mix || task.data > 1;
                 collected && task.size <= SMALL && lossless
             }
-            Does::LargeOneWay => task.workload == Workload::Stream && task.size > SMALL && lossless,
-            Does::PacketsOneWay => {
-                task.workload == Workload::Stream && task.size <= SMALL && lossless
-            }
+            Does::Large => task.size > SMALL,
         }
     }
 }
@@ -213,7 +208,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             checksum: false,
         },
         waits: ALL,
-        does: Does::LargeOneWay,
+        does: Does::Large,
     },
     Contender {
         name: "suci-batch-no-crc",
@@ -223,7 +218,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             checksum: false,
         },
         waits: ALL,
-        does: Does::PacketsOneWay,
+        does: Does::Small,
     },
     Contender {
         name: "gso",
@@ -250,12 +245,19 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         name: "tcp-bbr",
         what: "the same with bbr",
         program: Program::Rust,
-        waits: BLOCK,
+        waits: BOTH,
         does: Does::Everything,
     },
     Contender {
         name: "tcp-cubic-batch",
         what: "tcp-cubic, small messages collected by the user into writes of 64 KiB",
+        program: Program::Rust,
+        waits: BOTH,
+        does: Does::Small,
+    },
+    Contender {
+        name: "tcp-bbr-batch",
+        what: "tcp-bbr, likewise",
         program: Program::Rust,
         waits: BOTH,
         does: Does::Small,

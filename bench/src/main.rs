@@ -1,8 +1,7 @@
 //! `make bench`: Suci side by side with its alternatives. Each contender is a pair of processes, one on each
 //! of two processors, started anew for every turn; contenders take turns within a round in alternating
 //! order, and medians over rounds are reported, so that what disturbs the machine for a moment disturbs all of
-//! them or is outvoted, and so that whoever had luck with its memory (large copies are bimodal by process on
-//! some machines) has it once.
+//! them or is outvoted. Turns count only in one placement of the processors ([`xtask::distance`]).
 
 mod compile;
 mod contenders;

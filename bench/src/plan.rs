@@ -197,8 +197,8 @@ pub(crate) struct Entrant {
 pub(crate) const SMALL: usize = 4096;
 
 const WORKLOADS: &[(Workload, &[usize])] = &[
-    (Workload::PingPong, &[64, 65_536]),
-    (Workload::Stream, &[1_472, 65_536, 1 << 20]),
+    (Workload::PingPong, &[64, 4_096, 65_536]),
+    (Workload::Stream, &[1_472, 16_384, 65_536, 1 << 20]),
     (Workload::Rate, &[32, 128]),
     (Workload::Mix, &[0]),
     (Workload::Broadcast, &[65_536]),
@@ -368,7 +368,10 @@ mod tests {
     #[test]
     fn tasks_are_selected_by_parts_of_their_names() {
         let names = |line| -> Vec<String> { tasks(&asked(line)).iter().map(Task::name).collect() };
-        assert_eq!(names("--only rtt"), ["rtt-64@veth", "rtt-65536@veth"]);
+        assert_eq!(
+            names("--only rtt"),
+            ["rtt-64@veth", "rtt-4096@veth", "rtt-65536@veth"]
+        );
         assert_eq!(
             names("--only mix,loss"),
             ["mix@veth", "no-loss-65536", "loss-65536"]

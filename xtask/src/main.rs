@@ -58,7 +58,11 @@ enum Chore {
     /// Messages from all to all, a file to everybody, figures beside TCP (needs a release build)
     Demo,
     /// Mutation tests of recovery, credit and reassembly
-    Mutants,
+    Mutants {
+        /// A part only, as in 0/8: every eighth mutant
+        #[arg(long, value_name = "PART/PARTS")]
+        shard: Option<String>,
+    },
     /// What a capability must show, measured now
     Show {
         /// The capability
@@ -100,7 +104,7 @@ fn run(chore: Chore) -> Result<()> {
         }
         Chore::Bench { args } => bench::run(&args),
         Chore::Demo => demo::run(),
-        Chore::Mutants => mutants::check(),
+        Chore::Mutants { shard } => mutants::check(shard.as_deref()),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
         Chore::Pair { loss, rate } => pair(loss, rate),

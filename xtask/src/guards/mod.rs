@@ -135,6 +135,24 @@ fn tools() -> Result<String> {
     Ok(format!("{rustc}, {valgrind}, {arch}"))
 }
 
+/// Checks twice, and that both counted the same. Says how much that was.
+///
+/// # Errors
+/// [`check`]'s, or two counts differ, if only in an instruction.
+pub(crate) fn twice() -> Result<String> {
+    check(false)?;
+    let guarded = build()?;
+    let pages = [measure(&guarded)?, measure(&guarded)?].map(|rows| Page {
+        tools: String::new(),
+        rows,
+    });
+    let other = differences(&pages[0], &pages[1], 0.0);
+    match other.is_empty() {
+        true => Ok(format!("{} counts, the same again", pages[0].rows.len())),
+        false => Err(Failure::new(other.join("\n"))),
+    }
+}
+
 /// The command that builds `guarded`.
 pub(crate) fn building() -> Command {
     exec::cargo(["build", "--locked", "--release", "--bin", "guarded"])
