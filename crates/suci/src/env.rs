@@ -1,7 +1,7 @@
 //! What `suci run` tells the processes it starts.
 
 use crate::book::{self, AddressBook, shown};
-use crate::error::Error;
+use crate::error::{BookError, Error};
 use crate::sys;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
@@ -86,19 +86,29 @@ pub fn size() -> Result<Option<u32>, Error> {
 }
 
 /// The address book, if the environment tells it. It must have an entry for `own`, a node whose ID the environment tells
-/// as well: one that nobody knows would wait for the others until it gives up.
+/// as well, and for all others: one that nobody knows, or that knows not all, would wait until it gives up.
 pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
     let Some(path) = value(BOOK)? else {
         return Ok(None);
     };
-    let book = AddressBook::read(&path)?;
-    match own {
-        Some(id) if book.get(id).is_none() => {
-            let problem = format!("not in the book {BOOK}={path}: let suci run set both");
-            Err(wrong(ID, &id.to_string(), problem))
+    let book = AddressBook::read(&path).map_err(|error| match error {
+        Error::Book(BookError::Unreadable { source, .. }) => {
+            let problem = format!("{source}: name a readable file, or unset the variable");
+            wrong(BOOK, &path, problem)
         }
-        _ => Ok(Some(book)),
+        other => other,
+    })?;
+    if let Some(id) = own.filter(|&id| book.get(id).is_none()) {
+        let problem = format!("not in the book {BOOK}={path}: let suci run set both");
+        return Err(wrong(ID, &id.to_string(), problem));
     }
+    let nodes = book.len();
+    let more = |size: &u32| own.is_some() && *size as usize > nodes;
+    if let Some(size) = size()?.filter(more) {
+        let problem = format!("the book {BOOK}={path} has {nodes}: let suci run set both");
+        return Err(wrong(SIZE, &size.to_string(), problem));
+    }
+    Ok(Some(book))
 }
 
 /// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its own: with one for all

@@ -128,6 +128,14 @@ fn a_node_that_the_book_does_not_have_is_refused_if_the_environment_tells_both()
     for role in ["refuse", "call"] {
         succeeded(&child(role, &variables, None).output().unwrap());
     }
+    let expected = format!("SUCI_SIZE=3: the book SUCI_BOOK={book} has 2: let suci run set both");
+    let variables = [
+        ("SUCI_ID", "1"),
+        ("SUCI_SIZE", "3"),
+        ("SUCI_BOOK", book),
+        ("EXPECTED", &expected),
+    ];
+    succeeded(&child("refuse", &variables, None).output().unwrap());
     std::fs::remove_file(path).unwrap();
 }
 
@@ -138,7 +146,12 @@ fn wrong_variables_are_named() {
         ("SUCI_ID", "+1", "SUCI_ID=+1: "),
         ("SUCI_ID", "\u{1b}[2J", "SUCI_ID=\\u{1b}[2J: "),
         ("SUCI_SIZE", "+2", "SUCI_SIZE=+2: "),
-        ("SUCI_BOOK", "/nonexistent/book", "/nonexistent/book"),
+        (
+            "SUCI_BOOK",
+            "/nonexistent/book",
+            "SUCI_BOOK=/nonexistent/book: ",
+        ),
+        ("SUCI_BOOK", "", "SUCI_BOOK=: "),
         (
             "SUCI_FD",
             "1000",

@@ -499,6 +499,10 @@ impl Controller for Lan {
             company.cubic.on_congestion(now, event);
             // Others lost packets too: whoever else is one of us looks at the same time.
             company.look_if_due(now, LOOK_AGAIN);
+            // What else it decided shows with the next acknowledgement. None may come here.
+            if event.persistent {
+                self.set_window(0.0);
+            }
             return;
         }
         // Losses and marks of one window count once.
@@ -536,6 +540,7 @@ impl Controller for Lan {
     fn begin_anew(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
         self.set_window(self.window.min(most as f64));
+        self.window_before = self.window;
     }
 
     fn on_mtu(&mut self, mtu: usize) {

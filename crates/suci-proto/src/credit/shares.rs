@@ -263,6 +263,15 @@ impl Shares {
             .min(self.control_free() / CONTROL_MIN)
     }
 
+    /// How many INITs of those whom we do not know: half of the reserve is for whom we know, who comes or wakes up. What
+    /// strangers were granted stays theirs for up to 2 L, should they vanish.
+    #[must_use]
+    pub fn room_for_strangers(&self) -> u64 {
+        let packets = self.free() / DATA_CHARGE;
+        let kept = self.reserve() / 2 / DATA_CHARGE;
+        self.room_for_inits(false).min(packets.saturating_sub(kept))
+    }
+
     /// How many more peers there is a place for.
     #[must_use]
     pub const fn places(&self) -> u64 {

@@ -199,6 +199,7 @@ impl Engine {
         let room = Room {
             packets: self.shared.shares.room_for_inits(true),
             places: self.shared.shares.room_for_inits(false),
+            strangers: self.shared.shares.room_for_strangers(),
         };
         let caller = self.jar.caller(claim, standing);
         self.shared.may_reply(standing != Standing::Stranger)
@@ -341,8 +342,11 @@ impl Engine {
                 return Err(Some(RefusedCode::DuplicateNode));
             }
         }
+        // Cookies are good for longer than their INITs are waited for.
+        let stranger = peer.standing() == Standing::Stranger;
         peer.end_before(now, init.incarnation, init.epoch, &mut self.shared);
-        if !peer.has_room_for_session() {
+        let full = stranger && self.shared.shares.room_for_strangers() == 0;
+        if full || !peer.has_room_for_session() {
             return Err(Some(RefusedCode::Full));
         }
         self.let_in(now, key, arrival, header, init, baked)

@@ -56,6 +56,8 @@ pub(crate) struct Room {
     pub(crate) packets: u64,
     /// Of those who need a place among the peers besides.
     pub(crate) places: u64,
+    /// Of those of whom we know nothing.
+    pub(crate) strangers: u64,
 }
 
 /// The callers whose INIT is expected.
@@ -96,7 +98,8 @@ impl Expected {
             Caller::Known(name) if fits && has_place => self.known.add(now, name),
             Caller::Stranger(name) => {
                 let turn = strangers < (room.places / 2).max(1) && now >= self.yields;
-                if !(fits && has_place && turn) {
+                let leaves = newcomers < room.strangers;
+                if !(fits && has_place && turn && leaves) {
                     return false;
                 }
                 self.strangers.add(now, name);
@@ -284,7 +287,11 @@ mod tests {
     /// For so many newcomers, and some packets more.
     fn places(places: u64) -> Room {
         let packets = places + 3 * places.min(1);
-        Room { packets, places }
+        Room {
+            packets,
+            places,
+            strangers: places,
+        }
     }
 
     /// Answers strangers as long as there is room; how many it were.
@@ -353,6 +360,7 @@ mod tests {
         let room = Room {
             packets: 4,
             places: 1,
+            strangers: 1,
         };
         for name in 1..=3 {
             assert!(expected.admits(at(0), Caller::Seated(name), room));

@@ -489,6 +489,8 @@ impl Connection {
             return;
         }
         self.anew_at = Some(now);
+        // What is found spurious now was charged to the controller that was.
+        self.blame = Blame::default();
         let most = if persistent { 0 } else { u64::MAX };
         self.congestion.begin_anew(self.mtu.current(), most);
     }

@@ -21,6 +21,10 @@ const SPAN: Duration = Duration::from_millis(2);
 /// round takes long there.
 const LONG: Duration = Duration::from_millis(5);
 
+/// A path that answers within [`LONG`] carries a packet of Ethernet in that time, in bytes per second: what was slower is no
+/// path but a stall of it, or of the peer.
+const LEAST: u64 = 300_000;
+
 /// Spans without a sample after which nothing is left of what was measured: it would have grown a thousandfold.
 const OLD: u64 = 32;
 
@@ -76,7 +80,8 @@ impl Slack {
             Duration::ZERO => 0,
             late => nanos(late) / nanos(span(rtt)),
         };
-        (unheard < OLD).then(|| (0..=unheard).fold(rate, |rate, _| rate.saturating_add(rate / 4)))
+        let least = rate.max(LEAST);
+        (unheard < OLD).then(|| (0..=unheard).fold(least, |rate, _| rate.saturating_add(rate / 4)))
     }
 
     /// What was measured speaks of another path.
@@ -85,9 +90,10 @@ impl Slack {
     }
 }
 
-/// At least [`SPAN`], which is not zero.
+/// At least [`SPAN`], which is not zero. After a stall the round trip seems as long as that was, and little would be sent
+/// from which another could be learnt.
 fn span(rtt: &Rtt) -> Duration {
-    (rtt.path() * SPAN_ROUNDS).max(SPAN)
+    (rtt.path().min(LONG) * SPAN_ROUNDS).max(SPAN)
 }
 
 #[cfg(test)]
@@ -165,6 +171,23 @@ mod tests {
             Some(BULK * 1_250 * 5 / 4),
             "sixteen of 500 us passed"
         );
+    }
+
+    /// Everything was held up for three seconds, and is as it was before. Nothing of it is left to wait for.
+    #[test]
+    fn f16_a_stall_is_no_slow_path() {
+        let (mut slack, mut rtt) = (Slack::default(), rtt(100));
+        slack.on_short();
+        rtt.update(Duration::from_secs(3), Waits::default());
+        slack.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
+        let bound = |millis: u64| slack.bound(at(1_000 * millis), &rtt).unwrap();
+        assert_eq!(bound(79), LEAST * 5 / 4);
+        assert_eq!(
+            bound(160),
+            LEAST * 25 / 16,
+            "sixteen of 5 ms and as many again"
+        );
+        assert!(bound(1_600) > 80 * LEAST);
     }
 
     #[test]

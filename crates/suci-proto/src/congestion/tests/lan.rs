@@ -418,3 +418,15 @@ fn persistent_congestion_while_draining_is_not_forgotten() {
         assert!(lan.window() <= 4 * MTU, "{}", lan.window());
     }
 }
+
+/// Its CUBIC knows, and no acknowledgement may come that the window could be taken over with.
+#[test]
+fn persistent_congestion_in_company_is_answered_at_once() {
+    let (mut lan, mut now) = steady();
+    for _ in 0..400 {
+        round_through(&mut lan, &mut now, millis(30));
+    }
+    assert!(lan.window() > 20 * MTU, "in company: {}", lan.window());
+    lose(&mut lan, now, 1, true);
+    assert!(lan.window() <= 2 * MTU, "{}", lan.window());
+}

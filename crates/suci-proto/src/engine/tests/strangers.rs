@@ -305,3 +305,27 @@ fn f02_f17_strangers_that_died_make_room_for_the_book() {
     });
     assert!(entered);
 }
+
+/// Strangers open sessions and go, and what they were granted stays theirs for up to 2 L. A node of the book that comes then
+/// finds what they could not take.
+#[test]
+fn f02_strangers_leave_room_for_the_book_that_comes_after_them() {
+    let strangers = 200;
+    let mut world = one_server(2 + strangers, 1_000, BUFFER);
+    let now = world.now;
+    world.engines[0].add_peer(now, id(1), address(1)).unwrap();
+    let mut gone = Vec::new();
+    for stranger in 2..2 + strangers {
+        world.send(stranger, 0).unwrap();
+        let others: Vec<_> = (1..2 + strangers)
+            .filter(|host| *host != stranger)
+            .collect();
+        run_without(&mut world, &others, SECOND / 20);
+        gone.push(stranger);
+    }
+    let seated = world.received(0);
+    assert!(seated > 50, "{seated} strangers came in");
+    world.send(1, 0).unwrap();
+    run_without(&mut world, &gone, SECOND);
+    assert_eq!(world.received(0), 1);
+}
