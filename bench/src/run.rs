@@ -21,6 +21,9 @@ use crate::{idle, table, tree};
 /// No hypervisor that was seen leaves virtual processors where they are for longer than this, in seconds.
 const STEADY: f64 = 1.0;
 
+/// So often a round begins again because the processors were moved to stay.
+const MOST_MOVES: u32 = 10;
+
 /// A task, who takes part, and how many rounds of it were measured already.
 struct Job {
     key: Key,
@@ -74,8 +77,16 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
     for (name, why) in &absent.reasons {
         progress.tell(&format!("{name} is left out: {why}"));
     }
+    let mut placement = None;
     for job in &jobs {
-        rounds(&programs, job, args, &mut store, &mut progress)?;
+        rounds(
+            &programs,
+            job,
+            args,
+            &mut placement,
+            &mut store,
+            &mut progress,
+        )?;
         let mut records = store.of(&job.key);
         records.retain(|record| job.entrants.iter().any(|entrant| record.is_of(entrant)));
         progress.tell("");
@@ -139,6 +150,7 @@ fn rounds(
     programs: &Programs,
     job: &Job,
     args: &RunArgs,
+    placement: &mut Option<Placement>,
     store: &mut Store,
     progress: &mut Progress,
 ) -> Result<()> {
@@ -151,8 +163,7 @@ fn rounds(
         return Ok(());
     }
     let site = Site::new(key.task.net)?;
-    let placement = (!args.busy && key.lasts < STEADY).then(Placement::usual);
-    let placement = placement.transpose()?;
+    let steady = !args.busy && key.lasts < STEADY;
     let mut run = Vec::new();
     for done in *earlier..args.rounds {
         let title = format!("{name}: round {} of {}", done + 1, args.rounds);
@@ -165,28 +176,47 @@ fn rounds(
         }
         progress.say(&title, done == *earlier);
         let number = store.next_round(key);
-        let measure = |entrant: &Entrant| {
-            let turn = || programs.turn(&site, &key.task, *entrant, key.lasts);
-            placement.map_or_else(|| Ok(turn()), |placement| placement.steady(turn))
+        let mut moves = 0;
+        let turns = loop {
+            if steady && placement.is_none() {
+                *placement = Some(Placement::usual()?);
+            }
+            let here = placement.filter(|_| steady);
+            let measure = |entrant: &Entrant| {
+                let turn = || programs.turn(&site, &key.task, *entrant, key.lasts);
+                here.map_or_else(|| Ok(Some(turn())), |placement| placement.steady(turn))
+            };
+            if let Some(mut turns) = round(job, number, &run, progress, measure)? {
+                let apart = here.map(|placement| placement.nanoseconds());
+                turns.iter_mut().for_each(|turn| turn.apart = apart);
+                break turns;
+            }
+            moves += 1;
+            if moves == MOST_MOVES {
+                return Err(Failure::new(
+                    "the hypervisor keeps moving the processors: run this again later, the rounds that are over are kept",
+                ));
+            }
+            progress.tell(&format!(
+                "{title} begins again: the processors were moved for good"
+            ));
+            *placement = None;
         };
-        let mut turns = round(job, number, &run, progress, measure)?;
-        for turn in &mut turns {
-            turn.apart = placement.map(|placement| placement.nanoseconds());
-        }
         run.extend(turns.iter().cloned());
         store.add(turns)?;
     }
     Ok(())
 }
 
-/// One round: a turn of everybody, or why there is none for those who have failed too often in this run.
+/// One round: a turn of everybody, or why there is none for those who have failed too often in this run. Nothing if one of them
+/// cannot be measured where the others were.
 fn round(
     job: &Job,
     number: u32,
     run: &[Record],
     progress: &mut Progress,
-    measure: impl Fn(&Entrant) -> Result<Result<Turn>>,
-) -> Result<Vec<Record>> {
+    measure: impl Fn(&Entrant) -> Result<Option<Result<Turn>>>,
+) -> Result<Option<Vec<Record>>> {
     let Job { key, entrants, .. } = job;
     let day = today()?;
     let mut turns = Vec::new();
@@ -200,8 +230,9 @@ fn round(
         let outcome = match store::given_up(run, entrant) {
             Some(why) => Outcome::Failed(why.to_owned()),
             None => match measure(entrant)? {
-                Ok(turn) => Outcome::Turn(turn),
-                Err(failure) => Outcome::Failed(failure.to_string()),
+                None => return Ok(None),
+                Some(Ok(turn)) => Outcome::Turn(turn),
+                Some(Err(failure)) => Outcome::Failed(failure.to_string()),
             },
         };
         turns.push(Record {
@@ -217,7 +248,7 @@ fn round(
             outcome,
         });
     }
-    Ok(turns)
+    Ok(Some(turns))
 }
 
 fn today() -> Result<String> {

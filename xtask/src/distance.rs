@@ -23,12 +23,13 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Distances are alike up to this factor: the placements that were seen are more than twice as far from each other.
 const ALIKE: f64 = 1.4;
 
-/// Looks that find the usual distance, an odd number so that the median is one of them, and the pause between them.
-const LOOKS: u32 = 21;
+/// Looks that find the usual distance, an odd number so that the median is one of them, and the pause between them: nobody
+/// was seen to stay where he is seldom for half of that time.
+const LOOKS: u32 = 81;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// For how long one figure is tried for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A placement of the processors, in which figures are to be measured.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The usual one: the median distance of two seconds.
+    /// The usual one: the median distance of eight seconds.
     ///
     /// # Errors
     /// There are no two processors that this process may use.
@@ -57,11 +58,12 @@ impl Placement {
         self.nanoseconds
     }
 
-    /// What `measure` finds while the processors are here: it is asked again if they were elsewhere before or after.
+    /// What `measure` finds while the processors are here: it is asked again if they were elsewhere before or after. Nothing
+    /// if they were elsewhere for a minute, or kept moving: then another placement may be the usual one.
     ///
     /// # Errors
-    /// They were elsewhere for two minutes, or kept moving.
-    pub fn steady<T>(&self, mut measure: impl FnMut() -> T) -> Result<T> {
+    /// As [`Placement::usual`].
+    pub fn steady<T>(&self, mut measure: impl FnMut() -> T) -> Result<Option<T>> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             if !self.is_here()? {
@@ -70,15 +72,10 @@ impl Placement {
             }
             let measured = measure();
             if self.is_here()? {
-                return Ok(measured);
+                return Ok(Some(measured));
             }
         }
-        Err(Failure::new(format!(
-            "the processors were {:.0} ns apart, and for {} s never for as long as a figure takes: the hypervisor moves \
-             them; measure again later",
-            self.nanoseconds,
-            PATIENCE.as_secs()
-        )))
+        Ok(None)
     }
 
     fn is_here(&self) -> Result<bool> {
@@ -158,7 +155,7 @@ mod tests {
         assert!(!far.is_here().unwrap());
         let everywhere = Placement { nanoseconds: here };
         // The machine may move meanwhile; then this takes a moment longer.
-        everywhere.steady(|| asked = true).unwrap();
+        assert!(everywhere.steady(|| asked = true).unwrap().is_some());
         assert!(asked);
     }
 }

@@ -113,7 +113,7 @@ Examples:
 pub(crate) struct RunArgs {
     /// How many processes
     #[arg(short = 'n', long = "processes", value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+          value_parser = whole::<u32>(1, 4096), allow_negative_numbers = true)]
     pub(crate) processes: u32,
     /// Put the number of the process in front of each line it prints
     #[arg(long)]
@@ -129,7 +129,6 @@ pub(crate) struct RunArgs {
     #[arg(
         required = true,
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "PROGRAM",
         value_hint = ValueHint::CommandWithArguments
     )]
@@ -159,10 +158,10 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "FILE", requires = "id")]
     pub(crate) book: Option<PathBuf>,
     /// Who this is in the book
-    #[arg(long, requires = "book", allow_negative_numbers = true)]
+    #[arg(long, requires = "book", value_parser = whole::<u32>(0, u32::MAX.into()), allow_negative_numbers = true)]
     pub(crate) id: Option<u32>,
     /// How many round trips
-    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = whole::<u64>(1, u64::MAX), allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Payload of each message
     #[arg(short, long, default_value_t = 64, value_name = "BYTES", value_parser = perf::size, allow_negative_numbers = true)]
@@ -199,8 +198,8 @@ pub(crate) struct CatArgs {
     /// Receive here, from the first that sends, to standard output
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// How soon somebody must have answered at ADDR
-    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
+    /// How soon somebody must have answered at ADDR; --listen waits for ever
+    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = patience, conflicts_with = "listen", allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
     /// How much silence makes the other side count as gone
     #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
@@ -225,6 +224,7 @@ pub(crate) struct DemoArgs {
         long,
         value_name = "N",
         default_value_t = 300,
+        value_parser = whole::<u64>(0, u64::MAX),
         allow_negative_numbers = true
     )]
     pub(crate) messages: u64,
@@ -359,6 +359,13 @@ fn metrics(text: &str) -> Result<SocketAddr, String> {
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let remedy = "write address:port, as in 127.0.0.1:7000, [::1]:7000 or name:7000";
+    let has_port = match text.rsplit_once(']') {
+        Some((_, port)) => port.starts_with(':'),
+        None => text.contains(':'),
+    };
+    if !has_port {
+        return Err(format!("the port is missing; {remedy}"));
+    }
     if let Ok(address) = text.parse() {
         return Ok(unmapped(address));
     }
@@ -372,7 +379,30 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
             .next()
             .map(unmapped)
             .ok_or_else(|| format!("the name has no address; {remedy}")),
-        Err(error) => Err(format!("{error}; {remedy}")),
+        Err(_) if text.contains('%') => Err(format!(
+            "no such interface here, which `ip link` lists, or no such address; {remedy}"
+        )),
+        Err(error) => Err(format!("{error}; check the name, or {remedy}")),
+    }
+}
+
+/// A whole number within bounds.
+fn whole<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let bad = || match most {
+            u64::MAX => format!("write a whole number from {least}"),
+            most => format!("write a whole number from {least} to {most}"),
+        };
+        // `parse` takes a sign as well.
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| digits).ok_or_else(bad)?;
+        if !(least..=most).contains(&number) {
+            return Err(bad());
+        }
+        T::try_from(number).map_err(|_| bad())
     }
 }
 
@@ -427,6 +457,47 @@ mod tests {
     fn the_definition_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_before_the_program_are_suci_runs_and_those_after_it_the_programs() {
+        use clap::Parser;
+        let run = |line: &str| match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+            Ok(Command::Run(run)) => Ok((run.processes, run.program)),
+            Ok(_) => unreachable!("{line}"),
+            Err(error) => Err(error.to_string()),
+        };
+        let program = |words: &[&str]| words.iter().map(std::ffi::OsString::from).collect();
+        for line in [
+            "suci run -n2 true -v",
+            "suci run -n=2 true -v",
+            "suci run -n 2 -- true -v",
+        ] {
+            assert_eq!(run(line), Ok((2, program(&["true", "-v"]))), "{line}");
+        }
+        for (line, part) in [
+            ("suci run -n 2 --tag true", "--tag-output"),
+            ("suci run -n x true", "write a whole number from 1 to 4096"),
+            ("suci run -n -1 true", "write a whole number from 1 to 4096"),
+            ("suci pign", "ping"),
+        ] {
+            let said = run(line).unwrap_err();
+            assert!(said.contains(part), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_are_none_are_told_why() {
+        for (text, part) in [
+            ("127.0.0.1", "the port is missing"),
+            ("[::1]", "the port is missing"),
+            ("[fe80::1%lo]", "the port is missing"),
+            ("[fe80::1%nowhere]:7000", "no such interface here"),
+        ] {
+            let said = address(text).unwrap_err();
+            assert!(said.starts_with(part), "{text}: {said}");
+        }
+        assert!(address("[fe80::1%lo]:7000").is_ok());
     }
 
     #[test]

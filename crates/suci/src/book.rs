@@ -278,6 +278,12 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     };
     let address = match text.parse() {
         Ok(address) => address,
+        // The system knows zones that are names, but no brackets.
+        Err(_) if text.contains('%') => {
+            let found = text.replace(['[', ']'], "").to_socket_addrs();
+            let mut found = found.map_err(|_| remedy.to_owned())?;
+            found.next().ok_or(remedy)?
+        }
         // Without brackets nobody can tell where an IPv6 address ends.
         Err(_) if text.rsplit_once(':').is_some_and(|it| it.0.contains(':')) => {
             return Err(remedy.to_owned());
@@ -343,6 +349,17 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_a_name_or_a_number() {
+        let text = "0 [fe80::1%lo]:4000\n1 [fe80::2%1]:4000\n";
+        let book = AddressBook::parse(text, "book").unwrap();
+        let zones = book.iter().map(|(_, address)| match address {
+            SocketAddr::V6(address) => address.scope_id(),
+            SocketAddr::V4(_) => 0,
+        });
+        assert_eq!(zones.collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
     fn refuses_bad_lines_with_file_line_value_and_remedy() {
         for (text, place, value) in [
             ("0 127.0.0.1:1\nx 127.0.0.1:2", "book:2: ", "\"x\""),
@@ -353,9 +370,9 @@ mod tests {
             ("4294967296 127.0.0.1:1", "book:1: ", "\"4294967296\""),
             ("0 ::1:1", "book:1: ", "\"::1:1\""),
             (
-                "0 [fe80::1%lo]:1",
+                "0 [fe80::1%nowhere]:1",
                 "book:1: ",
-                "the number of the interface",
+                "an interface of this machine by name or number",
             ),
             ("+1 127.0.0.1:1", "book:1: ", "\"+1\""),
             ("0 0.0.0.0:1", "book:1: ", "\"0.0.0.0:1\": it is not"),

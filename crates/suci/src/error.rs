@@ -201,8 +201,8 @@ pub enum Error {
 }
 
 /// What to do about an address that names no interface, of which every one has the same range of addresses.
-pub(crate) const NO_ZONE: &str = "a link-local address needs its zone, the number of the interface (`ip link` shows it), \
-                                  as in [fe80::1%2]:7000";
+pub(crate) const NO_ZONE: &str = "a link-local address needs its zone, an interface of this machine by name or number (`ip link` \
+                                  lists them), as in [fe80::1%eth0]:7000";
 
 /// What to do about an address that the system refuses to listen at.
 fn remedy_at(address: SocketAddr, error: &io::Error) -> &'static str {
@@ -371,7 +371,7 @@ mod tests {
                     address: "[fe80::1]:7000".parse().unwrap(),
                     source: system(libc::EINVAL),
                 },
-                "(`ip link` shows it), as in [fe80::1%2]:7000",
+                "(`ip link` lists them), as in [fe80::1%eth0]:7000",
             ),
         ] {
             let said = error.to_string();

@@ -284,7 +284,8 @@ fn median_beside_tcp(ctx: &Ctx, workload: &str, size: u64) -> Result<[f64; 2]> {
     let (mut suci, mut tcp) = (Vec::new(), Vec::new());
     for _ in 0..TIMES {
         let run = || perf_rows(ctx, &pair, workload, &size.to_string(), &settings);
-        let rows = placement.steady(run)??;
+        let moved = "the hypervisor keeps moving the processors: measure again later";
+        let rows = placement.steady(run)?.context(moved)??;
         suci.push(perf::median(&rows, workload, "suci", size)?);
         tcp.push(perf::median(&rows, workload, "tcp", size)?);
     }

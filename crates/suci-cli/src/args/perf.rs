@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{NodeArgs, address, patience};
+use super::{NodeArgs, address, patience, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Without ADDR and --listen both sides run here, over loopback. Under `suci run -n N`, node 0
@@ -21,11 +21,13 @@ us per message until all have it; --data 1 is an answer to each, p50 and p99 are
 (each process sends as many to all others, and goes on when it has those of all: us per message of one),
 mix (requests answered per second, 16 under way; 60 % of messages to 16 B, 20 % to 32, 18 % to 128,
 0.3 % to 1 KiB, the rest to 8 KiB, whatever --size), n-data-batch, all-to-all-batch and mix-batch (the same
-three, what is ready together collected to 64 KiB). acks/pkt: packets that the receivers sent for each that came, where messages go
-one way.
+three, what is ready together collected to 64 KiB). acks/pkt: packets that the receivers sent for each
+that came, where messages go one way. All-to-all is measured of Suci alone, and raw UDP takes no part in
+n-data and mix, where nothing may be lost (`make bench` has rivals for all of them).
 
 Below a line of Suci stands for what its messages waited, as parts of the time, at both sides
-(`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel.
+(`suci stat --help` explains the reasons); what is missing was spent computing or in the kernel. Of
+several peers each may wait for something else at the same time: together that may be more than all.
 --profile says how the time of both processes divides: in the program (user), in the kernel, and
 waiting, which is what no processor spent on them.
 
@@ -62,7 +64,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "MODE")]
     pub(crate) prefer: Vec<Prefer>,
     /// How often each contender has its turn
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = whole::<u32>(1, 10_000), allow_negative_numbers = true)]
     pub(crate) rounds: u32,
     /// How long each turn lasts
     #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
@@ -77,16 +79,16 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     pub(crate) no_payload_checksum: bool,
     /// Messages to each receiver before it answers, or sends its own: of n-data and all-to-all
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DATA)), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1, MAX_DATA.into()), allow_negative_numbers = true)]
     pub(crate) data: u32,
     /// Receivers of broadcast, n-data and all-to-all that are started here when no server is named
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1, 64), conflicts_with_all = ["servers", "listen"], allow_negative_numbers = true)]
     pub(crate) receivers: u32,
     /// Say where the time went at both sides: in the program, in the kernel, or waiting
     #[arg(long)]
     pub(crate) profile: bool,
     /// Draw the medians over sizes into this file at the end, with their spread, both axes logarithmic
-    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath, conflicts_with = "listen")]
+    #[arg(long, value_name = "FILE.svg", value_parser = svg, value_hint = ValueHint::FilePath, conflicts_with = "listen")]
     pub(crate) plot: Option<PathBuf>,
     /// One JSON object per line instead of a table
     #[arg(long)]
@@ -244,6 +246,17 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     Ok(Sizes(below.chain([last]).collect()))
 }
 
+/// Where a plot goes: a file called so, or what has no ending, such as a device.
+fn svg(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(other) if !other.eq_ignore_ascii_case("svg") => {
+            Err("the plot is SVG: name a file.svg".to_owned())
+        }
+        _ => Ok(path),
+    }
+}
+
 fn pin(text: &str) -> Result<Processors, String> {
     let remedy = || "write at least two processor numbers, as in 0,1".to_owned();
     let number = |text: &str| text.trim().parse().map_err(|_| remedy());
@@ -280,5 +293,6 @@ mod tests {
         assert_eq!(pin("0,1"), Ok(Processors(vec![0, 1])));
         assert_eq!(pin("0,1,0"), Ok(Processors(vec![0, 1, 0])));
         assert!(pin("0").is_err() && pin("a,b").is_err());
+        assert!(svg("x.png").is_err() && svg("x.svg").is_ok() && svg("/dev/stdout").is_ok());
     }
 }

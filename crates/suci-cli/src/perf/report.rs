@@ -320,7 +320,7 @@ impl Report {
         if first {
             writeln!(
                 out,
-                "{:<13}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
+                "{:<19}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
                 "workload",
                 "bytes",
                 "contender",
@@ -394,7 +394,7 @@ fn line(row: &Row) -> String {
         .acks_per_packet
         .map_or_else(|| "-".to_owned(), |acks| format!("{acks:.3}"));
     format!(
-        "{name:<13}{:>9}  {contender:<16}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}{acks:>10}",
+        "{name:<19}{:>9}  {contender:<16}{:>12}{:>12}{:>12} {:<11}{:>9.2}{each:>12.3}{acks:>10}",
         row.size,
         digits(row.median),
         digits(row.min),

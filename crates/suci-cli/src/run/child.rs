@@ -184,7 +184,12 @@ fn refused(name: &OsString, error: &io::Error) -> Refused {
     } else {
         126
     };
-    let message = format!("\"{shown}\": {error}; name an executable file, by its path or in PATH");
+    let path = Path::new(name);
+    let remedy = match path.components().count() == 1 && path.is_file() {
+        true => format!("did you mean \"./{shown}\"?"),
+        false => "name an executable file, by its path or in PATH".to_owned(),
+    };
+    let message = format!("\"{shown}\": {error}; {remedy}");
     Refused { message, status }
 }
 

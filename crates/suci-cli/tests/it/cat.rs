@@ -323,7 +323,7 @@ fn an_address_that_names_no_interface_is_told_how_to() {
         let output = output(suci(&args).stdin(Stdio::null()));
         assert_eq!(output.status.code(), Some(1));
         let said = errors(&output);
-        assert!(said.contains("as in [fe80::1%2]:7000"), "{said}");
+        assert!(said.contains("as in [fe80::1%eth0]:7000"), "{said}");
     }
 }
 
