@@ -91,9 +91,9 @@ impl Slack {
 }
 
 /// At least [`SPAN`], which is not zero. After a stall the round trip seems as long as that was, and little would be sent
-/// from which another could be learnt.
+/// from which another could be learnt; a queue is no stall.
 fn span(rtt: &Rtt) -> Duration {
-    (rtt.path().min(LONG) * SPAN_ROUNDS).max(SPAN)
+    (rtt.path().min(LONG * 4) * SPAN_ROUNDS).max(SPAN)
 }
 
 #[cfg(test)]
@@ -181,13 +181,9 @@ mod tests {
         rtt.update(Duration::from_secs(3), Waits::default());
         slack.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
         let bound = |millis: u64| slack.bound(at(1_000 * millis), &rtt).unwrap();
-        assert_eq!(bound(79), LEAST * 5 / 4);
-        assert_eq!(
-            bound(160),
-            LEAST * 25 / 16,
-            "sixteen of 5 ms and as many again"
-        );
-        assert!(bound(1_600) > 80 * LEAST);
+        assert_eq!(bound(319), LEAST * 5 / 4);
+        assert_eq!(bound(640), LEAST * 25 / 16, "two of sixteen of 20 ms");
+        assert!(bound(6_400) > 80 * LEAST);
     }
 
     #[test]
