@@ -23,7 +23,7 @@ Two processes, one on each of two processors, started anew for every turn. Conte
 within a round in alternating order, and before each round the machine must be idle. A hypervisor moves virtual
 processors between real ones, and what two of them share decides what a copy costs (three times as much where that is
 nothing as where it is a cache): what a cache line takes from one to the other and back is measured before each turn and after
-it, and a turn counts if both are what is usual here (turns of less than a second; nobody stays for longer). Figures are
+it, and a turn counts if both are what is usual here (turns of less than a second; longer ones see several placements). Figures are
 medians over rounds, `best` is the best round, `spread` the distance from the worst to the best by
 the median; `rounds` are those with a figure, of all if some have none. `Suci/this` is the median over
 rounds of the figure of `suci` by this one's in the same round, `batch/this` that of `suci-batch`. Those who sleep (`block`) are compared with Suci as it is by default (`adaptive`: it looks for up to

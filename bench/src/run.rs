@@ -18,7 +18,7 @@ use crate::report::{self, Row};
 use crate::store::{self, Key, Outcome, Record, Store};
 use crate::{idle, table, tree};
 
-/// No hypervisor that was seen leaves virtual processors where they are for longer than this, in seconds.
+/// Turns of so many seconds see several placements of virtual processors, wherever those are before and after.
 const STEADY: f64 = 1.0;
 
 /// So often a round begins again because the processors were moved to stay.

@@ -63,24 +63,29 @@ impl Placement {
     ///
     /// # Errors
     /// As [`Placement::usual`].
-    pub fn steady<T>(&self, mut measure: impl FnMut() -> T) -> Result<Option<T>> {
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if !self.is_here()? {
-                std::thread::sleep(PAUSE);
-                continue;
-            }
-            let measured = measure();
-            if self.is_here()? {
-                return Ok(Some(measured));
-            }
-        }
-        Ok(None)
+    pub fn steady<T>(&self, measure: impl FnMut() -> T) -> Result<Option<T>> {
+        while_here(PATIENCE, || Ok(alike(self.nanoseconds, look()?)), measure)
     }
+}
 
-    fn is_here(&self) -> Result<bool> {
-        Ok(alike(self.nanoseconds, look()?))
+/// What `measure` finds while it `is_here` before and after, tried for so long.
+fn while_here<T>(
+    patience: Duration,
+    mut is_here: impl FnMut() -> Result<bool>,
+    mut measure: impl FnMut() -> T,
+) -> Result<Option<T>> {
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        if !is_here()? {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        let measured = measure();
+        if is_here()? {
+            return Ok(Some(measured));
+        }
     }
+    Ok(None)
 }
 
 fn alike(one: f64, other: f64) -> bool {
@@ -148,14 +153,26 @@ mod tests {
 
     #[test]
     fn what_was_measured_elsewhere_is_measured_again() {
-        let here = look().unwrap();
-        assert!(here > 1.0 && here < 1e6, "{here} ns");
-        let far = Placement { nanoseconds: 1e9 };
-        let mut asked = false;
-        assert!(!far.is_here().unwrap());
-        let everywhere = Placement { nanoseconds: here };
-        // The machine may move meanwhile; then this takes a moment longer.
-        assert!(everywhere.steady(|| asked = true).unwrap().is_some());
-        assert!(asked);
+        // Elsewhere; here, and moved meanwhile; here to the end.
+        let mut looks = [false, true, false, true, true].into_iter();
+        let mut measured = 0;
+        let figure = while_here(
+            Duration::MAX,
+            || Ok(looks.next().unwrap()),
+            || {
+                measured += 1;
+                measured
+            },
+        );
+        assert_eq!(figure.unwrap(), Some(2));
+        assert_eq!(looks.next(), None);
+        let none = while_here(PAUSE, || Ok(false), || ());
+        assert_eq!(none.unwrap(), None, "never here");
+    }
+
+    #[test]
+    fn a_cache_line_takes_some_time() {
+        let distance = look().unwrap();
+        assert!(distance > 1.0 && distance < 1e6, "{distance} ns");
     }
 }

@@ -282,6 +282,15 @@ fn a_program_that_cannot_be_run_is_named() {
         "{}",
         errors(&missing)
     );
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("job-of-mine"), "").unwrap();
+    let beside = output(suci(&["run", "-n", "1", "job-of-mine"]).current_dir(&dir));
+    assert_eq!(beside.status.code(), Some(127));
+    assert!(
+        errors(&beside).contains("did you mean \"./job-of-mine\"?"),
+        "{}",
+        errors(&beside)
+    );
     let directory = output(&mut suci(&["run", "-n", "1", "/"]));
     assert_eq!(directory.status.code(), Some(126), "{}", errors(&directory));
 }

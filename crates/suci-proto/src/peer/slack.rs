@@ -21,8 +21,8 @@ const SPAN: Duration = Duration::from_millis(2);
 /// round takes long there.
 const LONG: Duration = Duration::from_millis(5);
 
-/// A path that answers within [`LONG`] carries a packet of Ethernet in that time, in bytes per second: what was slower is no
-/// path but a stall of it, or of the peer.
+/// A path that answers a full packet of Ethernet within [`LONG`] carries so many bytes per second: what was slower is no path but a
+/// stall of it, or of the peer. One that answered small packets only may be slower; there the window has to do.
 const LEAST: u64 = 300_000;
 
 /// Spans without a sample after which nothing is left of what was measured: it would have grown a thousandfold.

@@ -306,26 +306,60 @@ fn f02_f17_strangers_that_died_make_room_for_the_book() {
     assert!(entered);
 }
 
-/// Strangers open sessions and go, and what they were granted stays theirs for up to 2 L. A node of the book that comes then
-/// finds what they could not take.
-#[test]
-fn f02_strangers_leave_room_for_the_book_that_comes_after_them() {
-    let strangers = 200;
+/// A server of whose book only the second host is, and so many strangers.
+fn one_of_the_book(strangers: usize) -> World {
     let mut world = one_server(2 + strangers, 1_000, BUFFER);
     let now = world.now;
     world.engines[0].add_peer(now, id(1), address(1)).unwrap();
-    let mut gone = Vec::new();
+    world
+}
+
+/// Strangers opened sessions and went. What they were granted stays theirs for up to 2 L, and the node of the book that comes
+/// then finds what they could not take.
+fn comes_in_after(world: &mut World, strangers: usize) {
+    let seated = world.received(0);
+    assert!(seated > 50, "{seated} strangers came in");
+    world.send(1, 0).unwrap();
+    let gone: Vec<_> = (2..2 + strangers).collect();
+    run_without(world, &gone, SECOND);
+    assert_eq!(world.received(0), 1);
+}
+
+#[test]
+fn f02_strangers_leave_room_for_the_book_that_comes_after_them() {
+    let strangers = 200;
+    let mut world = one_of_the_book(strangers);
     for stranger in 2..2 + strangers {
         world.send(stranger, 0).unwrap();
         let others: Vec<_> = (1..2 + strangers)
             .filter(|host| *host != stranger)
             .collect();
         run_without(&mut world, &others, SECOND / 20);
-        gone.push(stranger);
     }
-    let seated = world.received(0);
-    assert!(seated > 50, "{seated} strangers came in");
-    world.send(1, 0).unwrap();
-    run_without(&mut world, &gone, SECOND);
-    assert_eq!(world.received(0), 1);
+    let seated = world.engines[0].shared.shares.peers();
+    let known = world.engines[0].peer_count() as u64;
+    assert_eq!(known, 1 + seated, "who found no room left no trace");
+    comes_in_after(&mut world, strangers);
+}
+
+/// They got their cookies while there was room for all of them.
+#[test]
+fn f02_strangers_that_come_all_at_once_leave_room_for_the_book() {
+    let strangers = 200;
+    let mut world = one_of_the_book(strangers);
+    for stranger in 2..2 + strangers {
+        world.send(stranger, 0).unwrap();
+        for host in [stranger, 0] {
+            let packets = world.outgoing(host);
+            packets.iter().for_each(|packet| world.deliver(packet));
+        }
+    }
+    let inits: Vec<_> = (2..2 + strangers)
+        .flat_map(|stranger| world.outgoing(stranger))
+        .collect();
+    assert!(inits.len() == strangers && inits.iter().all(|p| p.is(PacketType::Init)));
+    world.now += 3 * SECOND;
+    inits.iter().for_each(|init| world.deliver(init));
+    world.outgoing(0);
+    comes_in_after(&mut world, strangers);
 }
