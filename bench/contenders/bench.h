@@ -45,7 +45,8 @@ static struct {
 	int pin;
 } args;
 
-/* ---- what a contender defines ---- */
+/* ---- what a contender defines ----
+ * WIRES_SHARE, before it includes this, if one thread must serve all wires: what makes progress is the process's. */
 
 struct wire;
 
@@ -167,10 +168,16 @@ static void await_mark(struct wire *wire, int wanted)
 	while (mark != wanted);
 }
 
+/* Messages between two looks at the clock. */
+static size_t batch_of(size_t size)
+{
+	size_t batch = (1 << 20) / size;
+	return batch < 1 ? 1 : batch > 256 ? 256 : batch;
+}
+
 static void stream(struct wire *wire, const char *payload, double end, struct half *half)
 {
-	size_t batch = (1 << 20) / args.size;
-	batch = batch < 1 ? 1 : batch > 256 ? 256 : batch;
+	size_t batch = batch_of(args.size);
 	do {
 		for (size_t i = 0; i < batch; i++)
 			wire_send(wire, payload, args.size);
@@ -344,10 +351,36 @@ static void *client_thread(void *argument)
 	return NULL;
 }
 
+#ifdef WIRES_SHARE
+/* Messages to all in turn, by the one thread whose library serves all wires. */
+static struct half shared_phase(struct client *clients, double seconds)
+{
+	struct half half = { 0 };
+	double cpu = cpu_seconds(), begun = now(), end = begun + seconds;
+	size_t batch = batch_of(args.size);
+	do {
+		for (size_t number = 0; number < batch; number++)
+			for (int i = 0; i < args.wires; i++)
+				wire_send(clients[i].wire, clients[i].payload, args.size);
+		half.messages += batch * (size_t)args.wires;
+		half.bytes += batch * (size_t)args.wires * args.size;
+	} while (now() < end);
+	for (int i = 0; i < args.wires; i++)
+		part(clients[i].wire);
+	half.seconds = now() - begun;
+	half.cpu_seconds = cpu_seconds() - cpu;
+	return half;
+}
+#endif
+
 static struct half clients_phase(struct client *clients, double seconds)
 {
 	if (is_workload("n-data"))
 		return data_phase(clients, seconds);
+#ifdef WIRES_SHARE
+	if (args.wires > 1)
+		return shared_phase(clients, seconds);
+#endif
 	double cpu = cpu_seconds();
 	for (int i = 0; i < args.wires; i++) {
 		clients[i].seconds = seconds;

@@ -1,5 +1,7 @@
 /* libfabric: reliable datagrams (RDM), tagged messages, up to 64 in flight, busy polling. The provider follows
- * from the contender's name: fabric-tcp is tcp;ofi_rxm, fabric-udp is udp;ofi_rxd. */
+ * from the contender's name: fabric-tcp is tcp;ofi_rxm, fabric-udp is udp;ofi_rxd. One endpoint serves all wires, told
+ * apart by their tags: the ports of their servers. */
+#define WIRES_SHARE
 #include "bench.h"
 #include "ring.h"
 #include <rdma/fabric.h>
@@ -9,18 +11,26 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-enum { TAG = 7, NAME = 128 };
+enum { NAME = 128 };
+
+struct slot {
+	struct fi_context2 context;
+	struct wire *wire;
+};
 
 struct wire {
-	struct fid_ep *ep;
-	struct fid_av *av;
-	struct fid_cq *tx, *rx;
 	fi_addr_t peer;
-	size_t inject, sending;
+	uint64_t tag;
+	size_t sending;
 	struct ring ring;
-	struct fi_context2 contexts[RING_MOST], send_contexts[RING_MOST];
+	struct slot receives[RING_MOST], sends[RING_MOST];
 	size_t next_send;
 };
+
+static struct fid_ep *ep;
+static struct fid_av *av;
+static struct fid_cq *tx, *rx;
+static size_t inject;
 
 static void check(ssize_t done, const char *what)
 {
@@ -36,47 +46,50 @@ static void cq_failed(struct fid_cq *cq)
 }
 
 /* Takes what has completed. */
-static void progress(struct wire *wire)
+static void progress(void)
 {
 	struct fi_cq_tagged_entry done[16];
-	ssize_t count = fi_cq_read(wire->tx, done, 16);
-	if (count > 0)
-		wire->sending -= (size_t)count;
-	else if (count == -FI_EAVAIL)
-		cq_failed(wire->tx);
-	count = fi_cq_read(wire->rx, done, 16);
+	ssize_t count = fi_cq_read(tx, done, 16);
 	if (count == -FI_EAVAIL)
-		cq_failed(wire->rx);
+		cq_failed(tx);
+	for (ssize_t i = 0; i < count; i++)
+		((struct slot *)done[i].op_context)->wire->sending--;
+	count = fi_cq_read(rx, done, 16);
+	if (count == -FI_EAVAIL)
+		cq_failed(rx);
 	for (ssize_t i = 0; i < count; i++) {
-		size_t at = (size_t)((struct fi_context2 *)done[i].op_context - wire->contexts);
-		ring_arrived(&wire->ring, at, done[i].len);
+		struct slot *slot = done[i].op_context;
+		ring_arrived(&slot->wire->ring, (size_t)(slot - slot->wire->receives), done[i].len);
 	}
 }
 
 static void post(struct wire *wire, size_t at)
 {
+	struct slot *slot = &wire->receives[at];
 	ssize_t done;
-	while ((done = fi_trecv(wire->ep, wire->ring.buffer[at], wire->ring.room, NULL, FI_ADDR_UNSPEC, TAG,
-				0, &wire->contexts[at])) == -FI_EAGAIN)
-		progress(wire);
+	slot->wire = wire;
+	while ((done = fi_trecv(ep, wire->ring.buffer[at], wire->ring.room, NULL, FI_ADDR_UNSPEC, wire->tag, 0,
+				&slot->context)) == -FI_EAGAIN)
+		progress();
 	check(done, "fi_trecv");
 }
 
 static void send_to_peer(struct wire *wire, const char *bytes, size_t length)
 {
 	ssize_t done;
-	if (length <= wire->inject) {
-		while ((done = fi_tinject(wire->ep, bytes, length, wire->peer, TAG)) == -FI_EAGAIN)
-			progress(wire);
+	if (length <= inject) {
+		while ((done = fi_tinject(ep, bytes, length, wire->peer, wire->tag)) == -FI_EAGAIN)
+			progress();
 		check(done, "fi_tinject");
 		return;
 	}
 	while (wire->sending >= wire->ring.count)
-		progress(wire);
+		progress();
 	/* Both providers keep nothing in it (no FI_CONTEXT in the mode they ask for). */
-	struct fi_context2 *context = &wire->send_contexts[wire->next_send++ % wire->ring.count];
-	while ((done = fi_tsend(wire->ep, bytes, length, NULL, wire->peer, TAG, context)) == -FI_EAGAIN)
-		progress(wire);
+	struct slot *slot = &wire->sends[wire->next_send++ % wire->ring.count];
+	slot->wire = wire;
+	while ((done = fi_tsend(ep, bytes, length, NULL, wire->peer, wire->tag, &slot->context)) == -FI_EAGAIN)
+		progress();
 	check(done, "fi_tsend");
 	wire->sending++;
 }
@@ -97,25 +110,32 @@ static struct fi_info *information(bool server, const char *host, int port)
 	return info;
 }
 
+static void endpoint_open(struct fi_info *info)
+{
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE, .size = 1024 };
+	struct fi_av_attr attr = { .type = FI_AV_UNSPEC };
+	check(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+	check(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+	check(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
+	check(fi_av_open(domain, &attr, &av, NULL), "fi_av_open");
+	check(fi_cq_open(domain, &cq, &tx, NULL), "fi_cq_open");
+	check(fi_cq_open(domain, &cq, &rx, NULL), "fi_cq_open");
+	check(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(ep, &tx->fid, FI_TRANSMIT), "fi_ep_bind");
+	check(fi_ep_bind(ep, &rx->fid, FI_RECV), "fi_ep_bind");
+	check(fi_enable(ep), "fi_enable");
+	inject = info->tx_attr->inject_size;
+}
+
 static struct wire *wire_open(bool server, const char *host, int port)
 {
 	struct wire *wire = calloc(1, sizeof *wire);
 	struct fi_info *info = information(server, host, port);
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE, .size = 1024 };
-	struct fi_av_attr av = { .type = FI_AV_UNSPEC };
-	check(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
-	check(fi_domain(fabric, info, &domain, NULL), "fi_domain");
-	check(fi_endpoint(domain, info, &wire->ep, NULL), "fi_endpoint");
-	check(fi_av_open(domain, &av, &wire->av, NULL), "fi_av_open");
-	check(fi_cq_open(domain, &cq, &wire->tx, NULL), "fi_cq_open");
-	check(fi_cq_open(domain, &cq, &wire->rx, NULL), "fi_cq_open");
-	check(fi_ep_bind(wire->ep, &wire->av->fid, 0), "fi_ep_bind");
-	check(fi_ep_bind(wire->ep, &wire->tx->fid, FI_TRANSMIT), "fi_ep_bind");
-	check(fi_ep_bind(wire->ep, &wire->rx->fid, FI_RECV), "fi_ep_bind");
-	check(fi_enable(wire->ep), "fi_enable");
-	wire->inject = info->tx_attr->inject_size;
+	if (!ep)
+		endpoint_open(info);
+	wire->tag = (uint64_t)port;
 	ring_init(&wire->ring, NAME);
 	for (size_t at = 0; at < wire->ring.count; at++)
 		post(wire, at);
@@ -125,15 +145,15 @@ static struct wire *wire_open(bool server, const char *host, int port)
 		/* The client's first message is its name. */
 		say_ready();
 		while (!ring_has(&wire->ring))
-			progress(wire);
+			progress();
 		char *first = ring_head(&wire->ring, &length);
-		if (fi_av_insert(wire->av, first, 1, &wire->peer, 0, NULL) != 1)
+		if (fi_av_insert(av, first, 1, &wire->peer, 0, NULL) != 1)
 			die("fi_av_insert");
 		post(wire, ring_pop(&wire->ring));
 	} else {
-		if (fi_av_insert(wire->av, info->dest_addr, 1, &wire->peer, 0, NULL) != 1)
+		if (fi_av_insert(av, info->dest_addr, 1, &wire->peer, 0, NULL) != 1)
 			die("fi_av_insert");
-		check(fi_getname(&wire->ep->fid, name, &length), "fi_getname");
+		check(fi_getname(&ep->fid, name, &length), "fi_getname");
 		static char kept[NAME];
 		memcpy(kept, name, length);
 		send_to_peer(wire, kept, length);
@@ -153,14 +173,13 @@ static void wire_flush(struct wire *wire)
 
 static bool wire_recv(struct wire *wire, bool wait, int *mark, size_t *length)
 {
-	progress(wire);
+	progress();
 	double deadline = 0;
 	for (unsigned looks = 1; !ring_has(&wire->ring); looks++) {
 		if (!wait)
 			return false;
-		if (looks % 65536 == 0)
-			ring_patience(&deadline);
-		progress(wire);
+		ring_patience(looks, &deadline);
+		progress();
 	}
 	char *bytes = ring_head(&wire->ring, length);
 	*mark = touch(bytes, *length);
@@ -173,7 +192,7 @@ static void wire_close(struct wire *wire)
 	/* Nobody else sends what is on its way. */
 	double end = now() + 0.05;
 	while (wire->sending || now() < end)
-		progress(wire);
+		progress();
 }
 
 int main(int argc, char **argv)

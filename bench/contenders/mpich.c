@@ -1,10 +1,11 @@
-/* MPICH: MPI_Isend and MPI_Irecv, up to 64 in flight, busy polling; rank 0 is the client, rank 1 the server.
+/* MPICH: MPI_Isend and MPI_Irecv, up to 64 in flight, busy polling; rank 0 is the client, the others are servers.
  * Debian's goes by way of UCX, which UCX_TLS=tcp keeps to TCP. */
+#define WIRES_SHARE
 #include "bench.h"
 #include "ring.h"
 #include <mpi.h>
 
-enum { TAG = 7 };
+enum { TAG = 7, MEET = 8 };
 
 struct wire {
 	struct ring ring;
@@ -19,24 +20,37 @@ static void post(struct wire *wire, size_t at)
 		  &wire->receiving[at]);
 }
 
+/* Client and servers have come as far. Unlike a barrier it connects nobody who has nothing to say to the other. */
+static void meet(bool server)
+{
+	int first = server ? 0 : 1, end = server ? 1 : args.wires + 1;
+	for (int peer = first; peer < end; peer++)
+		MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, MEET, NULL, 0, MPI_BYTE, peer, MEET, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
+}
+
 static struct wire *wire_open(bool server, const char *host, int port)
 {
 	(void)host;
 	(void)port;
+	static int wires;
 	int size;
-	setenv("UCX_TLS", "tcp", 1);
-	MPI_Init(NULL, NULL);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (size != 2)
-		die("%d ranks, not 2", size);
 	struct wire *wire = calloc(1, sizeof *wire);
-	wire->peer = server ? 0 : 1;
+	wire->peer = server ? 0 : ++wires;
+	if (wires <= 1) {
+		setenv("UCX_TLS", "tcp", 1);
+		MPI_Init(NULL, NULL);
+	}
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (wire->peer >= size)
+		die("%d ranks are too few", size);
 	ring_init(&wire->ring, 1);
 	for (size_t at = 0; at < wire->ring.count; at++) {
 		wire->sending[at] = MPI_REQUEST_NULL;
 		post(wire, at);
 	}
-	MPI_Barrier(MPI_COMM_WORLD);
+	if (server || wires == args.wires)
+		meet(server);
 	return wire;
 }
 
@@ -63,8 +77,7 @@ static bool wire_recv(struct wire *wire, bool wait, int *mark, size_t *length)
 			break;
 		if (!wait)
 			return false;
-		if (looks % 65536 == 0)
-			ring_patience(&deadline);
+		ring_patience(looks, &deadline);
 	}
 	MPI_Get_count(&status, MPI_BYTE, &count);
 	char *bytes = ring_head(&wire->ring, length);
@@ -81,13 +94,13 @@ static void wire_close(struct wire *wire)
 		MPI_Cancel(&wire->receiving[at]);
 		MPI_Wait(&wire->receiving[at], MPI_STATUS_IGNORE);
 	}
-	MPI_Barrier(MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
 	int done = bench();
-	MPI_Finalize();
-	return done;
+	meet(args.serve);
+	/* MPI_Finalize of MPICH 4.0.2 sometimes waits for ever for a rank that has passed it. */
+	_exit(done);
 }

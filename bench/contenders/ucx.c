@@ -1,11 +1,11 @@
-/* UCX over TCP: tagged messages (ucp), up to 64 in flight, busy polling. */
+/* UCX over TCP: tagged messages (ucp), up to 64 in flight, busy polling. One worker serves all wires, told apart by
+ * their tags: the ports of their servers. */
+#define WIRES_SHARE
 #include "bench.h"
 #include "ring.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <ucp/api/ucp.h>
-
-enum { TAG = 7 };
 
 struct slot {
 	struct ring *ring;
@@ -13,7 +13,7 @@ struct slot {
 };
 
 struct wire {
-	ucp_worker_h worker;
+	ucp_tag_t tag;
 	ucp_ep_h ep;
 	ucp_conn_request_h caller;
 	struct ring ring;
@@ -21,6 +21,8 @@ struct wire {
 	void *sending[RING_MOST];
 	size_t next_send;
 };
+
+static ucp_worker_h worker;
 
 static void check(ucs_status_t status, const char *what)
 {
@@ -50,7 +52,7 @@ static void post(struct wire *wire, size_t at)
 		.cb.recv = received,
 		.user_data = &wire->slots[at],
 	};
-	void *request = ucp_tag_recv_nbx(wire->worker, wire->ring.buffer[at], wire->ring.room, TAG,
+	void *request = ucp_tag_recv_nbx(worker, wire->ring.buffer[at], wire->ring.room, wire->tag,
 					 (ucp_tag_t)-1, &param);
 	if (UCS_PTR_IS_ERR(request))
 		die("receive: %s", ucs_status_string(UCS_PTR_STATUS(request)));
@@ -64,24 +66,31 @@ static void listen_for(struct wire *wire, const struct sockaddr_in *at)
 		.sockaddr = { (const struct sockaddr *)at, sizeof *at },
 		.conn_handler = { called, wire },
 	};
-	check(ucp_listener_create(wire->worker, &params, &listener), "listen");
+	check(ucp_listener_create(worker, &params, &listener), "listen");
 	say_ready();
 	while (!wire->caller)
-		ucp_worker_progress(wire->worker);
+		ucp_worker_progress(worker);
+}
+
+static void worker_open(void)
+{
+	ucp_context_h context;
+	ucp_params_t params = { .field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG };
+	ucp_worker_params_t alone = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				      .thread_mode = UCS_THREAD_MODE_SINGLE };
+	setenv("UCX_TLS", "tcp", 1);
+	check(ucp_init(&params, NULL, &context), "ucp_init");
+	check(ucp_worker_create(context, &alone, &worker), "ucp_worker_create");
 }
 
 static struct wire *wire_open(bool server, const char *host, int port)
 {
 	struct wire *wire = calloc(1, sizeof *wire);
-	ucp_context_h context;
-	ucp_params_t params = { .field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG };
-	ucp_worker_params_t alone = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-				      .thread_mode = UCS_THREAD_MODE_SINGLE };
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 	inet_pton(AF_INET, host, &at.sin_addr);
-	setenv("UCX_TLS", "tcp", 1);
-	check(ucp_init(&params, NULL, &context), "ucp_init");
-	check(ucp_worker_create(context, &alone, &wire->worker), "ucp_worker_create");
+	wire->tag = (ucp_tag_t)port;
+	if (!worker)
+		worker_open();
 	ucp_ep_params_t ep = { 0 };
 	if (server) {
 		listen_for(wire, &at);
@@ -93,19 +102,19 @@ static struct wire *wire_open(bool server, const char *host, int port)
 		ep.sockaddr.addr = (struct sockaddr *)&at;
 		ep.sockaddr.addrlen = sizeof at;
 	}
-	check(ucp_ep_create(wire->worker, &ep, &wire->ep), "ucp_ep_create");
+	check(ucp_ep_create(worker, &ep, &wire->ep), "ucp_ep_create");
 	ring_init(&wire->ring, 1);
 	for (size_t i = 0; i < wire->ring.count; i++)
 		post(wire, i);
 	return wire;
 }
 
-static void finish(struct wire *wire, void **request)
+static void finish(void **request)
 {
 	if (!*request)
 		return;
 	while (ucp_request_check_status(*request) == UCS_INPROGRESS)
-		ucp_worker_progress(wire->worker);
+		ucp_worker_progress(worker);
 	check(ucp_request_check_status(*request), "send");
 	ucp_request_free(*request);
 	*request = NULL;
@@ -115,8 +124,8 @@ static void wire_send(struct wire *wire, const char *bytes, size_t length)
 {
 	void **request = &wire->sending[wire->next_send++ % wire->ring.count];
 	ucp_request_param_t param = { 0 };
-	finish(wire, request);
-	*request = ucp_tag_send_nbx(wire->ep, bytes, length, TAG, &param);
+	finish(request);
+	*request = ucp_tag_send_nbx(wire->ep, bytes, length, wire->tag, &param);
 	if (UCS_PTR_IS_ERR(*request))
 		die("send: %s", ucs_status_string(UCS_PTR_STATUS(*request)));
 }
@@ -129,13 +138,12 @@ static void wire_flush(struct wire *wire)
 static bool wire_recv(struct wire *wire, bool wait, int *mark, size_t *length)
 {
 	double deadline = 0;
-	ucp_worker_progress(wire->worker);
+	ucp_worker_progress(worker);
 	for (unsigned looks = 1; !ring_has(&wire->ring); looks++) {
 		if (!wait)
 			return false;
-		if (looks % 65536 == 0)
-			ring_patience(&deadline);
-		ucp_worker_progress(wire->worker);
+		ring_patience(looks, &deadline);
+		ucp_worker_progress(worker);
 	}
 	char *bytes = ring_head(&wire->ring, length);
 	*mark = touch(bytes, *length);
@@ -147,13 +155,13 @@ static void wire_close(struct wire *wire)
 {
 	ucp_request_param_t param = { 0 };
 	for (size_t at = 0; at < wire->ring.count; at++)
-		finish(wire, &wire->sending[at]);
+		finish(&wire->sending[at]);
 	void *request = ucp_ep_flush_nbx(wire->ep, &param);
 	if (!UCS_PTR_IS_ERR(request))
-		finish(wire, &request);
+		finish(&request);
 	double end = now() + 0.05;
 	while (now() < end)
-		ucp_worker_progress(wire->worker);
+		ucp_worker_progress(worker);
 }
 
 int main(int argc, char **argv)

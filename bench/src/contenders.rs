@@ -55,8 +55,10 @@ pub(crate) struct Bundle {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Everything,
-    /// Everything between two.
+    /// Everything between two, where offloads are on or packets are lost.
     Pair,
+    /// That, and what one sends to several.
+    Fan,
     /// No more than a bound of what a network without loss allows.
     Bound,
     /// As that, and only between two.
@@ -74,10 +76,12 @@ impl Contender {
         let lossless = matches!(task.net, Net::Veth | Net::Loopback);
         let in_groups = matches!(task.workload, Workload::Data | Workload::AllToAll);
         let between_two = !in_groups && task.workload != Workload::Broadcast;
+        // What offloads are worth is Suci's and TCP's own affair.
+        let is_plain = task.net == Net::VethPlain;
         match self.does {
             Does::Everything => true,
-            // What offloads are worth is Suci's and TCP's own affair.
-            Does::Pair => between_two && task.net != Net::VethPlain,
+            Does::Pair => between_two && !is_plain,
+            Does::Fan => task.workload != Workload::AllToAll && !is_plain,
             Does::Bound => lossless && !in_groups,
             Does::DatagramBound => {
                 let is_simple = one_way || task.workload == Workload::PingPong;
@@ -274,28 +278,28 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         what: "MPICH over TCP (ch4:ucx, UCX_TLS=tcp): MPI_Isend and MPI_Irecv, 64 in flight (16 of 1 MiB)",
         program: Program::Mpi(&MPICH),
         waits: SPIN,
-        does: Does::Pair,
+        does: Does::Fan,
     },
     Contender {
         name: "ucx",
         what: "UCX over TCP: tagged messages, 64 in flight (16 of 1 MiB)",
         program: Program::C(&UCX),
         waits: SPIN,
-        does: Does::Pair,
+        does: Does::Fan,
     },
     Contender {
         name: "fabric-tcp",
         what: "libfabric tcp;ofi_rxm: RDM, tagged, 64 in flight (16 of 1 MiB)",
         program: Program::C(&FABRIC),
         waits: SPIN,
-        does: Does::Pair,
+        does: Does::Fan,
     },
     Contender {
         name: "fabric-udp",
         what: "libfabric udp;ofi_rxd, likewise",
         program: Program::C(&FABRIC),
         waits: SPIN,
-        does: Does::Pair,
+        does: Does::Fan,
     },
     Contender {
         name: "enet",

@@ -112,6 +112,17 @@ pub(crate) struct Half {
     p99: Option<f64>,
 }
 
+impl Half {
+    /// What all servers counted.
+    pub(crate) fn of_all(servers: &[Self]) -> Self {
+        Self {
+            bytes: servers.iter().map(|one| one.bytes).sum(),
+            cpu_seconds: servers.iter().map(|one| one.cpu_seconds).sum(),
+            ..Self::default()
+        }
+    }
+}
+
 /// The row of `suci perf --json`, as far as it matters here.
 #[derive(Debug, Deserialize)]
 struct SuciRow {
@@ -327,12 +338,7 @@ fn ends(
     if is_of_all {
         return exchanged(name, client, &halves);
     }
-    let mut sum = Half::default();
-    for one in halves {
-        sum.bytes += one.bytes;
-        sum.cpu_seconds += one.cpu_seconds;
-    }
-    joined(name, client, sum)
+    joined(name, client, Half::of_all(&halves))
 }
 
 /// What all of one turn received in which each sent as much to all others; the client says how long it took.

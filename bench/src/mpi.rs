@@ -1,4 +1,4 @@
-//! Two ranks under mpiexec, each in its own namespace.
+//! Ranks under mpiexec: the first in one namespace, the others in the other.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ const NOWHERE: &str = "0:0";
 
 const MPIEXEC: &str = "mpiexec.mpich";
 
-/// One turn of a program that is started once for both ends.
+/// One turn of a program that is started once for all ends.
 pub(crate) fn ranks(
     site: &Site,
     program: &Path,
@@ -27,23 +27,28 @@ pub(crate) fn ranks(
     seconds: f64,
     limit: Duration,
 ) -> Result<Turn> {
-    let mut command = launcher(site);
-    for (at, (end, cpu)) in ["--call", "--serve"].into_iter().zip(CPUS).enumerate() {
+    let mut command = launcher(site, task.receivers);
+    let servers = vec![NOWHERE; task.receivers].join(",");
+    let ends = [
+        ("--call", servers.as_str(), 1),
+        ("--serve", NOWHERE, task.receivers),
+    ];
+    for (at, ((option, whom, count), cpu)) in ends.into_iter().zip(CPUS).enumerate() {
         if at > 0 {
             command.arg(":");
         }
-        command.args(["-n", "1"]).arg(program);
+        command.args(["-n", &count.to_string()]).arg(program);
         launch::options(&mut command, task, entrant, seconds, cpu);
-        command.args([end, NOWHERE]);
+        command.args([option, whom]);
     }
     let name = entrant.contender.name;
     let said = Talker::start(name, command)?.finish_by(Instant::now() + limit)?;
     let halves: Result<Vec<Half>> = said.chunks(1).map(launch::half).collect();
     let (servers, clients): (Vec<Half>, Vec<Half>) =
         halves?.into_iter().partition(|half| half.seconds <= 0.0);
-    let both = clients.first().copied().zip(servers.first().copied());
-    let (client, server) = both.context(format!("{name} did not print what both ends counted"))?;
-    launch::joined(name, client, server)
+    let client = clients.first().copied();
+    let client = client.context(format!("{name}'s client did not print what it counted"))?;
+    launch::joined(name, client, Half::of_all(&servers))
 }
 
 /// Whether there is what starts ranks.
@@ -52,16 +57,19 @@ pub(crate) fn prepare() -> Result<()> {
     version.map(drop).context("as root: apt-get install mpich")
 }
 
-/// mpiexec, up to the ranks. By loopback both must believe that they are on different machines, or they would
-/// share memory: UCX_TLS=tcp, which the program sets, sees to that.
-fn launcher(site: &Site) -> Command {
+/// mpiexec, up to the ranks, which end without `MPI_Finalize` (see there). By loopback they must believe that they are
+/// on different machines, or they would share memory: UCX_TLS=tcp, which the program sets, sees to that.
+fn launcher(site: &Site, servers: usize) -> Command {
+    let unfinalized = "-disable-auto-cleanup";
     let Site::Namespaces(pair) = site else {
-        return Command::new(MPIEXEC);
+        let mut command = Command::new(MPIEXEC);
+        command.arg(unfinalized);
+        return command;
     };
     let (a, b) = (pair.a_addr().to_string(), pair.b_addr().to_string());
     let mut command = pair.a.command(MPIEXEC);
     command
-        .args(["-launcher", "ssh", "-launcher-exec"])
+        .args([unfinalized, "-launcher", "ssh", "-launcher-exec"])
         .arg(sources().join("into-namespace.sh"));
     command.env("BENCH_NAMESPACE", pair.b.name());
     command.args([
@@ -70,7 +78,7 @@ fn launcher(site: &Site) -> Command {
         "-localhost",
         &a,
         "-hosts",
-        &format!("{a},{b}"),
+        &format!("{a},{b}:{servers}"),
     ]);
     command
 }

@@ -39,7 +39,8 @@ parts of the measured time.
 
 Read with care: quinn encrypts and nobody else does; MPICH, UCX and libfabric spin whatever is
 asked, so their CPU is always that of a whole processor, and send messages one by one: `batch/this`
-compares them with messages that are collected, `Suci/this` like with like; Aeron cannot sleep until something
+compares them with messages that are collected, `Suci/this` like with like, and where one of them sends to several,
+which share a processor, these give way to one another between looks; Aeron cannot sleep until something
 comes, so its `block` looks less and less often, up to once in 1 ms; `gso` and `udp` are bounds
 that lose everything with the first packet.
 ";
