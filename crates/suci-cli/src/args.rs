@@ -93,6 +93,9 @@ impl Command {
     }
 }
 
+/// Processes that `suci run` starts at most.
+pub(crate) const MAX_PROCESSES: u64 = 4096;
+
 const RUN_EXAMPLES: &str = "\
 Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BOOK (the address
 book) and SUCI_FD (its UDP socket, bound already), and SUCI_FAULTS with --faults; the library
@@ -113,7 +116,7 @@ Examples:
 pub(crate) struct RunArgs {
     /// How many processes
     #[arg(short = 'n', long = "processes", value_name = "N",
-          value_parser = whole::<u32>(1, 4096), allow_negative_numbers = true)]
+          value_parser = whole::<u32>(1, MAX_PROCESSES), allow_negative_numbers = true)]
     pub(crate) processes: u32,
     /// Put the number of the process in front of each line it prints
     #[arg(long)]

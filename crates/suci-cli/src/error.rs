@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use crate::output;
+
 /// Why a command failed. The sentence names the thing, its value and the remedy.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
@@ -55,7 +57,9 @@ pub(crate) fn tell_in_one_piece(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints a line of results.
+/// Prints lines of results, the last without its end: past the library's buffer, which loses lines where standard output
+/// does not block.
 pub(crate) fn print(line: fmt::Arguments<'_>) -> Result<()> {
-    writeln!(io::stdout(), "{line}").context("standard output")
+    let written = output::write_all(io::stdout(), format!("{line}\n").as_bytes());
+    written.context("standard output")
 }

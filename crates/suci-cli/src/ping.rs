@@ -1,6 +1,5 @@
 //! `suci ping`: round trips.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use suci::{AddressBook, Bytes, Draft, Error, Event, Node, NodeId};
 
 use crate::args::PingArgs;
-use crate::error::{Context, Failure, Result, tell};
+use crate::error::{Failure, Result, print, tell};
 use crate::node;
 use crate::stats::Samples;
 
@@ -164,7 +163,6 @@ fn ping(args: &PingArgs, node: &mut Node, whom: &Whom) -> Result<()> {
     let (peer, name) = (whom.peer, &whom.name);
     let payload = Bytes::from(vec![0x5c; args.size]);
     let mut times = Vec::new();
-    let mut out = std::io::stdout().lock();
     for number in 0..args.count {
         if number > 0 && !args.interval.is_zero() {
             std::thread::sleep(args.interval);
@@ -177,14 +175,15 @@ fn ping(args: &PingArgs, node: &mut Node, whom: &Whom) -> Result<()> {
         // Flooding prints no lines: writing them would be what is measured.
         if !args.json && !args.interval.is_zero() {
             let size = args.size;
-            writeln!(out, "{size} B from {name}: number {number}, {time:.1} us")
-                .context("standard output")?;
+            print(format_args!(
+                "{size} B from {name}: number {number}, {time:.1} us"
+            ))?;
         }
     }
     let Some(times) = Samples::new(times) else {
         return Ok(());
     };
-    report(args, &mut out, name, &times).context("standard output")
+    report(args, name, &times)
 }
 
 fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> Result<()> {
@@ -229,12 +228,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-fn report(
-    args: &PingArgs,
-    out: &mut impl Write,
-    name: &str,
-    times: &Samples,
-) -> std::io::Result<()> {
+fn report(args: &PingArgs, name: &str, times: &Samples) -> Result<()> {
     let (min, median, p99, max) = (
         times.min(),
         times.median(),
@@ -246,12 +240,11 @@ fn report(
             "target": name, "size": args.size, "count": times.len(), "unit": "us",
             "min": min, "median": median, "p99": p99, "max": max,
         });
-        writeln!(out, "{object}")
+        print(format_args!("{object}"))
     } else {
         let count = times.len();
-        writeln!(
-            out,
+        print(format_args!(
             "{name}: {count} round trips, min {min:.1} us, median {median:.1} us, p99 {p99:.1} us, max {max:.1} us"
-        )
+        ))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -26,13 +27,13 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches them. HUP is left alone where it is ignored: that is how `nohup` says that the terminal's
-    /// end must not be this program's.
+    /// Catches them. What is ignored is left alone: `nohup` says so that the terminal's end must not be this program's, a
+    /// shell that Ctrl-C is not meant for what it started in the background.
     pub(crate) fn catch() -> Result<Self> {
         let mut pipes = Vec::new();
         let here = getpid();
         for signal in ENDING {
-            if signal == Signal::HUP && is_ignored(signal) {
+            if is_ignored(signal) {
                 continue;
             }
             let (read, write) = UnixStream::pair().context("a pipe for signals")?;
@@ -81,16 +82,43 @@ impl Signals {
 
     /// Sleeps until one is caught.
     pub(crate) fn wait(&self) -> Signal {
+        self.wait_for(None)
+    }
+
+    /// The same, or until `terminal` has gone, which is as good as HUP.
+    pub(crate) fn wait_beside(&self, terminal: impl AsFd) -> Signal {
+        self.wait_for(Some(terminal.as_fd()))
+    }
+
+    fn wait_for(&self, terminal: Option<BorrowedFd<'_>>) -> Signal {
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         loop {
             if let Some(caught) = self.take().first() {
                 return caught.signal;
             }
-            let pipes = self.pipes();
-            let mut fds: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+            let terminal = terminal.iter();
+            let mut fds: Vec<_> = terminal
+                .map(|fd| PollFd::new(fd, PollFlags::empty()))
+                .collect();
+            fds.extend(self.pipes().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
             // Interrupted or not: what there is to know is in the pipes.
             let _ = poll(&mut fds, None);
+            if fds.iter().any(|fd| fd.revents().intersects(gone)) {
+                return Signal::HUP;
+            }
         }
     }
+}
+
+/// Sees to it that children that end can be waited for, although who started this process ignores that its own do: such a
+/// process's children are taken away by the kernel.
+pub(crate) fn notice_children() -> Result<()> {
+    // SAFETY: the default action for CHLD runs no code of ours.
+    let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    if before == libc::SIG_ERR {
+        return Err(std::io::Error::last_os_error()).context("the signal CHLD");
+    }
+    Ok(())
 }
 
 fn is_ignored(signal: Signal) -> bool {

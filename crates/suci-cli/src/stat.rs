@@ -1,7 +1,6 @@
 //! `suci stat`: the numbers of running nodes, once or again and again.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
@@ -9,7 +8,7 @@ use suci::statistics::{Field, FieldKind, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS
 use suci::{PeerStats, WaitReason};
 
 use crate::args::StatArgs;
-use crate::error::{Context, Result};
+use crate::error::{self, Result};
 use crate::sight::{self, short};
 
 /// Prints what there is.
@@ -22,7 +21,7 @@ pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
         if let Some(pid) = args.pid.filter(|_| nodes.is_empty()) {
             return Err(sight::nothing(pid));
         }
-        print(args.json, &nodes).context("standard output")?;
+        error::print(format_args!("{}", shown(args.json, &nodes)))?;
         let Some(pause) = args.watch else {
             return Ok(ExitCode::SUCCESS);
         };
@@ -30,18 +29,16 @@ pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
     }
 }
 
-fn print(as_json: bool, nodes: &[Snapshot]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn shown(as_json: bool, nodes: &[Snapshot]) -> String {
     if as_json {
         let nodes: Vec<Value> = nodes.iter().map(node_json).collect();
-        writeln!(out, "{}", json!({ "nodes": nodes }))?;
+        json!({ "nodes": nodes }).to_string()
     } else if nodes.is_empty() {
-        writeln!(out, "no node runs as this user")?;
+        "no node runs as this user".to_owned()
     } else {
         let texts: Vec<String> = nodes.iter().map(node_text).collect();
-        write!(out, "{}", texts.join("\n"))?;
+        texts.join("\n").trim_end().to_owned()
     }
-    out.flush()
 }
 
 fn object<T>(fields: &[Field<T>], of: &T) -> Map<String, Value> {

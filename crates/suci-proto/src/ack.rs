@@ -18,8 +18,7 @@ use spans::Spans;
 /// How long an acknowledgement waits for something to ride on, until negotiated otherwise.
 pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
 
-/// Packets that force an acknowledgement, until the caller knows the window: a quarter of 64
-/// packets, twice the initial window.
+/// Packets that force an acknowledgement, until the caller sets its own bound.
 pub const DEFAULT_ACK_EVERY: u32 = 16;
 
 /// Whether an acknowledgement should go.
@@ -88,8 +87,8 @@ impl Received {
         }
     }
 
-    /// Acknowledge at once when this many eliciting packets wait (at least 1): about a quarter
-    /// of the sender's window.
+    /// Acknowledge at once when this many eliciting packets wait (at least 1). The sender, which knows its window, asks
+    /// by PING before that.
     pub const fn set_ack_every(&mut self, packets: u32) {
         self.ack_every = packets;
     }

@@ -92,7 +92,7 @@ pub enum Event {
         /// Its user header.
         user_header: Bytes,
     },
-    /// The peer refuses to talk (tried again with back-off until `give_up_after`), or the route does not carry packets.
+    /// The peer refuses to talk (tried again every second or so until `give_up_after`), or the route does not carry packets.
     Refused {
         /// Who.
         node: NodeId,

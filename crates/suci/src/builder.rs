@@ -525,14 +525,25 @@ pub(crate) fn check_peer(
     local: SocketAddr,
     address: SocketAddr,
 ) -> Result<(), Error> {
-    match unreachable(local, address) {
-        Some(problem) => Err(Error::Unreachable {
-            address,
-            local,
-            problem,
-        }),
-        None => check_plain(plain_on_network, address),
+    let beyond = |problem| Error::Unreachable {
+        address,
+        local,
+        problem,
+    };
+    if let Some(problem) = unreachable(local, address) {
+        return Err(beyond(problem));
     }
+    check_plain(plain_on_network, address)?;
+    if stays_here(local.ip()) && !stays_here(address.ip()) && !has_route(local, address) {
+        return Err(beyond(
+            "loopback reaches no other machine; listen at 0.0.0.0, or at an address of this machine",
+        ));
+    }
+    Ok(())
+}
+
+fn stays_here(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }
 
 /// Why nothing sent at `local` can arrive at `address`, whatever the network does. Else the program would
@@ -556,6 +567,12 @@ fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
     }
 }
 
+/// Whether the system has a route there. From loopback it leads to this machine's own addresses only.
+fn has_route(local: SocketAddr, address: SocketAddr) -> bool {
+    let probe = UdpSocket::bind(SocketAddr::new(local.ip(), 0));
+    probe.is_ok_and(|probe| probe.connect(address).is_ok())
+}
+
 fn zone(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V6(address) => address.scope_id(),
@@ -565,8 +582,7 @@ fn zone(address: SocketAddr) -> u32 {
 
 /// Refuses addresses outside of loopback unless they were allowed.
 pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Error> {
-    let loopback = address.ip().to_canonical().is_loopback();
-    if allowed || loopback {
+    if allowed || stays_here(address.ip()) {
         Ok(())
     } else {
         Err(Error::PlainOnNetwork { address })

@@ -5,7 +5,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
-use crate::sys::{self, Alarm, Bell};
+use crate::sys::{self, Alarm, Bell, Known};
 use crate::wait::Spinner;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(1);
 pub(crate) struct Core {
     pub(crate) cell: Cell<Work>,
     birth: Birth,
-    /// Nests `alarm` and `bell`, and the socket once somebody asks for it: being watched costs the kernel a third of
+    /// Nests `alarm` and `bell`, and the socket once somebody asks for it: being watched costs the kernel half
     /// a microsecond for each packet.
     epoll: OwnedFd,
     alarm: Alarm,
@@ -29,8 +29,8 @@ pub(crate) struct Core {
     /// The program asked for the descriptor: it must be kept right from then on.
     exposed: AtomicBool,
     socket: RawFd,
-    /// Of the driver, beside the socket.
-    others: Vec<RawFd>,
+    /// What the child of a fork closes: all but `epoll`, which the program may hold.
+    copies: Vec<Known>,
     /// The child of a fork closed its copies.
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
@@ -54,7 +54,9 @@ impl Core {
         let alarm = Alarm::new().map_err(&trouble)?;
         let bell = Bell::new().map_err(&trouble)?;
         let helper_bell = Bell::new().map_err(&trouble)?;
-        let others = driver.descriptors();
+        let ours = [&alarm as &dyn AsRawFd, &bell, &helper_bell].map(AsRawFd::as_raw_fd);
+        let copies = ours.into_iter().chain([socket]).chain(driver.descriptors());
+        let copies = copies.map(Known::new).collect();
         let epoll = sys::epoll_of(&[alarm.as_raw_fd(), bell.as_raw_fd()]).map_err(&trouble)?;
         Ok(Self {
             cell: Cell::new(Work {
@@ -69,7 +71,7 @@ impl Core {
             bell,
             exposed: AtomicBool::new(false),
             socket,
-            others,
+            copies,
             abandoned: AtomicBool::new(false),
             helper_bell,
             stop: AtomicBool::new(false),
@@ -100,14 +102,10 @@ impl Core {
     pub(crate) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
-            // Not `epoll`, which the program may hold.
-            let ours = [&self.alarm as &dyn AsRawFd, &self.bell, &self.helper_bell];
-            let ours = ours.map(|owner| owner.as_raw_fd());
-            let others = self.others.iter().copied();
-            for fd in ours.into_iter().chain([self.socket]).chain(others) {
+            for copy in &self.copies {
                 // SAFETY: the descriptor belongs to this core, whose memory is never dropped in this process
                 // (`Node::drop` leaks it), so nobody uses or closes it after this.
-                unsafe { libc::close(fd) };
+                unsafe { copy.close_if_same() };
             }
         }
         forked

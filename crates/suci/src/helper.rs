@@ -3,7 +3,7 @@
 //! Ten times a second it looks at one word. If the word stood still, nobody called the node for that long:
 //! the helper goes on duty, takes the driver by one compare-and-swap, answers what arrived, and
 //! sleeps on the socket. It finds out that the program is back when the word is not the one it
-//! left, and goes off duty. While a call of the program itself sleeps, the helper sleeps too, for ever. A
+//! left, and goes off duty. While a call of the program itself sleeps, the helper naps, and looks once a second. A
 //! program that calls often pays nothing but the swap.
 
 use crate::core::Core;
@@ -17,6 +17,10 @@ use std::time::Duration;
 
 /// A node that nobody called for this long is served.
 const UNATTENDED: Duration = Duration::from_millis(100);
+
+/// While one call lasts. Calls that block ring the helper when they wake up; of others that took long (a copy of a
+/// gibibyte, a program that was stopped in the middle of one) it learns by looking.
+const NAP: Duration = Duration::from_secs(1);
 
 /// What the helper found when it looked at the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +52,14 @@ fn run(core: &Core) {
     let mut seen = core.cell.word();
     while !core.stop.load(Ordering::SeqCst) {
         // Failing to sleep must not become a loop that never does.
-        if sleep_alone(core, Some(UNATTENDED)).is_err() {
+        if sleep_alone(core, UNATTENDED).is_err() {
             return;
         }
         let word = core.cell.word();
         match judge(seen, word) {
             Program::Active => {}
-            // It rings when it wakes up. An error ends the nap early, which costs one more look.
-            Program::Inside => core.cell.nap(word, || drop(sleep_alone(core, None))),
+            // An error ends the nap early, which costs one more look.
+            Program::Inside => core.cell.nap(word, || drop(sleep_alone(core, NAP))),
             Program::Away => {
                 if serve(core, word).is_err() {
                     // The program's next call meets the same error and reports it.
@@ -75,9 +79,9 @@ fn judge(seen: u64, word: u64) -> Program {
     }
 }
 
-fn sleep_alone(core: &Core, limit: Option<Duration>) -> std::io::Result<()> {
+fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
     let bell = core.helper_bell.as_raw_fd();
-    let ready = sys::sleep(-1, Some(bell), false, limit)?;
+    let ready = sys::sleep(-1, Some(bell), false, Some(limit))?;
     if ready.rung && !core.stop.load(Ordering::SeqCst) {
         core.helper_bell.hush();
     }
@@ -100,4 +104,44 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
         sys::sleep(socket, Some(bell), want_write, limit).map_err(Error::io("waiting"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{AddressBook, Draft, Event, Node, NodeId};
+    use std::time::{Duration, Instant};
+
+    fn node(id: u32) -> Node {
+        let builder = Node::builder().id(NodeId(id)).book(AddressBook::new());
+        builder
+            .listen("127.0.0.1:0".parse().unwrap())
+            .open()
+            .unwrap()
+    }
+
+    /// A call may take long without sleeping, and nobody rings when it is over.
+    #[test]
+    fn a_program_that_computes_after_one_long_call_is_served() {
+        let (mut a, mut b) = (node(0), node(1));
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
+        let turn = b.enter().unwrap();
+        std::thread::sleep(super::UNATTENDED * 4);
+        drop(turn);
+        a.send(b.id(), Draft::new(vec![7]).notify(1)).unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        let mut delivered = false;
+        while !delivered && Instant::now() < end {
+            assert!(
+                a.recv_timeout(Duration::from_millis(100))
+                    .unwrap()
+                    .is_none()
+            );
+            let events = a.events().unwrap();
+            delivered = events
+                .into_iter()
+                .any(|event| matches!(event, Event::Delivered { .. }));
+        }
+        assert!(delivered, "b's helper naps on");
+    }
 }

@@ -1,6 +1,7 @@
 //! The few system calls that std does not offer, each behind a safe function.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -224,6 +225,50 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
             }
         }
     }
+}
+
+/// A descriptor, and what it stood for. In the child of a fork its number may stand for something else by now, if the child
+/// closed what it inherited, as daemons do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    fd: RawFd,
+    /// Device and inode. Events, timers and epolls share one: among these none is told from another.
+    what: Option<(libc::dev_t, libc::ino_t)>,
+}
+
+impl Known {
+    pub(crate) fn new(fd: RawFd) -> Self {
+        let what = identity(fd);
+        Self { fd, what }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fd(self) -> RawFd {
+        self.fd
+    }
+
+    /// Closes it if it is still what it was.
+    ///
+    /// # Safety
+    /// If it is, nobody may use or close it after this.
+    pub(crate) unsafe fn close_if_same(self) {
+        if self.what.is_some() && identity(self.fd) == self.what {
+            // SAFETY: the caller's promise.
+            unsafe { libc::close(self.fd) };
+        }
+    }
+}
+
+fn identity(fd: RawFd) -> Option<(libc::dev_t, libc::ino_t)> {
+    let mut about = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it was filled.
+    let about = unsafe {
+        if libc::fstat(fd, about.as_mut_ptr()) != 0 {
+            return None;
+        }
+        about.assume_init()
+    };
+    Some((about.st_dev, about.st_ino))
 }
 
 /// Marks an inherited descriptor close-on-exec. Fails if it is not open.

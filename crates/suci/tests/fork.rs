@@ -219,6 +219,29 @@ fn f24_a_fork_leaves_the_parent_alone() {
     assert_eq!(&take(&mut b).payload[..], b"after");
     c.send(d.id(), "after").unwrap();
     assert_eq!(&d.recv().unwrap().payload[..], b"after");
+    // One that closed all it had inherited, as daemons do, keeps what it opened since.
+    let status = in_child(|| {
+        for &fd in &nodes {
+            // SAFETY: the numbers of open descriptors that nobody uses in this process.
+            unsafe { libc::close(fd) };
+        }
+        // SAFETY: makes descriptors from a name that ends with a zero byte.
+        let fresh = [(); 32].map(|()| unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) });
+        let refused = [
+            matches!(a.send(to, "x"), Err(Error::Forked)),
+            matches!(c.send(other, "x"), Err(Error::Forked)),
+            matches!(f.send(other, "x"), Err(Error::Forked)),
+        ];
+        if refused != [true; 3] {
+            return 1;
+        }
+        if fresh.into_iter().all(is_open) {
+            FINE
+        } else {
+            2
+        }
+    });
+    assert_eq!(status, FINE, "the step of the child that closed everything");
     // A child may have nodes of its own.
     let status = in_child(|| match common::builder(9).unattended().open() {
         Ok(mut node) => {

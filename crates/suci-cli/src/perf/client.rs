@@ -45,7 +45,7 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
         };
         for size in sizes {
             for series in client.series(args, workload, size, &entrants)? {
-                report.print(&series).context("standard output")?;
+                report.print(&series)?;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, recv, sockopt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use suci::WaitReason;
 
@@ -13,8 +13,8 @@ use super::usage::Spent;
 use crate::args::{Prefer, Waiting, Workload};
 use crate::error::{Context, Failure, Result};
 
-/// Longest line taken from the other side.
-const LONGEST: u64 = 4096;
+/// Longest line taken from the other side: HELLO names all other servers.
+const LONGEST: u64 = 1 << 18;
 
 /// How long a server of the same launch may take to appear, and any to take a call.
 pub(super) const APPEAR: Duration = Duration::from_secs(10);
@@ -162,6 +162,14 @@ fn micros(nanos: u64) -> f64 {
 /// Nanoseconds for each reason, in the order of [`WaitReason::ALL`]; of several peers their sum.
 pub(super) type Waited = [u64; WaitReason::COUNT];
 
+/// Notices within half a minute that the other machine died, however long nothing is to be said.
+fn keep_alive(stream: &TcpStream) -> Result<(), Errno> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 3)
+}
+
 /// One end of the control connection.
 pub(super) struct Control {
     input: BufReader<TcpStream>,
@@ -191,6 +199,7 @@ impl Control {
     pub(super) fn over(stream: TcpStream) -> Result<Self> {
         let peer = stream.peer_addr().context("the control connection")?;
         stream.set_nodelay(true).context("the control connection")?;
+        keep_alive(&stream).context("the control connection")?;
         Ok(Self {
             input: BufReader::new(stream),
             peer,
@@ -230,6 +239,11 @@ impl Control {
         if got == 0 {
             return Ok(None);
         }
+        if !line.ends_with('\n') && line.len() as u64 == LONGEST {
+            return Err(Failure::new(format!(
+                "{peer} said more than {LONGEST} bytes at once"
+            )));
+        }
         let remedy = "is it suci perf of the same release?";
         let message = serde_json::from_str(&line);
         message
@@ -264,5 +278,28 @@ impl Control {
             "server {} said {reply:?} out of turn: use the same release",
             self.peer
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_hello_of_a_launch_is_taken() {
+        let address = "[fe80::1234:5678:9abc:def0%4294967295]:65535"
+            .parse()
+            .unwrap();
+        let most = u32::try_from(crate::args::MAX_PROCESSES).unwrap();
+        let hello = Request::Hello {
+            node: u32::MAX,
+            caller: u32::MAX,
+            wait: Waiting::Adaptive,
+            pin: Some(4_095),
+            payload_checksum: false,
+            others: (0..most).map(|id| (id, address)).collect(),
+        };
+        let length = serde_json::to_vec(&hello).unwrap().len() as u64;
+        assert!(length < LONGEST, "{length}");
     }
 }

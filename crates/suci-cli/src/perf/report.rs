@@ -1,7 +1,6 @@
 //! What is printed: a table for people, JSON for programs.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use serde::Serialize;
 use suci::WaitReason;
@@ -9,6 +8,7 @@ use suci::WaitReason;
 use super::control::{Account, Contender, Entrant, Trips, Waited};
 use super::usage::Spent;
 use crate::args::{Prefer, Workload};
+use crate::error::{Context, Result, print};
 use crate::stats::Samples;
 
 /// All rounds of one contender in one workload and size.
@@ -303,7 +303,7 @@ impl Report {
         &self.rows
     }
 
-    pub(super) fn print(&mut self, series: &Series) -> io::Result<()> {
+    pub(super) fn print(&mut self, series: &Series) -> Result<()> {
         let Some(mut row) = series.row() else {
             return Ok(());
         };
@@ -312,14 +312,13 @@ impl Report {
         }
         let first = self.rows.is_empty();
         let row = self.rows.push_mut(row);
-        let mut out = io::stdout().lock();
         if self.json {
-            serde_json::to_writer(&mut out, row)?;
-            return writeln!(out);
+            let row = serde_json::to_string(row).context("JSON")?;
+            return print(format_args!("{row}"));
         }
+        let mut text = Vec::new();
         if first {
-            writeln!(
-                out,
+            text.push(format!(
                 "{:<19}{:>9}  {:<16}{:>12}{:>12}{:>12} {:<11}{:>9}{:>12}{:>10}",
                 "workload",
                 "bytes",
@@ -331,16 +330,12 @@ impl Report {
                 "cpu s",
                 "packets/msg",
                 "acks/pkt"
-            )?;
+            ));
         }
-        writeln!(out, "{}", line(row))?;
-        if let Some(sides) = &row.waited {
-            writeln!(out, "{}", waited(sides))?;
-        }
-        if let Some(profile) = &row.profile {
-            writeln!(out, "{}", profiled(profile))?;
-        }
-        Ok(())
+        text.push(line(row));
+        text.extend(row.waited.as_ref().map(waited));
+        text.extend(row.profile.as_ref().map(profiled));
+        print(format_args!("{}", text.join("\n")))
     }
 }
 

@@ -23,11 +23,12 @@ use rustix::process::{Signal, geteuid, getpid, getsid};
 use self::child::{Child, End};
 use crate::args::RunArgs;
 use crate::error::{Context, Failure, Result, tell};
-use crate::signals::{Caught, Signals};
+use crate::signals::{self, Caught, Signals};
 
 /// Runs until every process has ended.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
+    signals::notice_children()?;
     let (book, sockets) = reserve(args.processes)?;
     let mut launch = Launch::default();
     let mut tags = tag::Tags::default();
@@ -193,15 +194,17 @@ impl Launch {
                 signal,
             } = end
             {
-                if !(self.killed && signal == Some(Signal::KILL.as_raw())) {
-                    let (id, pid) = (child.id(), child.pid());
-                    tell(format_args!("suci run: process {id} (pid {pid}) {how}"));
-                }
+                let is_news = !(self.killed && signal == Some(Signal::KILL.as_raw()));
+                let (id, pid) = (child.id(), child.pid());
                 if self.first_failure.is_none() {
                     self.first_failure = Some(status);
+                    // Before anything is said: nobody may be reading.
                     if kill_on_failure {
                         self.kill();
                     }
+                }
+                if is_news {
+                    tell(format_args!("suci run: process {id} (pid {pid}) {how}"));
                 }
             }
             self.children.swap_remove(at);

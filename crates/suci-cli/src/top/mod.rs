@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::disable_raw_mode;
 use suci::Mode;
 use suci::statistics::StatFile;
 
 use crate::args::TopArgs;
 use crate::error::{Context, Failure, Result};
 use crate::sight::{self, Memory, Name, Row};
+use crate::signals::Signals;
 use columns::Key;
 
 /// How often the files are read.
@@ -26,12 +28,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How soon after a node was asked for something: it stores its numbers every 100 ms.
 const SOON: Duration = Duration::from_millis(150);
 
-/// Signals that end it. Ctrl-C comes as a key.
-const ENDING: [i32; 3] = [
-    signal_hook::consts::SIGTERM,
-    signal_hook::consts::SIGHUP,
-    signal_hook::consts::SIGINT,
-];
+/// How long it may take to end by itself after a signal. It does not where the terminal has gone: who reads keys of that
+/// reads for ever.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Shows until told to quit.
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode> {
@@ -41,14 +40,26 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode> {
         return Err(Failure::new(format!("this is no terminal: {remedy}")));
     }
     let ended = Arc::new(AtomicBool::new(false));
-    for signal in ENDING {
-        signal_hook::flag::register(signal, Arc::clone(&ended)).context("catching signals")?;
-    }
+    end_by_signal(Signals::catch()?, Arc::clone(&ended))?;
     // This also restores the terminal should anything panic.
     let mut terminal = ratatui::try_init().context("setting the terminal up")?;
     let done = App::new(args.pid).show(&mut terminal, &ended);
     ratatui::try_restore().context("restoring the terminal")?;
     done
+}
+
+/// Also when the terminal has gone and nobody says so, because that is ignored. Ctrl-C comes as a key.
+fn end_by_signal(signals: Signals, ended: Arc<AtomicBool>) -> Result<()> {
+    let watch = std::thread::Builder::new().name("signals".into());
+    let watching = watch.spawn(move || {
+        let signal = signals.wait_beside(std::io::stdin());
+        ended.store(true, Ordering::Relaxed);
+        std::thread::sleep(PARTING);
+        // Not the screen: writing to a terminal that is stopped would last, too.
+        let _ = disable_raw_mode();
+        std::process::exit(128 + signal.as_raw());
+    });
+    watching.map(drop).context("a thread for signals")
 }
 
 /// What is shown, and what the keys have changed in it.

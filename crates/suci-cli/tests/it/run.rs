@@ -1,6 +1,6 @@
 //! `suci run`: environment, output, exit statuses, signals.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -482,15 +482,69 @@ fn a_ping_alone_says_so() {
 }
 
 #[test]
-fn a_hangup_that_is_ignored_is_not_passed_on() {
-    // As `nohup` starts it.
-    let launch = "trap '' HUP; exec \"$0\" run -n 1 sh -c 'echo ready; sleep 1; echo done'";
-    let mut running = Running::start(Command::new("sh").args(["-c", launch, path()]));
-    assert_eq!(running.first_line(), "ready\n");
-    kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
-    let output = running.finish();
+fn signals_that_are_ignored_are_not_passed_on_and_stay_ignored() {
+    // As `nohup` starts it, and a shell what runs in the background.
+    for (name, signal) in [("HUP", Signal::HUP), ("INT", Signal::INT)] {
+        let launch = format!(
+            "trap '' {name}; exec \"$0\" run -n 1 sh -c 'echo ready; kill -{name} $$; sleep 1; echo done'"
+        );
+        let mut running = Running::start(Command::new("sh").args(["-c", &launch, path()]));
+        assert_eq!(running.first_line(), "ready\n");
+        kill_process(Pid::from_child(&running.0), signal).unwrap();
+        let output = running.finish();
+        assert!(output.status.success(), "{name}: {}", errors(&output));
+        assert_eq!(printed(&output), "done\n");
+    }
+}
+
+#[test]
+fn who_started_it_may_ignore_the_ends_of_children() {
+    let launch = "$SIG{CHLD} = 'IGNORE'; exec @ARGV";
+    let script = "sleep $SUCI_ID; echo done";
+    let mut perl = Command::new("perl");
+    perl.args(["-e", launch, path(), "run", "-n", "2", "sh", "-c", script]);
+    let output = output(&mut perl);
     assert!(output.status.success(), "{}", errors(&output));
-    assert_eq!(printed(&output), "done\n");
+    assert_eq!(printed(&output), "done\ndone\n");
+}
+
+#[test]
+fn others_are_killed_although_nobody_reads_why() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let script = "if [ $SUCI_ID = 0 ]; then echo $$ >pid; exec sleep 60; fi; while [ ! -s pid ]; do sleep 0.05; done; exit 3";
+    let mut full = 0;
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    while let Ok(count) = writer.write(&[b'.'; 512]) {
+        full += count;
+    }
+    rustix::io::ioctl_fionbio(&writer, false).unwrap();
+    let mut command = suci(&["run", "-n", "2", "--kill-on-failure", "sh", "-c", script]);
+    command.current_dir(&place).stderr(writer);
+    let mut running = Running(command.spawn().unwrap());
+    drop(command);
+    let begun = Instant::now();
+    // Whoever was killed is there until somebody asks how it ended.
+    let is_dead = |pid: &str| match std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
+        Ok(state) => state.contains(") Z "),
+        Err(_) => true,
+    };
+    let is_there = || match std::fs::read_to_string(place.path().join("pid")) {
+        Ok(pid) => !(pid.ends_with('\n') && is_dead(&pid)),
+        Err(_) => true,
+    };
+    while is_there() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "process 0 lives on"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut said = Vec::new();
+    reader.read_to_end(&mut said).unwrap();
+    assert_eq!(running.0.wait().unwrap().code(), Some(3));
+    let said = String::from_utf8(said.split_off(full)).unwrap();
+    assert!(said.contains("exited with 3"), "{said}");
 }
 
 #[test]

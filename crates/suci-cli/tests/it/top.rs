@@ -1,5 +1,6 @@
 //! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
 use crate::support::{PATIENCE, Running, await_node, free_address, path, pings, suci, terminal};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -78,13 +79,7 @@ struct Top {
 impl Top {
     fn start(pid: &str, rows: u16, columns: u16) -> Self {
         let (terminal, inside) = terminal();
-        let mut command = Command::new("setsid");
-        command
-            .args(["--ctty", path(), "top", pid])
-            .env("TERM", "xterm-256color");
-        for stdio in [Command::stdin, Command::stdout, Command::stderr] {
-            stdio(&mut command, Stdio::from(inside.try_clone().unwrap()));
-        }
+        let child = spawn(pid, &inside, "");
         let mut reader = terminal.try_clone().unwrap();
         let (sender, output) = channel();
         std::thread::spawn(move || {
@@ -96,7 +91,7 @@ impl Top {
             }
         });
         let mut top = Self {
-            child: Running(command.spawn().unwrap()),
+            child,
             terminal,
             inside,
             output,
@@ -107,13 +102,7 @@ impl Top {
     }
 
     fn resize(&mut self, rows: u16, columns: u16) {
-        let size = Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&self.terminal, size).unwrap();
+        resize(&self.terminal, rows, columns);
     }
 
     fn press(&mut self, key: u8) {
@@ -156,6 +145,29 @@ impl Top {
             "still raw"
         );
     }
+}
+
+fn resize(terminal: &File, rows: u16, columns: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+/// `suci top` in a session whose terminal is `inside`, after `before`.
+fn spawn(pid: &str, inside: &File, before: &str) -> Running {
+    let mut command = Command::new("setsid");
+    let launch = format!("{before} exec \"$0\" top {pid}");
+    command
+        .args(["--ctty", "sh", "-c", &launch, path()])
+        .env("TERM", "xterm-256color");
+    for stdio in [Command::stdin, Command::stdout, Command::stderr] {
+        stdio(&mut command, Stdio::from(inside.try_clone().unwrap()));
+    }
+    Running(command.spawn().unwrap())
 }
 
 /// The first peer's words in the table.
@@ -225,4 +237,34 @@ fn a_signal_leaves_the_terminal_as_it_was() {
     let child = rustix::process::Pid::from_child(&top.child.0);
     rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();
     top.assert_restored();
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let (_running, pid) = traffic();
+    ends_with_its_terminal(&pid, "");
+    ends_with_its_terminal(&pid, "trap '' HUP;");
+}
+
+fn ends_with_its_terminal(pid: &str, before: &str) {
+    let (mut terminal, inside) = terminal();
+    resize(&terminal, 24, 80);
+    let mut child = spawn(pid, &inside, before);
+    drop(inside);
+    let mut screen = Screen::new();
+    while !screen.line(0).starts_with("suci top") {
+        let mut ready = [PollFd::new(&terminal, PollFlags::IN)];
+        let count = poll(&mut ready, Some(&PATIENCE.try_into().unwrap())).unwrap();
+        assert!(count == 1, "it shows nothing");
+        let mut piece = [0; 4096];
+        let count = terminal.read(&mut piece).unwrap();
+        let text = String::from_utf8_lossy(&piece[..count]).into_owned();
+        text.chars().for_each(|letter| screen.put(letter));
+    }
+    drop(terminal);
+    let begun = Instant::now();
+    while child.0.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it runs on without a terminal");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -91,12 +91,13 @@ fn steer(socket: &impl AsFd, count: usize) -> io::Result<()> {
     sys::attach(socket.as_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &program)
 }
 
-/// Whether no more than `count` sockets are bound to exactly this address, as far as the system tells.
+/// Whether no more than `count` sockets are bound to exactly this address in the network namespace of this thread, as far
+/// as the system tells.
 fn is_ours_alone(local: SocketAddr, count: usize) -> bool {
     let table = if local.is_ipv4() {
-        "/proc/self/net/udp"
+        "/proc/thread-self/net/udp"
     } else {
-        "/proc/self/net/udp6"
+        "/proc/thread-self/net/udp6"
     };
     let Ok(table) = std::fs::read_to_string(table) else {
         return true;

@@ -8,6 +8,7 @@ use crate::time::{Duration, Instant};
 
 mod grant;
 mod model;
+mod runs;
 mod send;
 mod shares;
 

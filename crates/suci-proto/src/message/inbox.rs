@@ -26,8 +26,8 @@ use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::wire::{self, Frag, Rts, Run};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Smallest memory window of a channel and of a session, in bytes: room for the messages that
-/// cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
+/// Smallest memory window of a session, in bytes, of which each channel has half: room for the messages
+/// that cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
 pub const MIN_WINDOW: u64 = 16_384;
 
 /// The bounds of an [`Inbox`].
@@ -356,7 +356,8 @@ impl Inbox {
     }
 
     /// Shares the session other windows: of each channel, and in all. Credit that was announced stays.
-    /// Both should have at least [`MIN_WINDOW`], else messages that cannot ask may wait for ever.
+    /// The session should have at least [`MIN_WINDOW`] and a channel half of it, else messages that cannot ask may wait
+    /// for ever.
     pub fn set_windows(&mut self, channel: u64, session: u64) {
         self.session_window = session;
         self.move_session_limit();

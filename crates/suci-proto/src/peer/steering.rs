@@ -64,7 +64,8 @@ impl Peer {
         steering.decision = decision;
         steering.due = decision.again.map(|again| now + again.max(MIN_AGAIN));
         if decision.window == Some(0) {
-            steering.due = steering.due.or(Some(now + PAUSED_AGAIN));
+            let latest = now + PAUSED_AGAIN;
+            steering.due = Some(steering.due.map_or(latest, |due| due.min(latest)));
         }
         self.steering = Some(steering);
         self.apply_decision();

@@ -98,6 +98,10 @@ impl Node {
         }
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
         let mut now = turn.settle()?;
+        // Settling looks at the socket if a timer was due.
+        if let Some((taken, _)) = take(&mut turn) {
+            return Ok(Some(taken));
+        }
         let mut spinner = turn.habit.message(self.wait);
         loop {
             turn.wait_for_message(now.take(), deadline, &mut spinner)?;

@@ -11,9 +11,9 @@ use super::sleepers::Sleepers;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
-use crate::sys::Bell;
+use crate::sys::{Bell, Known};
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
@@ -68,9 +68,9 @@ pub(crate) fn owner(node: NodeId, count: usize) -> usize {
 /// The shared part of one shard.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    /// The thread's descriptors: those of its driver, and at last its socket.
-    pub(super) descriptors: Vec<RawFd>,
-    /// They are closed.
+    /// What the child of a fork closes: the bell, and the thread's descriptors: those of its driver, at last its socket.
+    pub(super) descriptors: Vec<Known>,
+    /// The thread's are closed.
     pub(super) gone: AtomicBool,
     send_queue: u64,
     pub(super) commands: Ring<Command>,
@@ -104,8 +104,9 @@ impl Shard {
     /// For the thread that will own `driver`.
     pub(super) fn new(driver: &Driver, send_queue: u64) -> Result<Self, Error> {
         let (socket, _) = driver.interest();
-        let mut descriptors = driver.descriptors();
-        descriptors.push(socket);
+        let bell = Bell::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?;
+        let descriptors = [bell.as_raw_fd()].into_iter().chain(driver.descriptors());
+        let descriptors = descriptors.chain([socket]).map(Known::new).collect();
         let shard = Self {
             descriptors,
             gone: AtomicBool::new(false),
@@ -123,7 +124,7 @@ impl Shard {
             done: AtomicBool::new(false),
             letters: Ring::new(LETTERS),
             doze: Doze::new(),
-            bell: Bell::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?,
+            bell,
         };
         for node in driver.engine.peers() {
             shard.gate_or_new(node);
@@ -315,12 +316,12 @@ impl Shard {
     /// What the child of a fork closes.
     pub(super) fn close_copies(&self) {
         let gone = self.gone.load(Ordering::Relaxed);
-        let theirs = self.descriptors.iter().copied().filter(|_| !gone);
-        for fd in theirs.chain([self.bell.as_raw_fd()]) {
+        let count = if gone { 1 } else { self.descriptors.len() };
+        for copy in self.descriptors.iter().take(count) {
             // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets, do
             // not exist in this process, and what owns the bell is never dropped here (`SharedNode::drop` leaks
             // it), so nobody uses or closes them after this.
-            unsafe { libc::close(fd) };
+            unsafe { copy.close_if_same() };
         }
     }
 

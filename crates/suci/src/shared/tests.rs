@@ -34,7 +34,7 @@ fn take(node: &SharedNode) -> Message {
 
 /// The socket of a thread.
 fn socket_of(node: &SharedNode, place: usize) -> std::os::fd::RawFd {
-    *node.inner.shards[place].descriptors.last().unwrap()
+    node.inner.shards[place].descriptors.last().unwrap().fd()
 }
 
 /// A program that takes no events holds a bounded number of them; the rest waits in the engine, is known to

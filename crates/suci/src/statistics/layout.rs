@@ -155,7 +155,7 @@ pub const PEER_FIELDS: &[Field<PeerStats>] = &[
     },
     field!(Gauge "socket_credit_packets", socket_credit, "Packets that the peer still lets us send."),
     field!(Gauge "queued_messages", queued_messages, "Messages accepted and not acknowledged."),
-    field!(Gauge "queued_bytes", queued_bytes, "Payload of messages accepted and not acknowledged."),
+    field!(Gauge "queued_bytes", queued_bytes, "Payload and user headers of messages accepted and not acknowledged."),
     field!(Counter "packets_sent", traffic.packets_sent, "Packets sent."),
     field!(Counter "bytes_sent", traffic.bytes_sent, "UDP payload sent."),
     field!(Counter "packets_received", traffic.packets_received, "Packets received."),

@@ -180,6 +180,13 @@ fn plain_mode_stays_on_loopback_unless_named() {
     named
         .add_peer(NodeId(8), "192.0.2.2:4000".parse().unwrap())
         .unwrap();
+    // Where it was not said where to listen, that is loopback, from which nothing goes there.
+    let mut here = builder(0).plain_on_network().open().unwrap();
+    let said = here.add_peer(NodeId(7), far).unwrap_err().to_string();
+    assert!(
+        said.contains("192.0.2.1:4000") && said.contains("listen at 0.0.0.0"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::{LONG, Relay, await_event, builder, introduce, take};
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suci::{Draft, EndReason, Event, FaultSpec, NodeId, Outcome};
 
 const SILENCE: Duration = Duration::from_millis(300);
@@ -108,6 +108,28 @@ fn a_program_that_computes_is_served_and_not_lost() {
     for _ in 0..3 {
         assert_eq!(&take(&mut b).payload[..], b"for later");
     }
+}
+
+/// Whoever calls `recv` late may find its timers due: then the socket is looked at before the program sleeps.
+#[test]
+fn a_message_that_came_meanwhile_is_not_slept_on() {
+    let slow = FaultSpec::default();
+    let a = builder(0).wait(suci::Wait::Block).faults(slow);
+    let mut a = a.open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    introduce(&mut a, &mut b);
+    let mut shortest = LONG;
+    for _ in 0..20 {
+        a.send(b.id(), "question").unwrap();
+        take(&mut b);
+        b.send(a.id(), "answer").unwrap();
+        // Longer than a probe waits, less than the helper.
+        std::thread::sleep(Duration::from_millis(50));
+        let begun = Instant::now();
+        take(&mut a);
+        shortest = shortest.min(begun.elapsed());
+    }
+    assert!(shortest < Duration::from_millis(2), "{shortest:?}");
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! Packets drained together, and one by one.
+
+use super::*;
+use proptest::prelude::*;
+
+/// What one peer, or the socket, meets next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// So many packets of a peer are drained, after so many that were lost, at most to its limit and so far beyond.
+    Run(usize, u64, u64, u64),
+    /// The oldest packet that was lost comes after all.
+    Late(usize),
+    /// A peer is told its credit.
+    Tell(usize),
+    /// Its need is said to be that of one who waits.
+    Blocked(usize),
+    /// It is asked for what it does not use, and answers.
+    Return(usize),
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let peer = 0..3_usize;
+    let step = prop_oneof![
+        6 => (peer.clone(), prop_oneof![4 => Just(0_u64), 1 => 1..3_u64], 1..60_u64, prop_oneof![4 => Just(0_u64), 1 => 1..4_u64])
+            .prop_map(|(peer, gap, length, beyond)| Step::Run(peer, gap, length, beyond)),
+        1 => peer.clone().prop_map(Step::Late),
+        4 => peer.clone().prop_map(Step::Tell),
+        1 => peer.clone().prop_map(Step::Blocked),
+        1 => peer.prop_map(Step::Return),
+        2 => (1..150_u64).prop_map(Step::Wait),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+/// A socket and those who send to it.
+struct Side {
+    shares: Shares,
+    grants: Vec<Grant>,
+    /// The oldest number of each that was lost.
+    lost: Vec<Option<PacketNumber>>,
+    together: bool,
+}
+
+impl Side {
+    fn new(packets: u64, together: bool) -> Self {
+        let mut shares = Shares::new(buffer(packets));
+        let grants: Vec<_> = (0..3)
+            .filter_map(|_| shares.admit(0, ETHERNET_MTU, at(0)))
+            .collect();
+        Self {
+            lost: vec![None; grants.len()],
+            shares,
+            grants,
+            together,
+        }
+    }
+
+    fn take(&mut self, step: Step, now: Instant) {
+        let Self {
+            shares,
+            grants,
+            lost,
+            together,
+        } = self;
+        match step {
+            Step::Run(peer, gap, length, beyond) => {
+                let grant = &mut grants[peer];
+                let first = grant.drained_end() + gap;
+                let last = (first + length - 1).min(grant.limit().saturating_add(beyond));
+                if gap > 0 {
+                    lost[peer] = Some(first - 1);
+                }
+                if *together {
+                    shares.on_run_drained(grant, first, last, now);
+                } else {
+                    (first..=last).for_each(|number| shares.on_drained(grant, number, true, now));
+                }
+            }
+            Step::Late(peer) => {
+                if let Some(number) = lost[peer].take() {
+                    shares.on_drained(&mut grants[peer], number, true, now);
+                }
+            }
+            Step::Tell(peer) => drop(grants[peer].credit()),
+            Step::Blocked(peer) => {
+                shares.on_used_up(&mut grants[peer], now);
+                shares.on_blocked(&mut grants[peer], peer, now);
+            }
+            Step::Return(peer) => {
+                let grant = &mut grants[peer];
+                let highest = grant.drained_end().saturating_sub(1);
+                let generation = grant.credit().generation;
+                shares.on_return(grant, generation, highest, now);
+            }
+            Step::Wait(_) => {}
+        }
+    }
+
+    fn seen(&self) -> String {
+        format!("{:?}\n{:?}", self.shares, self.grants)
+    }
+}
+
+proptest! {
+    /// Whatever is granted, booked and remembered.
+    #[test]
+    fn a_run_does_what_its_packets_would(packets in 40..400_u64, steps in steps()) {
+        let (mut together, mut single) = (Side::new(packets, true), Side::new(packets, false));
+        let mut now = at(1);
+        for step in steps {
+            if let Step::Wait(millis) = step {
+                now = now + Duration::from_millis(millis);
+            }
+            together.take(step, now);
+            single.take(step, now);
+            prop_assert_eq!(together.seen(), single.seen(), "after {:?}", step);
+        }
+    }
+}
