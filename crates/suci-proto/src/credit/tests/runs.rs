@@ -110,7 +110,7 @@ proptest! {
         let mut now = at(1);
         for step in steps {
             if let Step::Wait(millis) = step {
-                now = now + Duration::from_millis(millis);
+                now += Duration::from_millis(millis);
             }
             together.take(step, now);
             single.take(step, now);
