@@ -118,7 +118,7 @@ fn a_message_that_came_meanwhile_is_not_slept_on() {
     let mut a = a.open().unwrap();
     let mut b = builder(1).open().unwrap();
     introduce(&mut a, &mut b);
-    let mut shortest = LONG;
+    let mut times = Vec::new();
     for _ in 0..20 {
         a.send(b.id(), "question").unwrap();
         take(&mut b);
@@ -127,9 +127,11 @@ fn a_message_that_came_meanwhile_is_not_slept_on() {
         std::thread::sleep(Duration::from_millis(50));
         let begun = Instant::now();
         take(&mut a);
-        shortest = shortest.min(begun.elapsed());
+        times.push(begun.elapsed());
     }
-    assert!(shortest < Duration::from_millis(2), "{shortest:?}");
+    // Else some last until the peer's probe, seconds later.
+    let longest = times.iter().max().unwrap();
+    assert!(*longest < Duration::from_secs(1), "{times:?}");
 }
 
 #[test]
