@@ -118,6 +118,27 @@ fn who_pauses_is_asked_again() {
     assert_eq!(pair.received(1).len(), 1);
 }
 
+/// A decision that holds everything back does not also put off the next one for longer than a pause lasts.
+#[test]
+fn who_pauses_is_asked_again_even_with_a_long_timer() {
+    let mut pair = opened();
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&asked);
+    steer(&mut pair, 0, move |_: &Observation| {
+        if count.fetch_add(1, Relaxed) < 3 {
+            Decision {
+                again: Some(Duration::from_secs(10)),
+                ..PAUSE
+            }
+        } else {
+            Decision::default()
+        }
+    });
+    pair.send(0, message(b"waits"));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received(1).len(), 1);
+}
+
 #[test]
 fn a_timer_runs_only_as_wished() {
     let mut pair = opened();
