@@ -65,8 +65,8 @@ pub(crate) const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 /// A program's controller of one peer.
 ///
 /// It is called when it is installed, when the peer acknowledges something, and when [`Decision::again`] is over.
-/// Each decision replaces the one before. It should be quick: the engine waits for it. Any closure of this shape
-/// is one.
+/// Each decision replaces the one before. It should be quick, and must not panic: the engine waits for it, on
+/// whatever thread the engine runs. Any closure of this shape is one.
 ///
 /// ```
 /// use suci_proto::{Decision, Observation};

@@ -211,6 +211,16 @@ impl Driver {
         Ok(busy)
     }
 
+    /// Sends what the last output left, or what has come up since: whoever takes a message makes room, of which its sender
+    /// waits to hear. Nothing, if the socket is full. Returns whether there is an event now.
+    pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
+        if self.want_write || !self.engine.has_output() {
+            return Ok(false);
+        }
+        self.output()?;
+        Ok(self.engine.has_event())
+    }
+
     /// Shows the node's numbers, and does what was asked from outside. It takes longer than a message, so none waits for it.
     #[cold]
     fn publish(&mut self, now: Instant) -> Result<(), Error> {
@@ -460,13 +470,15 @@ impl Driver {
         patience: Duration,
         mut wait: impl FnMut(&mut Self, Deadline) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let now = self.clock.now();
+        // Later, so that the engine's own deadline is over when this one is.
         let deadline = Deadline::after(patience);
-        self.engine.close(self.clock.now(), patience);
+        self.engine.close(now, patience);
         self.turn()?;
         while !self.engine.is_closed() && !deadline.is_over() {
             wait(self, deadline)?;
         }
-        // The engine's own deadline is over now too: what is left gets its outcome.
+        // What is left gets its outcome.
         self.turn()?;
         let result = self.flushed();
         // Peers that closed first may not have heard that we know: they ask again.

@@ -187,6 +187,11 @@ pub enum Error {
     /// A number of threads that is not possible.
     #[error("{0} I/O threads: 1 to 256 are possible")]
     Threads(usize),
+    /// A controller, or a waker, called what waits for the I/O thread that runs it.
+    #[error(
+        "an I/O thread of this node cannot wait for itself: call this from a thread of the program, or what does not wait"
+    )]
+    OwnThread,
     /// A thread that did the work is gone.
     #[error("an I/O thread stopped: {0}; open a new node")]
     ThreadGone(String),

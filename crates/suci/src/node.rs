@@ -193,7 +193,7 @@ impl Node {
     /// As [`Node::send`], but while the queue is full it blocks, for at most `limit`.
     ///
     /// # Errors
-    /// As [`Node::send`]; [`Error::WouldBlock`] when `limit` is over.
+    /// As [`Node::send`]; [`Error::WouldBlock`] when `limit` is over, or at once if only events that are taken could help.
     pub fn send_timeout(
         &mut self,
         to: NodeId,
@@ -206,7 +206,9 @@ impl Node {
         let mut turn = self.enter_open()?;
         loop {
             match turn.send(|driver, now| driver.push(now, to, message)) {
-                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
+                Err(Error::WouldBlock { message: back, .. })
+                    if !deadline.is_over() && !turn.engine.waits_for_program(to) =>
+                {
                     message = *back
                 }
                 done => return done,
@@ -279,7 +281,7 @@ impl Node {
         Ok(turn.engine.queue_len(node))
     }
 
-    /// How many messages of a channel, from its first in this session, the peer's library holds.
+    /// How many messages of a channel, from its first in this session, the peer's library holds, or its program refused.
     ///
     /// # Errors
     /// [`Error::Forked`].

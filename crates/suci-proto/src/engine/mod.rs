@@ -314,6 +314,8 @@ impl Engine {
         let mut due = core::mem::take(&mut self.due);
         due.clear();
         self.wheel.expire(now, &mut due);
+        // All first: a program's controller that panics takes nobody else's timer with it.
+        due.iter().for_each(|&key| self.touch(key));
         for &key in &due {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.on_timeout(now, &mut self.shared);
@@ -329,8 +331,7 @@ impl Engine {
     /// What to send now, at most `max_segments` packets of one size to one destination; answer with
     /// [`Engine::transmit_done`]. `None` when there is nothing more to send at `now`.
     pub fn poll_transmit(&mut self, now: Instant, max_segments: usize) -> Option<Transmit<'_>> {
-        let nothing = !self.has_output() && !self.shared.memory.has_freed();
-        if nothing || !self.train.is_pending() && !self.build_next(now, max_segments) {
+        if !self.has_output() || !self.train.is_pending() && !self.build_next(now, max_segments) {
             self.expected = self.next_timeout();
             self.flush = false;
             return None;
@@ -345,6 +346,7 @@ impl Engine {
             || !self.dirty.is_empty()
             || !self.shared.replies.is_empty()
             || self.peers.has_woken()
+            || self.shared.memory.has_freed()
     }
 
     /// Fills the train with the next thing to send.

@@ -443,6 +443,13 @@ impl Engine {
         peer.map_or(0, |p| p.news.failed())
     }
 
+    /// Whether `node` gets no message queued until the program took events: four of its sessions ended unheard.
+    #[must_use]
+    pub fn waits_for_program(&self, node: NodeId) -> bool {
+        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
+        peer.is_some_and(|peer| !peer.has_room_for_session())
+    }
+
     /// Messages and bytes accepted for `node` and not yet acknowledged.
     #[must_use]
     pub fn queue_len(&self, node: NodeId) -> (u64, u64) {
@@ -457,7 +464,7 @@ impl Engine {
         peer.map_or(Queued::default(), |p| p.session.outbox.queued())
     }
 
-    /// How many messages of this channel, from its first in this session, are all acknowledged.
+    /// How many messages of this channel, from its first in this session, are all acknowledged or refused.
     #[must_use]
     pub fn delivered(&self, node: NodeId, channel: ChannelId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));

@@ -1,6 +1,10 @@
 //! Blocking calls: polls with a waker that unparks the thread.
 
+use super::inner::Inner;
 use crate::clock::Deadline;
+use crate::error::Error;
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -19,22 +23,47 @@ impl Wake for Unpark {
 
 thread_local! {
     static WAKER: Waker = Arc::new(Unpark(std::thread::current())).into();
+    /// Whose I/O thread this is.
+    static SERVED: Cell<*const Inner> = const { Cell::new(ptr::null()) };
 }
 
-/// Polls until ready, parking in between.
-pub(super) fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    loop {
-        if let Some(value) = block_on(Deadline::NEVER, &mut poll) {
-            return value;
+impl Inner {
+    /// The calling thread is one of this node's from now on.
+    pub(super) fn serve_here(&self) {
+        SERVED.set(self);
+    }
+
+    /// Whether the calling thread is one of this node's: it runs the program's controllers and wakers too.
+    pub(super) fn is_served_here(&self) -> bool {
+        ptr::eq(SERVED.get(), self)
+    }
+
+    /// Polls until ready, parking in between.
+    pub(super) fn wait_for<T>(
+        &self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, Error> {
+        loop {
+            if let Some(value) = self.wait_until(Deadline::NEVER, &mut poll)? {
+                return Ok(value);
+            }
         }
+    }
+
+    /// Polls until ready, parking in between; nothing, if `deadline` comes first.
+    pub(super) fn wait_until<T>(
+        &self,
+        deadline: Deadline,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<Option<T>, Error> {
+        if self.is_served_here() {
+            return Err(Error::OwnThread);
+        }
+        Ok(block_on(deadline, poll))
     }
 }
 
-/// Polls until ready, parking in between; nothing, if `deadline` comes first.
-pub(super) fn block_on<T>(
-    deadline: Deadline,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Option<T> {
+fn block_on<T>(deadline: Deadline, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     // A thread that is ending has no waker any more: one for this call alone serves as well.
     let waker = WAKER
         .try_with(Waker::clone)

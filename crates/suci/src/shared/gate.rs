@@ -101,11 +101,16 @@ impl Gate {
         fits
     }
 
-    /// So much is not held any more, or did not enter after all.
+    /// So much did not enter after all.
     pub(crate) fn credit(&self, released: Held) {
+        self.release(released);
+        self.room.wake();
+    }
+
+    /// So much is not held any more. The caller wakes those who wait for room.
+    pub(crate) fn release(&self, released: Held) {
         self.charge.fetch_sub(released.charge(), Ordering::AcqRel);
         self.messages.fetch_sub(released.messages, Ordering::AcqRel);
-        self.room.wake();
     }
 
     /// The thread says what of all that is acknowledged, and kept behind a message that is not.
@@ -125,10 +130,14 @@ impl Gate {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The thread says what of all that is refused; before it credits it. Who waits for a flush looks again.
+    /// The thread says what of all that is refused; before it credits it. The caller wakes those who wait for a flush.
     pub(crate) fn set_refused(&self, refused: Held) {
         self.refused.store(refused.charge(), Ordering::Release);
-        self.room.wake();
+    }
+
+    /// Whether messages failed of which the program was not told.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.failed() > 0 || self.refused.load(Ordering::Acquire) > 0
     }
 
     /// Whether nothing is queued that may yet be acknowledged. What is refused stays until the program takes events, and

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::thread::{JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use suci_proto::types::NodeId;
 
@@ -57,7 +57,6 @@ pub(super) struct Inner {
     pub(super) closing: AtomicBool,
     pub(super) done: AtomicBool,
     pub(super) handles: AtomicUsize,
-    pub(super) thread_ids: Mutex<Vec<ThreadId>>,
     pub(super) message_ready: Apart,
     pub(super) event_ready: Apart,
     pub(super) done_ready: Sleepers,
@@ -104,7 +103,6 @@ impl Inner {
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
             handles: AtomicUsize::new(1),
-            thread_ids: Mutex::new(Vec::new()),
             message_ready: Apart(Sleepers::new()),
             event_ready: Apart(Sleepers::new()),
             done_ready: Sleepers::new(),

@@ -41,7 +41,6 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::node::DROP_PATIENCE;
-use blocking::{block_on, wait_for};
 use bytes::Bytes;
 use inner::{Inner, Origin};
 use shard::{Command, Shard, lock};
@@ -121,7 +120,6 @@ impl SharedNode {
             let thread = thread
                 .spawn(move || worker.run())
                 .map_err(Error::io("starting an I/O thread"))?;
-            lock(&inner.thread_ids).push(thread.thread().id());
             lock(&inner.life).threads.push(thread);
         }
         let rota = Rota::default();
@@ -197,10 +195,10 @@ impl SharedNode {
         self.inner.check_open()?;
         let (answer, reply) = reply::pair();
         let call = Command::Call(Box::new(move |driver| answer.give(question(driver))));
-        wait_for(self.asking(shard, call))?;
-        match wait_for(reply.waiting()) {
+        self.inner.wait_for(self.asking(shard, call))??;
+        match self.inner.wait_for(reply.waiting())? {
             Some(answer) => Ok(answer),
-            None => Err(wait_for(self.inner.ending())),
+            None => Err(self.inner.wait_for(self.inner.ending())?),
         }
     }
 
@@ -395,7 +393,8 @@ impl SharedNode {
         limit: Duration,
     ) -> Result<(), Error> {
         let mut message = Some(message.into());
-        let sent = block_on(Deadline::after(limit), self.inner.sending(to, &mut message));
+        let sending = self.inner.sending(to, &mut message);
+        let sent = self.inner.wait_until(Deadline::after(limit), sending)?;
         match (sent, message) {
             (Some(result), _) => result,
             (None, Some(message)) => Err(Error::WouldBlock {
@@ -429,8 +428,9 @@ impl SharedNode {
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
-        block_on(Deadline::after(limit), self.inner.flushing())
-            .unwrap_or_else(|| self.inner.flushed())
+        let flushed = self.inner.flushing();
+        let flushed = self.inner.wait_until(Deadline::after(limit), flushed)?;
+        flushed.unwrap_or_else(|| self.inner.flushed())
     }
 
     /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and header. Of those that are, some
@@ -474,7 +474,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub fn recv(&self) -> Result<Message, Error> {
-        wait_for(self.inner.receiving(&self.rota))
+        self.inner.wait_for(self.inner.receiving(&self.rota))?
     }
 
     /// Blocks until a message arrives, for at most `limit`.
@@ -482,7 +482,9 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::try_recv`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
-        block_on(Deadline::after(limit), self.inner.receiving(&self.rota)).transpose()
+        let receiving = self.inner.receiving(&self.rota);
+        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
+        received.transpose()
     }
 
     /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
@@ -500,7 +502,8 @@ impl SharedNode {
             return Ok(0);
         }
         let receiving = self.inner.receiving_many(&self.rota, most, messages);
-        block_on(Deadline::after(limit), receiving).unwrap_or(Ok(0))
+        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
+        received.unwrap_or(Ok(0))
     }
 
     /// The next event, if there is one now.
@@ -519,7 +522,9 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
-        block_on(Deadline::after(limit), self.inner.hearing(&self.rota)).transpose()
+        let hearing = self.inner.hearing(&self.rota);
+        let heard = self.inner.wait_until(Deadline::after(limit), hearing)?;
+        heard.transpose()
     }
 
     // ---- the end
@@ -529,10 +534,13 @@ impl SharedNode {
     ///
     /// # Errors
     /// [`Error::NotFlushed`] names those that did not get everything, to the handle that closed first; the
-    /// node is closed all the same. [`Error::Closed`] to the others.
+    /// node is closed all the same. [`Error::Closed`] to the others. [`Error::OwnThread`] to one of its I/O threads.
     pub fn close(&self, patience: Duration) -> Result<(), Error> {
+        if self.inner.is_served_here() {
+            return Err(Error::OwnThread);
+        }
         self.inner.begin_close(patience)?;
-        wait_for(self.inner.finishing());
+        self.inner.wait_for(self.inner.finishing())?;
         self.inner.take_result()
     }
 }
@@ -562,8 +570,7 @@ impl Drop for SharedNode {
         } else {
             DROP_PATIENCE
         };
-        let on_thread = lock(&self.inner.thread_ids).contains(&std::thread::current().id());
-        if on_thread {
+        if self.inner.is_served_here() {
             // A waker that a thread called dropped the last handle: it cannot wait for itself.
             let _ = self.inner.begin_close(patience);
         } else {

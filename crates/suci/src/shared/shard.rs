@@ -295,8 +295,10 @@ impl Shard {
             || !lock(&self.events).queue.is_empty()
     }
 
-    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told.
-    pub(super) fn count_unflushed(&self, counts: &mut BTreeMap<NodeId, u64>) {
+    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told. Returns
+    /// whether there are such failures.
+    pub(super) fn count_unflushed(&self, counts: &mut BTreeMap<NodeId, u64>) -> bool {
+        let mut failed = false;
         // While this is held, no failure moves from a gate to the events.
         let events = lock(&self.events);
         let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
@@ -306,11 +308,14 @@ impl Shard {
                 false => gate.queued().messages.max(1),
             };
             counts.insert(node, queued.saturating_add(gate.failed()));
+            failed |= gate.has_failures();
         }
         drop(gates);
         for event in &events.queue {
             *counts.entry(event.node()).or_default() += event.failures();
+            failed |= event.failures() > 0;
         }
+        failed
     }
 
     /// What the child of a fork closes.

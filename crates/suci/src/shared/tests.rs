@@ -181,6 +181,33 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     a.flush(LONG).unwrap();
 }
 
+/// Whoever hears of a delivery finds room for the next message, however small the queue.
+#[test]
+fn what_was_delivered_is_not_queued_any_more() {
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    let a = builder.send_queue(64 << 10).open_threads(1).unwrap();
+    let b = node(1);
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    let deadline = Deadline::after(LONG);
+    // More than the queue, which takes one alone.
+    let bytes = Bytes::from(vec![0; 65 << 10]);
+    for number in 0..2_000 {
+        let draft = Draft::new(bytes.clone()).notify(number);
+        a.send(NodeId(1), draft).unwrap();
+        loop {
+            match a.next_event().unwrap() {
+                Some(Event::Delivered { token, .. }) if token == number => break,
+                _ => std::thread::yield_now(),
+            }
+            assert!(!deadline.is_over());
+        }
+        assert_eq!(a.queue_len(NodeId(1)).unwrap(), (0, 0));
+        take(&b);
+    }
+}
+
 /// The lock of those who wait may be a thread's that the child does not have.
 #[test]
 fn f24_a_call_that_waited_is_dropped_in_a_child() {

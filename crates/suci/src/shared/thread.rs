@@ -3,7 +3,7 @@
 use super::gate::Gate;
 use super::inner::{Inner, Phase};
 use super::post::Post;
-use super::shard::{COMMANDS, Command, EVENTS, Shard, lock};
+use super::shard::{COMMANDS, Command, EVENTS, Events, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -55,6 +55,8 @@ struct Account {
     failed: u64,
     /// It is among the open ones.
     open: bool,
+    /// The gate was told something for which those who wait at it look again. They are not woken under a lock.
+    to_wake: bool,
 }
 
 impl Account {
@@ -67,8 +69,7 @@ impl Account {
     }
 
     /// Hands over the events of refused messages until `most` wait for the program. Returns whether some are left.
-    fn tell_refused(&mut self, node: NodeId, shard: &Shard, most: usize) -> bool {
-        let mut events = lock(&shard.events);
+    fn tell_refused(&mut self, node: NodeId, events: &mut Events, most: usize) -> bool {
         while events.queue.len() < most
             && let Some(refused) = self.refused.pop_front()
         {
@@ -87,7 +88,7 @@ impl Account {
     }
 
     /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
-    /// what is acknowledged or ended.
+    /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the room.
     fn balance(&mut self, node: NodeId, engine: &Engine) {
         self.set_failed(engine.untold_failures(node));
         let queued = engine.queued(node);
@@ -98,12 +99,14 @@ impl Account {
         if self.refused_told != self.refused_held {
             self.refused_told = self.refused_held;
             self.gate.set_refused(self.refused_held);
+            self.to_wake = true;
         }
         let kept = self.stashed.plus(self.refused_held);
         let released = self.held.minus(queued.all.plus(kept));
         if released != Held::default() {
             self.held = self.held.minus(released);
-            self.gate.credit(released);
+            self.gate.release(released);
+            self.to_wake = true;
         }
     }
 
@@ -222,6 +225,7 @@ impl Worker {
 
     /// The thread's body.
     pub(super) fn run(mut self) {
+        self.ending.inner.serve_here();
         let result = self.serve();
         if result.is_err() {
             self.leave();
@@ -241,6 +245,7 @@ impl Worker {
             self.driver.step(look)?;
             self.deliver();
             let offered = self.settle(EVENTS);
+            let heard = self.driver.send_rest()? && !self.events_left;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -248,7 +253,7 @@ impl Worker {
             if active {
                 self.spinner.restart();
             }
-            look = offered || self.spinner.pauses(self.driver.now()) || self.sleep()?;
+            look = offered || heard || self.spinner.pauses(self.driver.now()) || self.sleep()?;
         }
     }
 
@@ -286,6 +291,7 @@ impl Worker {
             refused_told: Held::default(),
             failed: 0,
             open: false,
+            to_wake: false,
         });
         if !core::mem::replace(&mut account.open, true) {
             self.open.push(to);
@@ -371,6 +377,8 @@ impl Worker {
             return;
         }
         let mut came = false;
+        // Of whom the engine has nothing new to say but failures.
+        let mut balanced = None;
         {
             let shard = self.ending.shard();
             let mut events = lock(&shard.events);
@@ -382,12 +390,15 @@ impl Worker {
                     shard.gate_or_new(node);
                     came = true;
                 }
-                if event.failures() > 0
-                    && let Some(account) = self.accounts.get_mut(&event.node())
+                let node = event.node();
+                let ends = matches!(event, Event::Delivered { .. } | Event::Ended { .. });
+                if (event.failures() > 0 || (ends && balanced != Some(node)))
+                    && let Some(account) = self.accounts.get_mut(&node)
                 {
-                    account.set_failed(engine.untold_failures(event.node()));
+                    account.balance(node, engine);
+                    balanced = Some(node);
                     if !core::mem::replace(&mut account.open, true) {
-                        self.open.push(event.node());
+                        self.open.push(node);
                     }
                 }
                 events.queue.push_back(event);
@@ -446,11 +457,18 @@ impl Worker {
             if !account.stash.is_empty() {
                 offered |= Self::offer(driver, node, account);
             }
-            if !account.refused.is_empty() {
-                *events_left |= account.tell_refused(node, ending.shard(), most);
+            if account.refused.is_empty() {
+                account.balance(node, &driver.engine);
+            } else {
+                let mut events = lock(&ending.shard().events);
+                *events_left |= account.tell_refused(node, &mut events, most);
+                account.balance(node, &driver.engine);
+                drop(events);
                 ending.inner.event_ready.0.wake();
             }
-            account.balance(node, &driver.engine);
+            if core::mem::take(&mut account.to_wake) {
+                account.gate.room.wake();
+            }
             account.open = !account.is_settled();
             account.open
         });

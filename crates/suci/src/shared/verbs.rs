@@ -208,24 +208,34 @@ impl Inner {
                     }
                 }
             }
-            Poll::Ready(self.flushed())
+            let (peers, failed) = self.unflushed()?;
+            // What others have sent since is theirs to wait for.
+            Poll::Ready(match failed {
+                true => Err(Error::NotFlushed { peers }),
+                false => Ok(()),
+            })
         }
     }
 
     /// Nothing if every peer has everything, as far as the program was not told otherwise.
     pub(super) fn flushed(&self) -> Result<(), Error> {
+        let (peers, _) = self.unflushed()?;
+        match peers.is_empty() {
+            true => Ok(()),
+            false => Err(Error::NotFlushed { peers }),
+        }
+    }
+
+    /// Peers that do not have everything, with counts; and whether some never will, of which the program was not told.
+    fn unflushed(&self) -> Result<(Vec<(NodeId, u64)>, bool), Error> {
         self.check_open()?;
         let mut counts = BTreeMap::<NodeId, u64>::new();
+        let mut failed = false;
         for shard in self.shards.iter() {
-            shard.count_unflushed(&mut counts);
+            failed |= shard.count_unflushed(&mut counts);
         }
         counts.retain(|_, messages| *messages > 0);
-        let peers: Vec<_> = counts.into_iter().collect();
-        if peers.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::NotFlushed { peers })
-        }
+        Ok((counts.into_iter().collect(), failed))
     }
 
     /// Asks the threads to close the node.
@@ -250,7 +260,8 @@ impl Inner {
             let mut life = lock(&self.life);
             (life.result.take(), std::mem::take(&mut life.threads))
         };
-        for thread in threads {
+        // A waker may have polled for it on one of them, which cannot wait for itself.
+        for thread in threads.into_iter().filter(|_| !self.is_served_here()) {
             // One that panicked has said so on stderr.
             let _ = thread.join();
         }

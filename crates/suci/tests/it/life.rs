@@ -3,7 +3,7 @@
 use crate::common::{LONG, Relay, await_event, builder, introduce, take};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use suci::{Draft, EndReason, Event, FaultSpec, NodeId, Outcome};
+use suci::{Draft, EndReason, Error, Event, FaultSpec, NodeId, Outcome};
 
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -133,6 +133,24 @@ fn a_message_that_came_meanwhile_is_not_slept_on() {
     // Else some last until the peer's probe, seconds later.
     let longest = times.iter().max().unwrap();
     assert!(*longest < Duration::from_secs(1), "{times:?}");
+}
+
+/// Only its caller can take the events that would make room.
+#[test]
+fn sending_waits_for_no_event_that_only_its_caller_could_take() {
+    let mut a = builder(0).open().unwrap();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    for _ in 0..4 {
+        a.send(NodeId(1), "fails").unwrap();
+        a.abandon(NodeId(1)).unwrap();
+    }
+    let begun = Instant::now();
+    let refused = a.send_timeout(NodeId(1), "one more", LONG);
+    assert!(matches!(refused, Err(Error::WouldBlock { .. })));
+    assert!(begun.elapsed() < LONG / 2);
+    assert!(matches!(a.next_event(), Ok(Some(Event::Ended { .. }))));
+    a.send(NodeId(1), "one more").unwrap();
 }
 
 #[test]

@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, builder, shared_pair, take_many};
-use std::net::UdpSocket;
-use std::sync::mpsc;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SharedNode, Side};
 
@@ -586,4 +587,79 @@ fn who_waits_for_room_hears_of_a_suspension() {
         "{refused:?}"
     );
     a.abandon(NodeId(1)).unwrap();
+}
+
+/// What others send meanwhile is theirs to wait for.
+#[test]
+fn a_flush_beside_others_who_send_does_not_fail() {
+    let (a, b) = shared_pair();
+    let to = b.id();
+    // Gates that it passes between its look at that of `b` and its last.
+    for port in 10_000..10_100 {
+        let nobody = SocketAddr::from(([127, 0, 0, 1], port));
+        a.add_peer(NodeId(port.into()), nobody).unwrap();
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let sender = {
+        let (a, done) = (a.clone(), Arc::clone(&done));
+        std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                a.send_timeout(to, "x", LONG).unwrap();
+                std::thread::yield_now();
+                while b.try_recv().unwrap().is_some() {}
+            }
+        })
+    };
+    let results: Vec<_> = (0..1_000).map(|_| a.flush(LONG)).collect();
+    done.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
+    for result in results {
+        result.unwrap();
+    }
+}
+
+/// The thread itself took the messages that made room, and the sender has nothing to ask with.
+#[test]
+fn room_that_a_thread_made_is_told_at_once() {
+    const PAYLOAD: usize = 1_000;
+    let mut a = builder(0).open().unwrap();
+    // What a window takes has room in the ring, so that nothing is left over for which the thread would look again.
+    let b = builder(1).max_message(1 << 20).memory(4 << 20).max_peers(4);
+    let b = b.statistics(false).open_threads(1).unwrap();
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    // A keep-alive would mend it after a third.
+    let patience = Duration::from_secs(90);
+    a.set_patience(b.id(), patience, 2 * patience).unwrap();
+    let (mut sent, mut messages) = (0, Vec::new());
+    for _ in 0..6 {
+        // Until neither ring nor window has room, and all that has was acknowledged.
+        let (mut queued, mut since) = (None, Instant::now());
+        while since.elapsed() < Duration::from_millis(300) {
+            while a.queue_len(b.id()).unwrap().0 < 100 {
+                a.send(b.id(), vec![0; PAYLOAD]).unwrap();
+                sent += 1;
+            }
+            a.poll(Duration::from_millis(1)).unwrap();
+            let now = Some((sent, a.queue_len(b.id()).unwrap()));
+            if queued != now {
+                (queued, since) = (now, Instant::now());
+            }
+        }
+        messages.clear();
+        b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
+        let helper = std::thread::spawn(move || {
+            let begun = Instant::now();
+            while a.queue_len(NodeId(1)).unwrap().0 > 0 && begun.elapsed() < LONG {
+                a.poll(Duration::from_millis(10)).unwrap();
+            }
+            (a, begun.elapsed())
+        });
+        while !helper.is_finished() {
+            b.recv_timeout(Duration::from_millis(1)).unwrap();
+        }
+        let (node, took) = helper.join().unwrap();
+        assert!(took < Duration::from_secs(15), "{took:?}");
+        a = node;
+    }
 }

@@ -107,3 +107,34 @@ fn a_shared_node_is_steered_too() {
         b"second"
     );
 }
+
+/// Its controller runs on the thread that would have to answer.
+#[test]
+fn a_controller_that_would_wait_for_its_own_thread_is_told_so() {
+    let (a, b) = shared_pair();
+    let to = b.id();
+    let (told, answers) = std::sync::mpsc::channel();
+    let node = a.clone();
+    a.steer(to, move |_: &Observation| {
+        let answers = [
+            node.peer_stats(to).map(drop),
+            node.flush(LONG),
+            node.recv().map(drop),
+            node.recv_timeout(LONG).map(drop),
+            node.event_timeout(LONG).map(drop),
+            node.send_timeout(to, "x", LONG),
+            node.close(LONG),
+        ];
+        // What does not wait is answered.
+        node.try_recv().unwrap();
+        let _ = told.send(answers);
+        Decision::default()
+    })
+    .unwrap();
+    for answer in answers.recv_timeout(LONG).unwrap() {
+        assert!(matches!(answer, Err(Error::OwnThread)), "{answer:?}");
+    }
+    a.send(to, "still served").unwrap();
+    assert!(b.recv_timeout(LONG).unwrap().is_some());
+    a.close(LONG).unwrap();
+}
