@@ -4,7 +4,7 @@ use std::io::{BufRead, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Running, errors, output, path, printed, suci, terminal};
+use crate::support::{HEARING, PATIENCE, Running, errors, output, path, printed, suci, terminal};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A process of one's own that a test may name: the pid that a child printed.
@@ -180,10 +180,9 @@ fn in_terminal(
     script: &str,
 ) -> (Running, std::fs::File, impl Iterator<Item = String> + use<>) {
     let (keys, inside) = terminal();
-    // `nohup make test` ignores HUP, and all whom it starts.
     let mut command = Command::new("env");
     command
-        .args(["--default-signal=HUP", "setsid", "--ctty", path()])
+        .args([HEARING, "setsid", "--ctty", path()])
         .args(["run", "-n", count, "sh", "-c", script])
         .stdin(inside)
         .stdout(Stdio::piped())

@@ -12,10 +12,14 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
+/// With it `env` starts a program that hears these signals: `nohup make test` ignores the one, a shell's `make test &`
+/// the others, and so do all whom they start.
+pub(crate) const HEARING: &str = "--default-signal=HUP,INT,QUIT";
+
 /// The command, without what an outer launch may have set.
 pub(crate) fn suci(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_suci"));
-    command.args(args);
+    let mut command = Command::new("env");
+    command.args([HEARING, path()]).args(args);
     for name in [
         "SUCI_ID",
         "SUCI_SIZE",
