@@ -36,7 +36,9 @@ fn suci() -> PathBuf {
 }
 
 fn run(processes: u32, args: &[&str]) -> Command {
-    let mut command = Command::new(suci());
+    let mut command = Command::new("env");
+    // What a shell runs in the background ignores interrupts, and so do all whom that starts.
+    command.arg("--default-signal=INT").arg(suci());
     command.args(["run", "-n", &processes.to_string(), "--"]);
     command.arg(env!("CARGO_BIN_EXE_tableau")).args(args);
     command.stdin(Stdio::null());
