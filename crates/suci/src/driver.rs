@@ -429,21 +429,17 @@ impl Driver {
     /// Peers that have not acknowledged everything, and those of whose failed messages the program was
     /// not told yet; with counts.
     pub(crate) fn unflushed(&self) -> Vec<(NodeId, u64)> {
-        let open = |node| {
-            let failed = self.engine.untold_failures(node);
-            (node, failed.saturating_add(self.engine.queue_len(node).0))
-        };
-        let mut peers: Vec<_> = self.engine.peers().map(open).collect();
-        peers.retain(|(_, messages)| *messages > 0);
+        let all = self.engine.unflushed();
+        let mut peers: Vec<_> = all
+            .map(|(node, open, failed)| (node, open.saturating_add(failed)))
+            .collect();
         peers.sort_unstable();
         peers
     }
 
     /// Whether every peer has acknowledged everything.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.engine
-            .peers()
-            .all(|node| self.engine.queue_len(node).0 == 0)
+        self.engine.unflushed().all(|(_, open, _)| open == 0)
     }
 
     /// Nothing if every peer has everything, as far as the program was not told otherwise.

@@ -358,6 +358,28 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
     }
 }
 
+/// F16: a program that looks in once a second is late each time, and yet it hears, in some time, that nobody answers.
+#[test]
+fn f16_who_is_always_late_finds_the_dead_all_the_same() {
+    let mut world = connected();
+    world.send(0, 1).unwrap();
+    let begun = world.now;
+    let lost = loop {
+        let now = world.now;
+        assert!(now < begun + 200 * SECOND, "it never does");
+        world.engines[0].begin_turn(now);
+        world.engines[0].handle_timeout(now);
+        // Nothing of it arrives anywhere.
+        world.outgoing(0);
+        if let Some(event @ Event::Lost { .. }) = world.engines[0].poll_event() {
+            break event;
+        }
+        world.now += SECOND;
+    };
+    assert_eq!(lost.node(), id(1));
+    assert!(world.engines[0].counters().gaps > 2);
+}
+
 /// Where one packet goes in ten seconds, a challenge waits for its turn, and then takes every other.
 #[test]
 fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {

@@ -46,7 +46,8 @@ impl Engine {
         if now <= expected + GAP {
             return;
         }
-        self.on_gap(now, now.since(expected));
+        // What is no gap by itself is silence in one, too: else nobody was ever silent to who is always late.
+        self.on_gap(now, now.since(expected + GAP));
     }
 
     /// The driver was held up for so long.

@@ -443,6 +443,16 @@ impl Engine {
         peer.map_or(0, |p| p.news.failed())
     }
 
+    /// How many messages each peer has not acknowledged, and how many failed of which the program was not told; none of
+    /// those for whom both is nothing. Peers that rest cost nothing.
+    pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
+        let all = self.peers.iter_awake().map(|(_, peer)| {
+            let open = peer.session.outbox.queued().open().messages;
+            (peer.node, open, peer.news.failed())
+        });
+        all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
+    }
+
     /// Whether `node` gets no message queued until the program took events: four of its sessions ended unheard.
     #[must_use]
     pub fn waits_for_program(&self, node: NodeId) -> bool {

@@ -54,6 +54,17 @@ impl core::fmt::Debug for Pool {
     }
 }
 
+impl Shelves {
+    /// A buffer of the fullest shelf but that of `class`: what is in use now has the room, not what once was.
+    fn take_off(&mut self, class: usize) -> Option<Vec<u8>> {
+        let others = self.free.iter_mut().filter(|(other, _)| **other != class);
+        let (_, fullest) = others.max_by_key(|(other, shelf)| other.saturating_mul(shelf.len()))?;
+        let buffer = fullest.pop()?;
+        self.kept = self.kept.saturating_sub(buffer.len());
+        Some(buffer)
+    }
+}
+
 impl Pool {
     /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and 64 KiB for small ones
     /// whatever `max_kept` is.
@@ -121,12 +132,22 @@ impl Pool {
     }
 
     fn put_back(&self, data: Vec<u8>) {
+        // Freed when the lock is not held.
+        let mut given_up = Vec::new();
         let mut shelves = self.lock();
-        let kept = shelves.kept.saturating_add(data.len());
-        if kept <= shelves.max_kept {
-            shelves.kept = kept;
-            shelves.free.entry(data.len()).or_default().push(data);
+        if data.len() > shelves.max_kept {
+            return;
         }
+        while shelves.kept.saturating_add(data.len()) > shelves.max_kept {
+            match shelves.take_off(data.len()) {
+                Some(other) => given_up.push(other),
+                None => return,
+            }
+        }
+        shelves.kept = shelves.kept.saturating_add(data.len());
+        shelves.free.entry(data.len()).or_default().push(data);
+        drop(shelves);
+        drop(given_up);
     }
 }
 

@@ -240,7 +240,8 @@ impl Peer {
     pub(crate) fn on_gap(&mut self, now: Instant, late: Duration) {
         self.life.shift(late);
         if let Some(connection) = &mut self.connection {
-            connection.recovery.on_resumed_after_gap(now);
+            let delay = connection.params.max_ack_delay;
+            connection.recovery.on_resumed_after_gap(now, delay);
         }
     }
 }

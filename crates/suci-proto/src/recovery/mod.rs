@@ -38,6 +38,8 @@ pub struct Recovery {
     loss_time: Option<Instant>,
     /// When the process last came back from a pause it did not choose.
     resumed_at: Option<Instant>,
+    /// What was sent before that was spared over a pause already.
+    spared: Option<Instant>,
     /// Packets sent until here prove no persistent congestion: no round trip was measured yet,
     /// or the process stood still.
     persistence_from: Option<Instant>,
@@ -57,6 +59,7 @@ folds!(Recovery {
     acked_below,
     loss_time,
     resumed_at,
+    spared,
     persistence_from,
     delivery,
     app_limited_until,
@@ -76,6 +79,7 @@ impl Recovery {
             acked_below: 0,
             loss_time: None,
             resumed_at: None,
+            spared: None,
             persistence_from: None,
             delivery: RateMark {
                 delivered: 0,
@@ -250,7 +254,17 @@ impl Recovery {
             }
             None => return None,
         };
-        Some(deadline.max(self.held_until(max_ack_delay)))
+        let held = self.held_until(max_ack_delay);
+        let spared = || {
+            self.ledger
+                .oldest_sent_at()
+                .is_some_and(|at| self.was_spared(at))
+        };
+        Some(if deadline >= held || spared() {
+            deadline
+        } else {
+            held
+        })
     }
 
     /// Bytes of the eliciting packets neither acknowledged nor lost.
@@ -327,9 +341,13 @@ impl Recovery {
     }
 
     /// The driver found that much time passed without the engine being run (SIGSTOP, a paused
-    /// machine). Acknowledgements of what was in flight may wait in the socket: nothing is
-    /// declared lost, and no probe is due, until one probe timeout after `now` (F16).
-    pub fn on_resumed_after_gap(&mut self, now: Instant) {
+    /// machine). Acknowledgements of what was in flight may wait in the socket: nothing of it is
+    /// declared lost, and no probe is due for it, until one probe timeout after `now` (F16). Once: a program
+    /// that is here only now and then is always late, and has heard each time what had come.
+    pub fn on_resumed_after_gap(&mut self, now: Instant, max_ack_delay: Duration) {
+        if now >= self.held_until(max_ack_delay) {
+            self.spared = self.resumed_at;
+        }
         self.resumed_at = Some(now);
         self.persistence_from = self.persistence_from.max(Some(now));
     }
@@ -337,6 +355,7 @@ impl Recovery {
     /// Forgets what nobody waits for, and gives its memory back; false if something is in flight. Late
     /// acknowledgements of what was lost are not recognised any more, and packets that call for none count as told.
     pub(crate) fn rest(&mut self) -> bool {
+        self.spared = None;
         self.ledger.rest()
     }
 
@@ -352,6 +371,11 @@ impl Recovery {
     #[cfg(test)]
     pub(crate) fn flights(&self) -> usize {
         self.ledger.flights()
+    }
+
+    /// Whether what was sent then has been spared over a pause before the last.
+    fn was_spared(&self, sent_at: Instant) -> bool {
+        self.spared.is_some_and(|until| sent_at < until)
     }
 
     /// Until when nothing is declared because the process stood still.
@@ -460,7 +484,7 @@ impl Recovery {
             }
             let by_packets = overtaken_by >= self.reordering.packets();
             let due = sent.sent_at + delay;
-            if held || !(by_packets || due <= now) {
+            if held && !self.was_spared(sent.sent_at) || !(by_packets || due <= now) {
                 self.loss_time = Some(if by_packets { now } else { due });
                 break;
             }

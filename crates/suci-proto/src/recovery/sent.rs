@@ -448,6 +448,11 @@ impl Ledger {
         })
     }
 
+    /// When the oldest packet in flight was sent.
+    pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.all_flying().next().map(|oldest| oldest.sent.sent_at)
+    }
+
     /// All packets in flight, the oldest first.
     fn all_flying(&self) -> impl Iterator<Item = Stretch> {
         let next = |last: &Stretch| self.next_flying(last.positions.end);

@@ -232,8 +232,7 @@ impl Publisher {
         self.shown = busiest(engine.peer_packets().map(recent).collect(), room);
         // Peers that were forgotten leave their numbers behind.
         if self.before.len() > 2 * count {
-            self.before
-                .retain(|node, _| engine.peer_stats(*node).is_some());
+            self.before.retain(|node, _| engine.knows(*node));
         }
     }
 }
@@ -241,11 +240,11 @@ impl Publisher {
 /// Removes a few of the files in `dir` that processes left which were killed, so that they do not pile up where
 /// nobody calls `suci stat`.
 pub(super) fn sweep(dir: &Path) {
-    for found in super::find_in(dir).iter().take(SWEPT) {
-        if !Path::new(&format!("/proc/{}", found.pid)).exists() {
-            // Opening a file of the dead removes it.
-            drop(found.open());
-        }
+    let found = super::find_in(dir).into_iter();
+    let dead = found.filter(|found| !Path::new(&format!("/proc/{}", found.pid)).exists());
+    for found in dead.take(SWEPT) {
+        // Opening a file of the dead removes it.
+        drop(found.open());
     }
 }
 

@@ -245,6 +245,29 @@ fn a_new_node_sweeps_after_the_dead() {
     assert!(foreign.exists() && publisher.path().unwrap().exists());
 }
 
+/// However many live on one machine.
+#[test]
+fn the_dead_are_found_behind_many_who_live() {
+    let (_all, dir) = directory();
+    let (publisher, _) = published(&dir, 1);
+    let bytes = std::fs::read(publisher.path().unwrap()).unwrap();
+    let living = std::process::id();
+    (100..300).for_each(|id| {
+        std::fs::write(dir.join(file_name(living, NodeId(id))), &bytes).unwrap();
+    });
+    let nobody = u32::MAX;
+    let mut dead = bytes;
+    dead[8 * head::PID..][..8].copy_from_slice(&u64::from(nobody).to_le_bytes());
+    let paths = (7..14).map(|id| dir.join(file_name(nobody, NodeId(id))));
+    let paths: Vec<_> = paths.collect();
+    paths
+        .iter()
+        .for_each(|path| std::fs::write(path, &dead).unwrap());
+    super::publisher::sweep(&dir);
+    assert!(paths.iter().all(|path| !path.exists()));
+    assert!(publisher.path().unwrap().exists());
+}
+
 /// Two nodes of one process and one name: the first keeps its file.
 #[test]
 fn a_living_nodes_file_is_left_alone() {

@@ -306,3 +306,25 @@ fn f32_long_messages_use_memory_again() {
     assert_eq!(places.len(), 1);
     assert!(pool.kept() < 65_536);
 }
+
+/// What an earlier part of a job left unread does not keep the pool from serving the next.
+#[test]
+fn f32_memory_of_lengths_that_nobody_uses_makes_room() {
+    const KEPT: usize = 1 << 20;
+    let pool = Pool::new(KEPT);
+    let of = |len: usize, count: usize| (0..count).map(|_| pool.take(len)).collect::<Vec<_>>();
+    drop(of(32_768, 32));
+    assert_eq!(pool.kept(), KEPT);
+    drop(of(100_000, 1));
+    let kept = pool.kept();
+    let again = of(100_000, 1);
+    assert!(pool.kept() + 100_000 <= kept, "it was kept for the next");
+    drop(again);
+    drop(of(100_000, 20));
+    assert!(pool.kept() <= KEPT && pool.kept() > KEPT - 131_072);
+    drop(of(2 * KEPT, 1));
+    assert!(
+        pool.kept() > KEPT - 131_072,
+        "what is longer than all costs none"
+    );
+}

@@ -253,7 +253,7 @@ fn mtu_probes_prove_no_persistent_congestion() {
 fn f16_a_pause_is_no_persistent_congestion() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
-    bench.recovery.on_resumed_after_gap(at(60_000));
+    bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
     bench.send(2, 60_001);
     bench.send(3, 60_400);
     let summary = bench.ack(60_500, &[3..=3]);
@@ -386,7 +386,7 @@ fn f16_nothing_is_lost_within_one_probe_timeout_of_a_pause() {
     let mut bench = Bench::measured();
     (1..=9).for_each(|number| bench.send(number, 200));
     // Stopped for a minute. Acks wait in the socket and come one by one.
-    bench.recovery.on_resumed_after_gap(at(60_000));
+    bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
     let held = at(60_000 + 305);
     assert_eq!(bench.next_timeout(), Some(held), "no timer in the past");
     assert_eq!(bench.timeout(60_000), TimerAction::None);
@@ -415,7 +415,40 @@ fn f16_nothing_is_lost_within_one_probe_timeout_of_a_pause() {
 fn f16_measuring_resumes_with_packets_sent_after_the_pause() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
-    bench.recovery.on_resumed_after_gap(at(60_000));
+    bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
     bench.send(2, 60_000);
     assert_eq!(bench.ack(60_010, &[1..=2]).path_sample, Some(ms(10)));
+}
+
+/// It computes for a minute, looks in for a moment, and computes again: every visit comes late.
+#[test]
+fn f16_who_is_always_late_repairs_what_a_visit_before_the_last_had_sent() {
+    let mut bench = Bench::measured();
+    (1..=5).for_each(|number| bench.send(number, 200));
+    bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
+    bench.ack(60_000, &[2..=5]);
+    bench.send(6, 60_000);
+    assert_eq!(bench.timeout(60_001), TimerAction::None);
+    assert!(bench.log.lost.is_empty());
+    bench.recovery.on_resumed_after_gap(at(120_000), DELAY);
+    assert_eq!(bench.next_timeout(), Some(at(60_000)), "what was spared");
+    let action = bench.timeout(120_000);
+    assert!(matches!(action, TimerAction::LossesDeclared(lost) if lost.packets == 1));
+    assert_eq!(bench.log.lost, [1]);
+    let held = bench.next_timeout().unwrap();
+    assert!(held > at(120_000), "the other had one visit only");
+    assert_eq!(bench.timeout(120_001), TimerAction::None);
+    bench.recovery.on_resumed_after_gap(at(180_000), DELAY);
+    assert!(matches!(bench.timeout(180_000), TimerAction::Probe { .. }));
+}
+
+/// Two stops within one timeout are one.
+#[test]
+fn f16_a_stop_soon_after_another_spares_the_same_packets() {
+    let mut bench = Bench::measured();
+    bench.send(1, 200);
+    bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
+    bench.recovery.on_resumed_after_gap(at(60_200), DELAY);
+    assert_eq!(bench.next_timeout(), Some(at(60_505)));
+    assert_eq!(bench.timeout(60_504), TimerAction::None);
 }

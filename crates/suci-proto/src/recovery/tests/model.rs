@@ -113,6 +113,8 @@ struct World {
     skips: BTreeSet<PacketNumber>,
     largest_acked: Option<PacketNumber>,
     resumed_at: Option<Instant>,
+    /// What was sent before is not held once more.
+    spared: Option<Instant>,
 }
 
 /// Runs the operations that `data` spells; panics where recovery and model disagree.
@@ -134,6 +136,7 @@ pub(super) fn run(data: &[u8]) {
         skips: BTreeSet::new(),
         largest_acked: None,
         resumed_at: None,
+        spared: None,
     };
     for _ in 0..2_000 {
         let Some(op) = bytes.next() else { break };
@@ -150,7 +153,13 @@ pub(super) fn run(data: &[u8]) {
             }
             14 => world.drop_some(&mut bytes),
             _ => {
-                world.recovery.on_resumed_after_gap(world.now);
+                let held = world.held_until();
+                if held.is_some_and(|held| world.now >= held) {
+                    world.spared = world.resumed_at;
+                }
+                world
+                    .recovery
+                    .on_resumed_after_gap(world.now, MAX_ACK_DELAY);
                 world.resumed_at = Some(world.now);
             }
         }
@@ -412,20 +421,24 @@ impl World {
         }
     }
 
+    fn held_until(&self) -> Option<Instant> {
+        let timeout = self.recovery.rtt().pto(MAX_ACK_DELAY);
+        self.resumed_at.map(|resumed| resumed + timeout)
+    }
+
     fn check_losses(&mut self, summary: &LossSummary, reports: &Reports) {
         let rtt = self.recovery.rtt();
         let round_trip = rtt.smoothed().max(rtt.latest());
         let least = round_trip + round_trip / 8;
         let most = (round_trip * 2).max(Duration::from_micros(200));
-        let held = self
-            .resumed_at
-            .is_some_and(|resumed| self.now < resumed + rtt.pto(MAX_ACK_DELAY));
+        let held = self.held_until().is_some_and(|until| self.now < until);
         let forget_at = self.now + rtt.pto(MAX_ACK_DELAY) * 2;
         let largest = self.largest_acked;
         let (mut bytes, mut packets, mut probe, mut largest_size) = (0, 0, None, 0);
         for (number, frames) in &reports.lost {
-            assert!(!held, "declared within one timeout of a pause");
             let packet = self.packets.get_mut(number).unwrap();
+            let spared = self.spared.is_some_and(|until| packet.sent_at < until);
+            assert!(!held || spared, "declared within one timeout of a pause");
             assert_eq!(packet.state, State::Flying);
             assert_eq!(*frames, packet.frames);
             let overtaken = largest.unwrap().checked_sub(*number).unwrap();

@@ -111,7 +111,7 @@ fn f19_probing_never_ends_while_something_is_in_flight() {
 fn f16_a_pause_postpones_the_probe_by_one_timeout() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
-    bench.recovery.on_resumed_after_gap(at(60_000));
+    bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
     assert_eq!(bench.next_timeout(), Some(at(60_305)));
     assert_eq!(bench.timeout(60_304), TimerAction::None);
     assert_eq!(bench.timeout(60_305), TimerAction::Probe { count: 1 });
@@ -124,7 +124,7 @@ fn f16_a_pause_never_brings_a_deadline_forward() {
     bench.send(1, 200);
     bench.timeout(505);
     bench.timeout(1_115);
-    bench.recovery.on_resumed_after_gap(at(1_200));
+    bench.recovery.on_resumed_after_gap(at(1_200), DELAY);
     assert_eq!(bench.next_timeout(), Some(at(1_115 + 1_220)));
 }
 
