@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 struct Unpark(Thread);
 
@@ -50,14 +51,18 @@ impl Inner {
         }
     }
 
-    /// Polls until ready, parking in between; nothing, if `deadline` comes first.
+    /// Polls until ready, parking in between; nothing, if `deadline` comes first. Where it would have to park on a thread
+    /// of this node, it is refused.
     pub(super) fn wait_until<T>(
         &self,
         deadline: Deadline,
         poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Result<Option<T>, Error> {
         if self.is_served_here() {
-            return Err(Error::OwnThread);
+            return match block_on(Deadline::after(Duration::ZERO), poll) {
+                None => Err(Error::OwnThread),
+                ready => Ok(ready),
+            };
         }
         Ok(block_on(deadline, poll))
     }

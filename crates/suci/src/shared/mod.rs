@@ -193,6 +193,9 @@ impl SharedNode {
         question: impl FnOnce(&mut Driver) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.inner.check_open()?;
+        if self.inner.is_served_here() {
+            return Err(Error::OwnThread);
+        }
         let (answer, reply) = reply::pair();
         let call = Command::Call(Box::new(move |driver| answer.give(question(driver))));
         self.inner.wait_for(self.asking(shard, call))??;
@@ -394,15 +397,16 @@ impl SharedNode {
     ) -> Result<(), Error> {
         let mut message = Some(message.into());
         let sending = self.inner.sending(to, &mut message);
-        let sent = self.inner.wait_until(Deadline::after(limit), sending)?;
+        let sent = self.inner.wait_until(Deadline::after(limit), sending);
         match (sent, message) {
-            (Some(result), _) => result,
-            (None, Some(message)) => Err(Error::WouldBlock {
+            (Ok(Some(result)), _) => result,
+            // Whoever may not wait has its message back, too.
+            (Ok(None) | Err(_), Some(message)) => Err(Error::WouldBlock {
                 to,
                 message: Box::new(message),
             }),
             // The message is kept until it is sent.
-            (None, None) => Ok(()),
+            (Ok(None) | Err(_), None) => Ok(()),
         }
     }
 
