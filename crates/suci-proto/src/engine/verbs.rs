@@ -444,7 +444,7 @@ impl Engine {
     }
 
     /// How many messages each peer has not acknowledged, and how many failed of which the program was not told; none of
-    /// those for whom both is nothing. Peers that rest cost nothing.
+    /// those for whom both is nothing. Of peers that rest only their places are looked at.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_awake().map(|(_, peer)| {
             let open = peer.session.outbox.queued().open().messages;

@@ -132,7 +132,7 @@ impl Pool {
     }
 
     fn put_back(&self, data: Vec<u8>) {
-        // Freed when the lock is not held.
+        // Before the lock, so that it is freed after it.
         let mut given_up = Vec::new();
         let mut shelves = self.lock();
         if data.len() > shelves.max_kept {
@@ -146,8 +146,6 @@ impl Pool {
         }
         shelves.kept = shelves.kept.saturating_add(data.len());
         shelves.free.entry(data.len()).or_default().push(data);
-        drop(shelves);
-        drop(given_up);
     }
 }
 

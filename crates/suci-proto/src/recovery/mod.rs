@@ -38,6 +38,8 @@ pub struct Recovery {
     loss_time: Option<Instant>,
     /// When the process last came back from a pause it did not choose.
     resumed_at: Option<Instant>,
+    /// When the first of the pauses ended that follow one another within a probe timeout.
+    held_since: Instant,
     /// What was sent before that was spared over a pause already.
     spared: Option<Instant>,
     /// Packets sent until here prove no persistent congestion: no round trip was measured yet,
@@ -59,6 +61,7 @@ folds!(Recovery {
     acked_below,
     loss_time,
     resumed_at,
+    held_since,
     spared,
     persistence_from,
     delivery,
@@ -79,6 +82,7 @@ impl Recovery {
             acked_below: 0,
             loss_time: None,
             resumed_at: None,
+            held_since: Instant::ZERO,
             spared: None,
             persistence_from: None,
             delivery: RateMark {
@@ -343,10 +347,16 @@ impl Recovery {
     /// The driver found that much time passed without the engine being run (SIGSTOP, a paused
     /// machine). Acknowledgements of what was in flight may wait in the socket: nothing of it is
     /// declared lost, and no probe is due for it, until one probe timeout after `now` (F16). Once: a program
-    /// that is here only now and then is always late, and has heard each time what had come.
+    /// that is here only now and then is always late, and has heard each time what had come. Pauses
+    /// within a timeout of one another are one, for two timeouts at most.
     pub fn on_resumed_after_gap(&mut self, now: Instant, max_ack_delay: Duration) {
+        let longest = self.rtt.pto(max_ack_delay).saturating_mul(2);
         if now >= self.held_until(max_ack_delay) {
             self.spared = self.resumed_at;
+            self.held_since = now;
+        } else if now >= self.held_since + longest {
+            self.spared = Some(self.held_since);
+            self.held_since = now;
         }
         self.resumed_at = Some(now);
         self.persistence_from = self.persistence_from.max(Some(now));

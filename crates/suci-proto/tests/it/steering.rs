@@ -1,11 +1,13 @@
 //! The program decides: its own controllers, the choice of the network's, and manual retransmission.
 
+use crate::net::{Net, id};
 use crate::pair::{Pair, message};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
-use suci_proto::{ControllerChoice, Decision, Event, Link, Observation, Steer, WaitReason};
+use suci_proto::{Config, ControllerChoice, Decision, Event, Link, Observation, Steer, WaitReason};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -97,19 +99,26 @@ fn a_pause_while_packets_are_lost_probes_without_messages() {
     assert_eq!(pair.received(1).len(), 6);
 }
 
+/// A controller that pauses three times, to be asked `again` each time; and how often it was asked.
+fn pauses_thrice(again: Option<Duration>) -> (impl Steer + 'static, Arc<AtomicU64>) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&asked);
+    let steer = move |_: &Observation| {
+        if count.fetch_add(1, Relaxed) < 3 {
+            Decision { again, ..PAUSE }
+        } else {
+            Decision::default()
+        }
+    };
+    (steer, asked)
+}
+
 /// Nothing is acknowledged that could wake a controller which paused.
 #[test]
 fn who_pauses_is_asked_again() {
     let mut pair = opened();
-    let asked = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&asked);
-    steer(&mut pair, 0, move |_: &Observation| {
-        if count.fetch_add(1, Relaxed) < 3 {
-            PAUSE
-        } else {
-            Decision::default()
-        }
-    });
+    let (pausing, asked) = pauses_thrice(None);
+    steer(&mut pair, 0, pausing);
     assert_eq!(asked.load(Relaxed), 1, "at once");
     pair.run(Duration::from_secs(10));
     assert_eq!(asked.load(Relaxed), 1, "nothing waits");
@@ -122,18 +131,8 @@ fn who_pauses_is_asked_again() {
 #[test]
 fn who_pauses_is_asked_again_even_with_a_long_timer() {
     let mut pair = opened();
-    let asked = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&asked);
-    steer(&mut pair, 0, move |_: &Observation| {
-        if count.fetch_add(1, Relaxed) < 3 {
-            Decision {
-                again: Some(Duration::from_secs(10)),
-                ..PAUSE
-            }
-        } else {
-            Decision::default()
-        }
-    });
+    let (pausing, _) = pauses_thrice(Some(Duration::from_secs(10)));
+    steer(&mut pair, 0, pausing);
     pair.send(0, message(b"waits"));
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received(1).len(), 1);
@@ -158,6 +157,42 @@ fn a_timer_runs_only_as_wished() {
         "{}",
         asked.load(Relaxed)
     );
+}
+
+/// It should not, but the others are not to blame.
+#[test]
+fn a_controller_that_panics_takes_nobody_elses_timer_with_it() {
+    let mut net = Net::new(4, |_| Config::default());
+    for other in 1..4 {
+        net.send(0, id(other), message(b"open"));
+    }
+    net.run(Duration::from_secs(1));
+    net.forget_news();
+    let now = net.now;
+    let mut install = |other, steer| {
+        assert!(net.engine(0).steer(now, id(other), Some(steer)));
+        net.send(0, id(other), message(b"waits"));
+    };
+    let asked_before = AtomicU64::new(0);
+    let panics = move |_: &Observation| {
+        assert_eq!(asked_before.fetch_add(1, Relaxed), 0, "a test's");
+        PAUSE
+    };
+    install(1, Box::new(panics));
+    let others = [2, 3].map(|other| {
+        let (pausing, asked) = pauses_thrice(None);
+        install(other, Box::new(pausing));
+        asked
+    });
+    let asked = || others.each_ref().map(|asked| asked.load(Relaxed));
+    let run = AssertUnwindSafe(|| net.run(Duration::from_secs(1)));
+    assert!(catch_unwind(run).is_err());
+    assert_eq!(asked(), [1, 1], "they were due in the same turn, after it");
+    // As a driver does before it sleeps.
+    net.flush(0);
+    net.run(Duration::from_secs(1));
+    assert_eq!(asked().map(|asked| asked > 3), [true, true]);
+    assert_eq!([2, 3].map(|other| net.received(other).len()), [1, 1]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use suci_proto::{Accept, Config, Identity};
 #[derive(Default)]
 struct Script {
     answers: VecDeque<SendOutcome>,
+    /// How many trains it has room for; without a value, for all.
+    room: Option<usize>,
     attempts: Vec<(usize, usize)>,
     segments: usize,
     /// Receives that may block.
@@ -78,7 +80,11 @@ impl Backend for Moody {
                 Ok(SendOutcome::NoGso)
             }
             Some(answer) => Ok(answer),
-            None => self.inner.send(train),
+            None if script.room == Some(0) => Ok(SendOutcome::Again),
+            None => {
+                script.room = script.room.map(|room| room - 1);
+                self.inner.send(train)
+            }
         }
     }
 
@@ -247,6 +253,44 @@ fn f26_a_full_socket_is_not_loss() {
     let counters = a.engine.counters();
     assert_eq!((counters.socket_full, counters.packets_lost), (3, 0));
     assert!(!a.interest().1);
+}
+
+/// Whoever serves a node asks for the rest before each sleep.
+#[test]
+fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
+    let (mut a, script, mut b) = settled();
+    let arrived = b.engine.counters().datagrams_in;
+    script.lock().unwrap().attempts.clear();
+    script.lock().unwrap().room = Some(2);
+    a.segments = 1;
+    let payload = vec![7; 6_000];
+    a.push(&mut a.now(), NodeId(1), payload.clone().into())
+        .unwrap();
+    let attempts = || script.lock().unwrap().attempts.len();
+    for _ in 0..3 {
+        a.send_rest().unwrap();
+        assert_eq!(attempts(), 3, "the third found no room");
+        assert!(a.interest().1 && a.engine.has_output());
+    }
+    script.lock().unwrap().room = None;
+    a.output().unwrap();
+    assert!(!a.interest().1);
+    a.send_rest().unwrap();
+    // Nobody serves the sender meanwhile, which could repeat what was lost.
+    let end = Deadline::after(Duration::from_secs(30));
+    let message = loop {
+        b.turn().unwrap();
+        if let Some(message) = b.take_message() {
+            break message;
+        }
+        assert!(!end.is_over(), "nothing was lost");
+    };
+    assert_eq!(message.payload, payload);
+    let counters = b.engine.counters();
+    let came = counters.datagrams_in - arrived;
+    assert_eq!(came, attempts() as u64 - 1, "all but the one refused");
+    assert_eq!((came, counters.duplicates), (5, 0));
+    assert_eq!(a.engine.counters().socket_full, 1);
 }
 
 #[test]

@@ -245,6 +245,7 @@ impl Worker {
             self.driver.step(look)?;
             self.deliver();
             let offered = self.settle(EVENTS);
+            // Sending brought an event that can be handed over at once: a step more is due.
             let heard = self.driver.send_rest()? && !self.events_left;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());

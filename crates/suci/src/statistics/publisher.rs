@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of them.
 const CHOICE: Duration = Duration::from_secs(1);
 
-/// Files of other processes that a new node looks at.
+/// Files of processes that do not run here, as far as can be seen, which a new node opens. Some may run in other namespaces.
 const SWEPT: usize = 64;
 
 /// A node as its file describes it.

@@ -3,8 +3,10 @@
 
 use crate::common::{LONG, builder, shared_pair, take_many};
 use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SharedNode, Side};
 
@@ -479,6 +481,56 @@ fn futures_run_under_tokio() {
         a.close_async(LONG).await.unwrap();
         assert!(matches!(a.recv_async().await, Err(Error::Closed)));
     });
+}
+
+/// A task that whoever wakes it goes on with, on its own thread, until it has ended.
+struct Inline<F>(Mutex<Option<Pin<Box<F>>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Inline<F> {
+    /// Begins it.
+    fn begin(task: F) {
+        Arc::new(Self(Mutex::new(Some(Box::pin(task))))).wake();
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Wake for Inline<F> {
+    fn wake(self: Arc<Self>) {
+        let waker = Arc::clone(&self).into();
+        let mut task = self.0.lock().unwrap();
+        // Two threads may have woken it at once.
+        *task = task.take().and_then(|mut task| {
+            let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
+            polled.is_pending().then_some(task)
+        });
+    }
+}
+
+/// The thread that ends is the one which would have to wait for its end.
+#[test]
+fn a_task_that_an_io_thread_goes_on_with_closes_the_node() {
+    for threads in [1, 3] {
+        let a = builder(0).open_threads(threads).unwrap();
+        let b = builder(1).open_threads(1).unwrap();
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
+        let (told, end) = mpsc::channel();
+        let node = a.clone();
+        let to = b.id();
+        Inline::begin(async move {
+            node.recv_async().await.unwrap();
+            node.send_async(to, "last").await.unwrap();
+            let closed = node.close_async(LONG).await;
+            let thread = std::thread::current().name().map(String::from);
+            let _ = told.send((closed, thread));
+        });
+        b.send(a.id(), "close").unwrap();
+        let (closed, thread) = end.recv_timeout(LONG).expect("it ends");
+        closed.unwrap();
+        assert_eq!(thread.as_deref(), Some("suci-io"));
+        let last = b.recv_timeout(LONG).unwrap().expect("a message");
+        assert_eq!(last.payload, "last");
+        assert!(matches!(a.recv(), Err(Error::Closed)));
+    }
 }
 
 #[test]

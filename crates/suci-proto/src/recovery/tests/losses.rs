@@ -442,6 +442,27 @@ fn f16_who_is_always_late_repairs_what_a_visit_before_the_last_had_sent() {
     assert!(matches!(bench.timeout(180_000), TimerAction::Probe { .. }));
 }
 
+/// It looks in more often than a probe timeout (305 ms), and is late each time.
+#[test]
+fn f16_who_is_late_again_and_again_within_a_timeout_repairs_in_the_end() {
+    let mut bench = Bench::measured();
+    (1..=5).for_each(|number| bench.send(number, 200));
+    for visit in 0..8 {
+        let now = 60_000 + 200 * visit;
+        bench.recovery.on_resumed_after_gap(at(now), DELAY);
+        bench.ack(now, &[2..=5]);
+        bench.timeout(now);
+        let lost = if visit < 4 { [].as_slice() } else { &[1] };
+        assert_eq!(bench.log.lost, lost, "at {now} ms");
+        if visit == 1 {
+            bench.send(6, now);
+        }
+    }
+    // Sent while the pauses lasted: it has not been spared over a whole one.
+    let held = at(61_400 + 305);
+    assert_eq!(bench.next_timeout(), Some(held));
+}
+
 /// Two stops within one timeout are one.
 #[test]
 fn f16_a_stop_soon_after_another_spares_the_same_packets() {

@@ -113,6 +113,8 @@ struct World {
     skips: BTreeSet<PacketNumber>,
     largest_acked: Option<PacketNumber>,
     resumed_at: Option<Instant>,
+    /// When the first pause of those that count as one ended.
+    held_since: Option<Instant>,
     /// What was sent before is not held once more.
     spared: Option<Instant>,
 }
@@ -136,6 +138,7 @@ pub(super) fn run(data: &[u8]) {
         skips: BTreeSet::new(),
         largest_acked: None,
         resumed_at: None,
+        held_since: None,
         spared: None,
     };
     for _ in 0..2_000 {
@@ -154,8 +157,15 @@ pub(super) fn run(data: &[u8]) {
             14 => world.drop_some(&mut bytes),
             _ => {
                 let held = world.held_until();
-                if held.is_some_and(|held| world.now >= held) {
-                    world.spared = world.resumed_at;
+                let longest = world.recovery.rtt().pto(MAX_ACK_DELAY) * 2;
+                let over = held.is_none_or(|held| world.now >= held);
+                if over || world.held_since.is_some_and(|s| world.now >= s + longest) {
+                    world.spared = if over {
+                        world.resumed_at
+                    } else {
+                        world.held_since
+                    };
+                    world.held_since = Some(world.now);
                 }
                 world
                     .recovery
