@@ -5,7 +5,7 @@
 //! honest cutting can cause. Charges count bytes of the message: the pool's size classes may add a quarter to them, and
 //! where nothing tells the length a buffer grows by half.
 
-use super::pool::{Buffer, Pool};
+use super::pool::{Buffer, Chunk, Pool};
 use super::{charge, index, len64};
 use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
@@ -107,6 +107,11 @@ impl Assembly {
         }
     }
 
+    /// One for a message of which nothing is known, where its channel keeps it.
+    pub(super) fn blank() -> Box<Self> {
+        Box::new(Self::unasked())
+    }
+
     /// A message announced by RTS.
     pub(super) fn asked(total: u64, description: Description) -> Self {
         Self {
@@ -179,11 +184,17 @@ impl Assembly {
         })
     }
 
-    /// Takes a piece that [`charge_with`](Self::charge_with) found good, once it was charged.
+    /// Takes a piece that [`charge_with`](Self::charge_with) found good, once it was charged. With a `chunk`, if the program can
+    /// take the message as soon as it is complete.
     ///
     /// # Errors
     /// [`Fault::Gaps`].
-    pub(super) fn add(&mut self, part: &Part<'_>, pool: &Pool) -> Result<(), Fault> {
+    pub(super) fn add(
+        &mut self,
+        part: &Part<'_>,
+        pool: &Pool,
+        chunk: Option<&mut Chunk>,
+    ) -> Result<(), Fault> {
         self.total = self.total.or(part.total);
         self.reach = self.reach.max(part.end());
         if self.description.is_none()
@@ -204,7 +215,7 @@ impl Assembly {
         if part.data.is_empty() {
             return Ok(());
         }
-        self.reserve(pool);
+        self.reserve(pool, chunk);
         let range = part.offset..part.end();
         if !self.got.intersects(range.clone()) || planted_overwrite() {
             self.write(part, range.clone());
@@ -250,8 +261,11 @@ impl Assembly {
     }
 
     /// Makes the buffer long enough: for the whole message if its length is known, else for what was seen.
-    fn reserve(&mut self, pool: &Pool) {
+    fn reserve(&mut self, pool: &Pool, chunk: Option<&mut Chunk>) {
         let len = index(self.total.unwrap_or(self.reach));
+        if self.buffer.is_none() && self.total.is_some() {
+            self.buffer = chunk.and_then(|chunk| chunk.lend(pool, len));
+        }
         if self
             .buffer
             .as_mut()
@@ -273,6 +287,11 @@ impl Assembly {
         let cut = buffer.resize(len);
         debug_assert!(cut, "it has at least this length");
         self.buffer = Some(buffer);
+    }
+
+    /// Whether its bytes stand in a chunk.
+    pub(super) fn is_lent(&self) -> bool {
+        self.buffer.as_ref().is_some_and(Buffer::is_shared)
     }
 
     /// Copies the bytes `range` of the message out of `part`.

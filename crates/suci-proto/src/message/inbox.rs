@@ -94,6 +94,7 @@ impl Inbox {
                 owed: 0,
                 pool,
                 chunk: Chunk::default(),
+                blank: None,
                 spare: SpareSlots::default(),
                 spare_runs: SpareRuns::default(),
             },

@@ -63,6 +63,8 @@ pub(super) struct Accounts {
     pub(super) owed: u64,
     pub(super) pool: Pool,
     pub(super) chunk: Chunk,
+    /// For the next message that comes in pieces.
+    pub(super) blank: Option<Box<Assembly>>,
     pub(super) spare: SpareSlots,
     pub(super) spare_runs: SpareRuns,
 }
@@ -272,7 +274,8 @@ impl Channel {
         let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
         self.book(place, charged, accounts)?;
         if matches!(self.slot(place), Slot::Unseen) {
-            self.put(place, Slot::Pieces(Box::new(Assembly::unasked())));
+            let blank = accounts.blank.take();
+            self.put(place, Slot::Pieces(blank.unwrap_or_else(Assembly::blank)));
         }
         let Some(slot) = self.slots.get_mut(place) else {
             return Ok(());
@@ -280,14 +283,15 @@ impl Channel {
         let Slot::Pieces(assembly) = slot else {
             return Ok(());
         };
-        let taken = assembly.add(&part, &accounts.pool);
+        let chunk = (place == self.settled).then_some(&mut accounts.chunk);
+        let taken = assembly.add(&part, &accounts.pool, chunk);
         let complete = taken.is_ok() && assembly.is_complete();
         if complete && let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
             if assembly.way != Way::Unasked {
                 accounts.unfinished = accounts.unfinished.saturating_sub(1);
                 accounts.owed = accounts.owed.saturating_sub(assembly.budgeted());
             }
-            *slot = Slot::assembled(assembly);
+            *slot = Slot::assembled(assembly, accounts);
             accounts.complete = accounts.complete.saturating_add(1);
             self.settle();
         }

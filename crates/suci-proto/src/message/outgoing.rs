@@ -367,7 +367,10 @@ impl Channel {
         } else if let Some(plan) = self.ask_ahead(room, terms) {
             return Some(plan);
         }
-        let what = self.long_mut(number)?.cut_new(room, name)?;
+        let Some(Entry::Long(long)) = self.queue.next_mut() else {
+            return None;
+        };
+        let what = long.cut_new(room, name)?;
         if is_new {
             self.take_credit(number, charged);
         }

@@ -3,7 +3,7 @@
 //! Received bytes are copied exactly once, to where the program will read them. Long messages get a
 //! buffer of their own from the shelf, kept at full length so that it is not zeroed again. Buffers below
 //! [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs us. Small
-//! messages in order share a [`Chunk`].
+//! messages in order, and those of middle length, share a [`Chunk`].
 
 use crate::wire;
 use bytes::{Bytes, BytesMut};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SHELVED: usize = 4_096;
 
 /// Longest message that shares a chunk, with its header; those of a run come with their frames' heads.
-pub(super) const CHUNKED: usize = 1_024;
+pub(super) const CHUNKED: usize = 2_048;
 
 const _: () = assert!(
     wire::LONGEST <= CHUNKED,
@@ -95,11 +95,7 @@ impl Pool {
     /// A buffer of `len` bytes of unspecified (old or zero) content. The caller has charged them.
     pub(super) fn take(&self, len: usize) -> Buffer {
         if len < SHELVED {
-            return Buffer {
-                data: vec![0; len],
-                len,
-                home: None,
-            };
+            return Buffer::supplied(vec![0; len], len);
         }
         let class = class(len);
         let old = {
@@ -112,9 +108,8 @@ impl Pool {
         };
         let data = old.unwrap_or_else(|| vec![0; class]);
         Buffer {
-            data,
+            memory: Memory::Own(data, Some(self.clone())),
             len,
-            home: Some(self.clone()),
         }
     }
 
@@ -160,11 +155,17 @@ fn class(len: usize) -> usize {
 /// The bytes of one message while it is put together.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// At least `len` bytes.
-    data: Vec<u8>,
+    memory: Memory,
     len: usize,
-    /// Where to return `data`.
-    home: Option<Pool>,
+}
+
+/// What holds the bytes: room for `len` at least.
+#[derive(Debug)]
+enum Memory {
+    /// The message's own, and where to return it.
+    Own(Vec<u8>, Option<Pool>),
+    /// A place in a chunk. What was not written of it is not there yet.
+    Shared(BytesMut),
 }
 
 impl Buffer {
@@ -172,8 +173,7 @@ impl Buffer {
     pub(super) fn supplied(data: Vec<u8>, len: usize) -> Self {
         Self {
             len: len.min(data.len()),
-            data,
-            home: None,
+            memory: Memory::Own(data, None),
         }
     }
 
@@ -184,16 +184,36 @@ impl Buffer {
     /// Copies `bytes` to `at`. False, and nothing done, if they do not fit.
     #[must_use]
     pub(super) fn write(&mut self, at: usize, bytes: &[u8]) -> bool {
-        let place = at
-            .checked_add(bytes.len())
-            .and_then(|end| self.data.get_mut(..self.len)?.get_mut(at..end));
+        let Some(end) = at.checked_add(bytes.len()).filter(|end| *end <= self.len) else {
+            return false;
+        };
+        let data = match &mut self.memory {
+            Memory::Own(data, _) => data.as_mut_slice(),
+            Memory::Shared(data) if at == data.len() => {
+                data.extend_from_slice(bytes);
+                return true;
+            }
+            Memory::Shared(data) => {
+                data.resize(end.max(data.len()), 0);
+                data.as_mut()
+            }
+        };
+        let place = data.get_mut(at..end);
         place.map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
+    /// Whether it is a place in a chunk.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.memory, Memory::Shared(_))
     }
 
     /// Shortens or lengthens to `len`, within the memory it has. False if that is not enough.
     #[must_use]
     pub(super) fn resize(&mut self, len: usize) -> bool {
-        let fits = len <= self.data.len();
+        let fits = match &self.memory {
+            Memory::Own(data, _) => len <= data.len(),
+            Memory::Shared(data) => len <= data.capacity(),
+        };
         if fits {
             self.len = len;
         }
@@ -202,17 +222,24 @@ impl Buffer {
 
     /// The first bytes of it, at most `len`.
     pub(super) fn front(&self, len: usize) -> &[u8] {
-        self.data.get(..len.min(self.len)).unwrap_or_default()
+        let data = match &self.memory {
+            Memory::Own(data, _) => data.as_slice(),
+            Memory::Shared(data) => data.as_ref(),
+        };
+        data.get(..len.min(self.len)).unwrap_or_default()
     }
 
     /// The finished message. A shelved buffer goes home when the last reference is dropped.
     pub(super) fn freeze(mut self) -> Bytes {
-        if self.home.is_some() {
-            return Bytes::from_owner(self);
+        match &mut self.memory {
+            Memory::Own(_, Some(_)) => Bytes::from_owner(self),
+            Memory::Own(data, None) => {
+                let mut data = core::mem::take(data);
+                data.truncate(self.len);
+                Bytes::from(data)
+            }
+            Memory::Shared(data) => core::mem::take(data).freeze(),
         }
-        let mut data = core::mem::take(&mut self.data);
-        data.truncate(self.len);
-        Bytes::from(data)
     }
 }
 
@@ -224,8 +251,8 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(home) = self.home.take() {
-            home.put_back(core::mem::take(&mut self.data));
+        if let Memory::Own(data, Some(home)) = &mut self.memory {
+            home.put_back(core::mem::take(data));
         }
     }
 }
@@ -233,11 +260,14 @@ impl Drop for Buffer {
 /// Small messages side by side, so that none needs an allocation of its own.
 ///
 /// The memory is free again when all messages in it are: only for messages that the program can take
-/// at once, else a peer could hold a whole chunk with one message of each that never becomes complete in order.
+/// at once, else a peer could hold a whole chunk with one message of each that never becomes complete in order. One at a
+/// time may come in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     space: BytesMut,
     size: usize,
+    /// There is a message that is not complete.
+    lent: bool,
     /// Bytes of all chunks there ever were.
     #[cfg(test)]
     pub(super) allocated: usize,
@@ -250,14 +280,38 @@ impl Chunk {
         if len == 0 {
             return Bytes::new();
         }
-        if self.space.capacity() < len && !self.space.try_reclaim(len.max(self.size)) {
-            self.renew(pool, len);
-        }
+        self.make_room(pool, len);
         if !header.is_empty() {
             self.space.extend_from_slice(header);
         }
         self.space.extend_from_slice(data);
         self.space.split().freeze()
+    }
+
+    /// A place for a message of `len` bytes that comes in pieces, unless it is too long, or there is such a one.
+    pub(super) fn lend(&mut self, pool: &Pool, len: usize) -> Option<Buffer> {
+        if self.lent || len > CHUNKED {
+            return None;
+        }
+        self.lent = true;
+        self.make_room(pool, len);
+        let rest = self.space.split_off(len);
+        Some(Buffer {
+            memory: Memory::Shared(core::mem::replace(&mut self.space, rest)),
+            len,
+        })
+    }
+
+    /// What was lent is complete.
+    pub(super) fn take_back(&mut self) {
+        self.lent = false;
+    }
+
+    #[inline]
+    fn make_room(&mut self, pool: &Pool, len: usize) {
+        if self.space.capacity() < len && !self.space.try_reclaim(len.max(self.size)) {
+            self.renew(pool, len);
+        }
     }
 
     /// Goes on in other memory, that has room for `len` bytes.
@@ -297,7 +351,10 @@ pub(super) fn copy_alone(pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
 #[cfg(test)]
 impl Buffer {
     pub(super) fn heap(&self) -> usize {
-        self.data.capacity()
+        match &self.memory {
+            Memory::Own(data, _) => data.capacity(),
+            Memory::Shared(data) => data.capacity(),
+        }
     }
 }
 

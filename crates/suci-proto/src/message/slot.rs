@@ -1,6 +1,7 @@
 //! One message of a channel on its way in, from nothing to what the program takes.
 
 use super::assembly::{Assembly, Description, Way};
+use super::incoming::Accounts;
 use super::spare::Spare;
 use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
@@ -37,15 +38,22 @@ const _: () = assert!(
 );
 
 impl Slot {
-    /// A message that is complete. Most need nothing beside their bytes any more.
-    pub(super) fn assembled(mut assembly: Box<Assembly>) -> Self {
+    /// A message that is complete. Most need nothing beside their bytes any more: the next one may have their memory.
+    pub(super) fn assembled(mut assembly: Box<Assembly>, accounts: &mut Accounts) -> Self {
+        if assembly.is_lent() {
+            accounts.chunk.take_back();
+        }
         match assembly.take_plain() {
-            Some((bytes, Description { tag, kind, .. })) => Self::Whole {
-                bytes,
-                tag,
-                kind,
-                header_len: 0,
-            },
+            Some((bytes, Description { tag, kind, .. })) => {
+                *assembly = Assembly::unasked();
+                accounts.blank = Some(assembly);
+                Self::Whole {
+                    bytes,
+                    tag,
+                    kind,
+                    header_len: 0,
+                }
+            }
             None => Self::Assembled(assembly),
         }
     }

@@ -76,6 +76,7 @@ impl Accounts {
         let nothing = self.large == 0 && self.unfinished == 0 && self.owed == 0;
         if nothing {
             self.chunk = Chunk::default();
+            self.blank = None;
             self.spare = SpareSlots::default();
             self.spare_runs = SpareRuns::default();
         }
@@ -94,6 +95,7 @@ impl Accounts {
             owed: _,
             pool: _,
             chunk: _,
+            blank: _,
             spare: _,
             spare_runs: _,
         } = self;

@@ -93,6 +93,12 @@ impl Queue {
         self.waiting.front().map(|item| &item.entry)
     }
 
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn next_mut(&mut self) -> Option<&mut Entry> {
+        self.waiting.front_mut().map(|item| &mut item.entry)
+    }
+
     /// What waits behind it.
     pub(super) fn after_next(&self) -> Option<&Entry> {
         self.waiting.get(1).map(|item| &item.entry)

@@ -39,7 +39,7 @@ fn f32_what_is_kept_has_a_cap() {
 fn small_buffers_are_exact_and_not_kept() {
     let pool = Pool::new(1 << 20);
     let buffer = pool.take(SHELVED - 1);
-    assert_eq!(buffer.data.len(), SHELVED - 1);
+    assert_eq!(buffer.heap(), SHELVED - 1);
     drop(buffer.freeze());
     assert_eq!(pool.kept(), 0);
     drop(pool.take(SHELVED));
@@ -127,6 +127,42 @@ fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_mea
         held.push_back((0, chunk.copy(&pool, &[], &[7; 100])));
     }
     assert!(pool.lock().full_chunks.len() <= FULL_CHUNKS);
+}
+
+/// Pieces of a message come in any order, and others are copied beside it meanwhile.
+#[test]
+fn a_message_in_pieces_has_a_place_in_a_chunk() {
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
+    let before = chunk.copy(&pool, &[], &[1; 100]);
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let mut buffer = chunk.lend(&pool, 300).unwrap();
+        let mut beside = Vec::new();
+        for piece in order {
+            assert!(buffer.write(100 * piece, &[10 + piece as u8; 100]));
+            beside.push(chunk.copy(&pool, &[], &[9; 100]));
+        }
+        assert!(!buffer.write(201, &[0; 100]) && !buffer.write(usize::MAX, &[0; 100]));
+        assert!(buffer.is_shared() && buffer.resize(300));
+        assert_eq!(buffer.front(usize::MAX).len(), 300);
+        let message = buffer.freeze();
+        let expected = [[10; 100], [11; 100], [12; 100]].concat();
+        assert_eq!(message, expected, "{order:?}");
+        assert!(beside.iter().all(|bytes| bytes[..] == [9; 100]));
+        chunk.take_back();
+    }
+    assert_eq!(before[..], [1; 100]);
+}
+
+#[test]
+fn f03_a_chunk_lends_one_place_at_a_time_and_none_to_a_long_message() {
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
+    assert!(chunk.lend(&pool, CHUNKED + 1).is_none());
+    let first = chunk.lend(&pool, CHUNKED);
+    assert!(first.is_some() && chunk.lend(&pool, 1).is_none());
+    drop(first);
+    assert!(chunk.lend(&pool, 1).is_none(), "it did not become complete");
+    chunk.take_back();
+    assert!(chunk.lend(&pool, 1).is_some());
 }
 
 /// A program lets go of messages in a thread of its own, while a peer that rests is compared with what it wakes up as.

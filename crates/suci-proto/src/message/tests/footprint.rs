@@ -1,7 +1,8 @@
 //! What a peer makes us hold, beside what it is charged for it.
 
 use super::*;
-use crate::wire::{FragHead, LONGEST};
+use crate::message::pool::CHUNKED;
+use crate::wire::FragHead;
 
 /// Bytes allocated for each byte charged, times a hundred, when `send` was repeated until the credit was used up.
 fn cost(send: impl Fn(&mut Inbox, u64) -> Result<(), ProtocolError>) -> usize {
@@ -109,7 +110,7 @@ fn f03_no_run_costs_much_more_than_its_charge() {
 fn f03_a_long_message_or_an_empty_one_shares_no_memory() {
     let mut inbox = inbox();
     let mut bytes = Vec::new();
-    let lens = [1_000, 1_000, 0, LONGEST + 1, 1_000];
+    let lens = [1_000, 1_000, 0, CHUNKED + 1, 1_000];
     for (message, len) in (0..).zip(lens) {
         put(&mut bytes, message, len, 0);
     }

@@ -328,3 +328,41 @@ fn f32_memory_of_lengths_that_nobody_uses_makes_room() {
         "what is longer than all costs none"
     );
 }
+
+/// Messages of middle length, each in two pieces, need no memory of their own if they come in order; of those that are not
+/// complete, one at a time.
+#[test]
+fn f03_pieces_in_order_share_memory_with_others() {
+    let mut inbox = inbox();
+    let bytes = content(0, 1_400);
+    let first = |number| frag(number, 1_400, 0, &bytes[..600]);
+    let second = |number| frag(number, 1_400, 600, &bytes[600..]);
+    for number in 0..6 {
+        inbox.on_frag(&first(number)).unwrap();
+        inbox.on_frag(&second(number)).unwrap();
+    }
+    let taken = pop_all(&mut inbox);
+    assert!(taken.iter().all(|m| m.payload == bytes));
+    // The first two had chunks as small as they are.
+    assert!(taken[2..].iter().all(|m| !m.payload.is_unique()));
+    // The one before it is missing: the program could not take it.
+    inbox.on_frag(&first(7)).unwrap();
+    inbox.on_frag(&second(7)).unwrap();
+    inbox.on_frag(&first(6)).unwrap();
+    for piece in [first(0), second(0)] {
+        let other = Frag {
+            channel: C1,
+            ..piece
+        };
+        inbox.on_frag(&other).unwrap();
+    }
+    inbox.on_frag(&second(6)).unwrap();
+    let taken = pop_all(&mut inbox);
+    assert!(taken.iter().all(|m| m.payload == bytes));
+    let mut alone: Vec<_> = taken
+        .iter()
+        .map(|m| (m.channel.0, m.number, m.payload.is_unique()))
+        .collect();
+    alone.sort_unstable();
+    assert_eq!(alone, [(0, 6, false), (0, 7, true), (1, 0, true)]);
+}
