@@ -86,7 +86,7 @@ struct RunArgs {
     /// How often each contender has its turn
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How long each turn is measured; default: 0.3, with loss 5
+    /// How long each turn is measured; default: 0.3; with loss, and for what that is compared with, 5
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// Measure although others use the machine, and keep nothing: to try things out, not for figures

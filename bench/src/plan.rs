@@ -156,11 +156,12 @@ impl Task {
         format!("{what}; {net}")
     }
 
-    /// How long a turn lasts. Random loss is a matter of luck within a second.
+    /// How long a turn lasts. Random loss is a matter of luck within a second, and what it leaves is compared with a turn
+    /// of the same length.
     pub(crate) fn seconds(&self, asked: Option<f64>) -> f64 {
         let usual = match self.net {
-            Net::VethLoss => 5.0,
-            _ => 0.3,
+            Net::VethPlain | Net::VethLoss => 5.0,
+            Net::Veth | Net::Loopback => 0.3,
         };
         asked.unwrap_or(usual)
     }
@@ -245,9 +246,9 @@ pub(crate) fn tasks(args: &RunArgs) -> Vec<Task> {
     tasks
 }
 
-/// What is measured when nobody asks for anything else.
-pub(crate) fn usual() -> Vec<Task> {
-    between(NETS, &[])
+/// What can be measured, in the order in which it is: what nobody needs to ask for, then loopback.
+pub(crate) fn known() -> Vec<Task> {
+    between(Net::value_variants(), &[])
 }
 
 /// All tasks between such ends, of their own sizes unless others were asked for.
@@ -381,6 +382,27 @@ mod tests {
             ["stream-1000@loopback", "stream-2000@loopback"]
         );
         assert!(names("").len() > 8);
+    }
+
+    #[test]
+    fn loopback_is_known_but_only_measured_if_asked_for() {
+        let (known, usual) = (known(), tasks(&asked("")));
+        assert!(known.starts_with(&usual));
+        let rest = &known[usual.len()..];
+        assert_eq!(rest, tasks(&asked("--net loopback")));
+    }
+
+    #[test]
+    fn loss_and_what_it_is_compared_with_last_as_long() {
+        for task in tasks(&asked("")) {
+            let lasts = if task.name().contains("loss") {
+                5.0
+            } else {
+                0.3
+            };
+            assert_eq!(task.seconds(None), lasts, "{}", task.name());
+            assert_eq!(task.seconds(Some(1.0)), 1.0);
+        }
     }
 
     #[test]

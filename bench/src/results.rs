@@ -34,7 +34,8 @@ the server's CPU is that of three of them. `suci` sends each message by itself, 
 `quinn` do: compare those by `Suci/this`. `suci-batch`, `tcp-cubic-batch` and `quinn-batch` collect small
 ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`. ZeroMQ, Aeron, ENet and KCP
 batch below their API. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
-both processes, what the kernel does on their behalf included; the shares of client and server are
+both sides, what the kernel does on their behalf included: per GB, per message to one receiver (`CPU us/msg`; an answer is
+part of what it answers, so that of a round trip and of the mix is per request), and the shares of client and server as
 parts of the measured time.
 
 Read with care: quinn encrypts and nobody else does; MPICH, UCX and libfabric spin whatever is
@@ -117,8 +118,8 @@ fn sections(records: &[Record], last: &Record, mixed: bool) -> Vec<Section> {
             _ => {}
         }
     }
-    let usual = plan::usual();
-    let place = |key: &Key| usual.iter().position(|task| *task == key.task);
+    let known = plan::known();
+    let place = |key: &Key| known.iter().position(|task| *task == key.task);
     keys.sort_by_key(|key| (place(key).unwrap_or(usize::MAX), key.task.name()));
     keys.into_iter().map(|key| section(key, records)).collect()
 }
@@ -187,10 +188,10 @@ fn about_machine(page: &mut String, last: &Record) {
     }
 }
 
-/// What `make bench` measures and this report lacks.
+/// What can be measured and this report lacks, over loopback too, which `make bench` does only if it is asked to.
 fn missing(all: &[Section]) -> String {
     let measured = |task| all.iter().any(|section| section.key.task == task);
-    let missing = plan::usual()
+    let missing = plan::known()
         .into_iter()
         .map(|task| (task.name(), measured(task)));
     let names: Vec<String> = missing
@@ -284,6 +285,22 @@ mod tests {
         let all = sections(&records, &records[0], false);
         assert_eq!((all.len(), all[0].key.lasts), (1, 0.3));
         assert_eq!(all[0].rows.len(), 2);
+    }
+
+    #[test]
+    fn loopback_is_shown_if_it_was_measured_and_else_told_to_be_missing() {
+        let mut records = example_records();
+        let all = sections(&records, &records[0], false);
+        assert!(missing(&all).contains(", stream-65536@loopback, "));
+        for record in &mut records {
+            (record.task.net, record.task.size) = (Net::Loopback, 65_536);
+        }
+        let all = sections(&records, &records[0], false);
+        let text = all[0].text(&records[0]);
+        assert!(text.contains("## stream-65536@loopback: "), "{text}");
+        let missing = missing(&all);
+        assert!(missing.contains(", stream-65536@veth, "), "{missing}");
+        assert!(!missing.contains("stream-65536@loopback"), "{missing}");
     }
 
     #[test]

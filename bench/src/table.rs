@@ -3,65 +3,60 @@
 use crate::plan::Workload;
 use crate::report::Row;
 
-/// The columns of a task's table, and how wide they are.
-fn columns(workload: Workload) -> [&'static str; 11] {
-    let [left, right] = match workload {
-        Workload::PingPong | Workload::Mix | Workload::Data | Workload::AllToAll => {
-            ["p50 us", "p99 us"]
-        }
-        Workload::Stream | Workload::Rate | Workload::Broadcast => ["CPU s/GB", "CPU us/msg"],
-    };
-    [
-        "contender",
-        "waits",
-        "median",
-        "best",
-        "spread",
-        "rounds",
-        left,
-        right,
-        "client/server CPU",
-        "Suci/this",
-        "batch/this",
-    ]
-}
-
-/// The cells of one row, under [`columns`].
-pub(crate) fn cells(row: &Row) -> [String; 11] {
+/// What a row says: the heads of its columns, the same for all rows of a task, and what is below them.
+fn columns(row: &Row) -> Vec<(String, String)> {
     let digits = |value: f64| match row.workload() {
         Workload::Rate | Workload::Mix => format!("{value:.0}"),
         Workload::PingPong | Workload::Data | Workload::AllToAll => format!("{value:.1}"),
         Workload::Stream | Workload::Broadcast => format!("{value:.2}"),
     };
-    let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
-    let [left, right] = match row.workload() {
-        Workload::PingPong | Workload::Mix | Workload::Data | Workload::AllToAll => {
-            [optional(row.p50), optional(row.p99)]
-        }
-        Workload::Stream | Workload::Rate | Workload::Broadcast => [
-            format!("{:.2}", row.cpu_seconds_per_gb),
-            format!("{:.2}", row.cpu_us_per_message),
-        ],
+    let optional = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
     };
-    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
-    let per_second = |cpu: f64| 100.0 * cpu / row.seconds;
+    let rounds = match row.failures {
+        0 => row.rounds.to_string(),
+        failures => format!("{} of {}", row.rounds, row.rounds + failures),
+    };
+    let share = |cpu: f64| 100.0 * cpu / row.seconds;
     let (client, server) = (row.cpu_seconds_client, row.cpu_seconds_server);
-    [
-        row.contender.clone(),
-        row.wait.name().to_owned(),
-        digits(row.median),
-        digits(row.best()),
-        format!("{:.0} %", 100.0 * row.spread()),
-        match row.failures {
-            0 => row.rounds.to_string(),
-            failures => format!("{} of {}", row.rounds, row.rounds + failures),
-        },
-        left,
-        right,
-        format!("{:.0} % / {:.0} %", per_second(client), per_second(server)),
-        ratio(row.suci_ratio),
-        ratio(row.batch_ratio),
-    ]
+    let median = format!("median {}", row.unit);
+    let mut columns = vec![
+        ("contender", row.contender.clone()),
+        ("waits", row.wait.name().to_owned()),
+        (median.as_str(), digits(row.median)),
+        ("best", digits(row.best())),
+        ("spread", format!("{:.0} %", 100.0 * row.spread())),
+        ("rounds", rounds),
+    ];
+    match row.workload() {
+        Workload::PingPong | Workload::Mix | Workload::Data | Workload::AllToAll => {
+            columns.push(("p50 us", optional(row.p50, 1)));
+            columns.push(("p99 us", optional(row.p99, 1)));
+        }
+        Workload::Stream | Workload::Rate | Workload::Broadcast => {
+            columns.push(("CPU s/GB", format!("{:.2}", row.cpu_seconds_per_gb)));
+        }
+    }
+    columns.extend([
+        ("CPU us/msg", format!("{:.2}", row.cpu_us_per_message)),
+        (
+            "client/server CPU",
+            format!("{:.0} % / {:.0} %", share(client), share(server)),
+        ),
+        ("Suci/this", optional(row.suci_ratio, 2)),
+        ("batch/this", optional(row.batch_ratio, 2)),
+    ]);
+    let owned = columns.into_iter();
+    owned.map(|(head, cell)| (head.to_owned(), cell)).collect()
+}
+
+/// The heads of the columns, then the cells of each row. Nothing without rows.
+fn lines(rows: &[Row]) -> Vec<Vec<String>> {
+    let heads = rows.first().map(columns);
+    let heads = heads.map(|columns| columns.into_iter().map(|(head, _)| head).collect());
+    let cells = |row: &Row| columns(row).into_iter().map(|(_, cell)| cell).collect();
+    let rows = sorted(rows).into_iter().map(cells);
+    heads.into_iter().chain(rows).collect()
 }
 
 /// The rows of one task, those who wait alike together and the best first.
@@ -82,9 +77,7 @@ pub(crate) fn plain(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return "nobody finished\n".to_owned();
     };
-    let mut lines = vec![columns(first.workload()).map(str::to_owned)];
-    lines[0][2] = format!("median {}", first.unit);
-    lines.extend(sorted(rows).into_iter().map(cells));
+    let lines = lines(rows);
     let mut text = format!("{}: {}\n", first.task.name(), first.task.title());
     for line in &lines {
         for (at, cell) in line.iter().enumerate() {
@@ -102,14 +95,13 @@ pub(crate) fn plain(rows: &[Row]) -> String {
 
 /// The same for Markdown.
 pub(crate) fn markdown(rows: &[Row]) -> String {
-    let Some(first) = rows.first() else {
-        return String::new();
-    };
-    let mut head = columns(first.workload()).map(str::to_owned);
-    head[2] = format!("median {}", first.unit);
-    let mut text = format!("| {} |\n|---|---|{}\n", head.join(" | "), "---:|".repeat(9));
-    for row in sorted(rows) {
-        text.push_str(&format!("| {} |\n", cells(row).join(" | ")));
+    let mut text = String::new();
+    for (at, line) in lines(rows).iter().enumerate() {
+        text.push_str(&format!("| {} |\n", line.join(" | ")));
+        if at == 0 {
+            let figures = "---:|".repeat(line.len().saturating_sub(2));
+            text.push_str(&format!("|---|---|{figures}\n"));
+        }
     }
     text
 }
@@ -117,7 +109,14 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::example;
+    use crate::report;
+    use crate::report::tests::{example, example_records};
+    use crate::store::tests::key;
+
+    /// The same turns as those of a task of another workload.
+    fn example_of(workload: Workload) -> Vec<Row> {
+        report::rows(&key(workload), &example_records())
+    }
 
     #[test]
     fn a_table_has_aligned_columns_and_the_best_first() {
@@ -139,18 +138,38 @@ mod tests {
     #[test]
     fn rounds_that_failed_are_told() {
         let mut row = example().remove(0);
-        assert_eq!(cells(&row)[5], "3");
+        let told = |row: &Row| columns(row)[5].clone();
+        assert_eq!(told(&row), ("rounds".to_owned(), "3".to_owned()));
         row.failures = 2;
-        assert_eq!(cells(&row)[5], "3 of 5");
+        assert_eq!(told(&row).1, "3 of 5");
     }
 
     #[test]
     fn markdown_has_as_many_cells_in_each_line() {
-        let text = markdown(&example());
-        assert!(
-            text.lines().all(|line| line.matches('|').count() == 12),
-            "{text}"
-        );
+        for (workload, cells) in [(Workload::Stream, 11), (Workload::Mix, 12)] {
+            let text = markdown(&example_of(workload));
+            assert_eq!(text.lines().count(), 4);
+            for line in text.lines() {
+                assert_eq!(line.matches('|').count(), cells + 1, "{text}");
+            }
+        }
         assert_eq!(markdown(&[]), "");
+    }
+
+    #[test]
+    fn what_a_message_costs_is_told_whatever_the_task_is() {
+        for workload in [
+            Workload::PingPong,
+            Workload::Stream,
+            Workload::Rate,
+            Workload::Mix,
+            Workload::Broadcast,
+            Workload::Data,
+            Workload::AllToAll,
+        ] {
+            let columns = columns(&example_of(workload)[0]);
+            let cost = ("CPU us/msg".to_owned(), "0.75".to_owned());
+            assert!(columns.contains(&cost), "{columns:?}");
+        }
     }
 }

@@ -21,7 +21,8 @@ pub struct Message {
     pub kind: Kind,
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
-    /// The bytes.
+    /// The bytes. A message of up to 2 KiB may share up to 16 KiB of memory with others, all of which stays as long as its
+    /// payload or its header is kept: copy what is to stay for long (`Bytes::copy_from_slice`).
     pub payload: Bytes,
 }
 

@@ -8,7 +8,7 @@ use crate::limits;
 use crate::message::{self, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
 use crate::peer::{Closing, Peer};
 use crate::time::{Duration, Instant};
-use crate::turns::Priority;
+use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, NodeId};
 use crate::wire::Mode;
 use std::net::SocketAddr;
@@ -131,6 +131,32 @@ fn check_header(header: &[u8]) -> Result<(), SendError> {
     Ok(())
 }
 
+/// A peer for whom a message may be queued, and what takes note of it.
+struct Willing<'a> {
+    key: usize,
+    peer: &'a mut Peer,
+    shared: &'a mut Shared,
+    dirty: &'a mut Turns,
+    flush: &'a mut bool,
+}
+
+impl Willing<'_> {
+    /// A message of `length` bytes was queued.
+    #[inline(always)]
+    fn on_queued(self, now: Instant, length: u64) {
+        let Self { peer, shared, .. } = self;
+        if !peer.has_connection() && peer.attempt.is_none() {
+            peer.open(now, shared.random());
+        }
+        *self.flush |= peer.wish == Mode::Response;
+        shared.counters.messages_sent += 1;
+        let traffic = peer.traffic_mut();
+        traffic.messages_sent += 1;
+        traffic.message_bytes_sent += length;
+        self.dirty.add(self.key);
+    }
+}
+
 impl Engine {
     /// Enters a node and its address; an address entered before is replaced for the next connection.
     ///
@@ -224,13 +250,13 @@ impl Engine {
             return Err(SendError::TooLong { length });
         }
         check_header(&message.user_header)?;
-        let (key, peer) = match self.willing(node) {
+        let willing = match self.willing(node) {
             Ok(willing) => willing,
             Err(refusal) => return Err(refusal.of(|| message)),
         };
-        let pushed = peer.session.outbox.push(message);
+        let pushed = willing.peer.session.outbox.push(message);
         let number = pushed.map_err(|(no, message)| Refusal::from(no).of(|| message))?;
-        self.on_accepted(now, key, length);
+        willing.on_queued(now, length);
         Ok(number)
     }
 
@@ -253,18 +279,17 @@ impl Engine {
             return self.send(now, node, message.to_outgoing());
         }
         check_header(message.user_header)?;
-        let accepted = self.willing(node).and_then(|(key, peer)| {
-            let number = peer.session.outbox.push_small(message)?;
-            Ok((key, number))
+        let queued = self.willing(node).and_then(|willing| {
+            let number = willing.peer.session.outbox.push_small(message)?;
+            willing.on_queued(now, length);
+            Ok(number)
         });
-        let (key, number) = accepted.map_err(|refusal| refusal.of(|| message.to_outgoing()))?;
-        self.on_accepted(now, key, length);
-        Ok(number)
+        queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
     }
 
-    /// The peer `node`, if a message may be queued for it, and its key.
+    /// The peer `node`, if a message may be queued for it.
     #[inline(always)]
-    fn willing(&mut self, node: NodeId) -> Result<(usize, &mut Peer), Refusal> {
+    fn willing(&mut self, node: NodeId) -> Result<Willing<'_>, Refusal> {
         let key = self.reach(node).map_err(Refusal::For)?;
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(Refusal::For(SendError::UnknownPeer(node)));
@@ -278,25 +303,13 @@ impl Engine {
         if !peer.has_room_for_session() {
             return Err(Refusal::Full);
         }
-        Ok((key, peer))
-    }
-
-    /// A message of `length` bytes was queued.
-    #[inline(always)]
-    fn on_accepted(&mut self, now: Instant, key: usize, length: u64) {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        if !peer.has_connection() && peer.attempt.is_none() {
-            let token = self.shared.random();
-            peer.open(now, token);
-        }
-        self.flush |= peer.wish == Mode::Response;
-        self.shared.counters.messages_sent += 1;
-        let traffic = peer.traffic_mut();
-        traffic.messages_sent += 1;
-        traffic.message_bytes_sent += length;
-        self.dirty.add(key);
+        Ok(Willing {
+            key,
+            peer,
+            shared: &mut self.shared,
+            dirty: &mut self.dirty,
+            flush: &mut self.flush,
+        })
     }
 
     /// Takes a message announced by [`Event::Incoming`], into `buffer` if given (at least as long as

@@ -107,11 +107,6 @@ impl Assembly {
         }
     }
 
-    /// One for a message of which nothing is known, where its channel keeps it.
-    pub(super) fn blank() -> Box<Self> {
-        Box::new(Self::unasked())
-    }
-
     /// A message announced by RTS.
     pub(super) fn asked(total: u64, description: Description) -> Self {
         Self {

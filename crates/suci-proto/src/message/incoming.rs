@@ -1,11 +1,14 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
+mod accounts;
 mod rest;
 mod run;
 
+pub(super) use accounts::{Accounts, Freed};
+
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
-use super::pool::{CHUNKED, Chunk, Pool, copy_alone};
+use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::runs::{Runs, SpareRuns};
 use super::slot::{Slot, SpareSlots};
 use super::{Message, charge, index, len64};
@@ -43,37 +46,6 @@ pub(super) enum Asked {
     Again,
     /// Older than that: long answered.
     Stale,
-}
-
-/// Session credit on the receiver's side, and the budget of large messages.
-#[derive(Debug)]
-pub(super) struct Accounts {
-    /// Charges of all messages known in this session, received ones included.
-    pub(super) known: u64,
-    /// Charges of the messages the program took.
-    pub(super) taken: u64,
-    pub(super) session_limit: u64,
-    /// Bytes of large messages granted into our memory and not yet taken.
-    pub(super) large: u64,
-    /// Messages received completely.
-    pub(super) complete: u64,
-    /// Large messages that were permitted and did not come completely yet.
-    pub(super) unfinished: u64,
-    /// What those of them count in the budget that come into our memory.
-    pub(super) owed: u64,
-    pub(super) pool: Pool,
-    pub(super) chunk: Chunk,
-    /// For the next message that comes in pieces.
-    pub(super) blank: Option<Box<Assembly>>,
-    pub(super) spare: SpareSlots,
-    pub(super) spare_runs: SpareRuns,
-}
-
-/// What a popped message gives back.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Freed {
-    pub(super) charge: u64,
-    pub(super) large: u64,
 }
 
 /// Places in the inbox's lists.
@@ -274,8 +246,7 @@ impl Channel {
         let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
         self.book(place, charged, accounts)?;
         if matches!(self.slot(place), Slot::Unseen) {
-            let blank = accounts.blank.take();
-            self.put(place, Slot::Pieces(blank.unwrap_or_else(Assembly::blank)));
+            self.put(place, Slot::Pieces(accounts.unasked()));
         }
         let Some(slot) = self.slots.get_mut(place) else {
             return Ok(());
@@ -287,12 +258,7 @@ impl Channel {
         let taken = assembly.add(&part, &accounts.pool, chunk);
         let complete = taken.is_ok() && assembly.is_complete();
         if complete && let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
-            if assembly.way != Way::Unasked {
-                accounts.unfinished = accounts.unfinished.saturating_sub(1);
-                accounts.owed = accounts.owed.saturating_sub(assembly.budgeted());
-            }
-            *slot = Slot::assembled(assembly, accounts);
-            accounts.complete = accounts.complete.saturating_add(1);
+            *slot = accounts.on_assembled(assembly);
             self.settle();
         }
         taken.map_err(|fault| self.fault(frag.message, fault))

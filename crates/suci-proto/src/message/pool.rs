@@ -2,8 +2,8 @@
 //!
 //! Received bytes are copied exactly once, to where the program will read them. Long messages get a
 //! buffer of their own from the shelf, kept at full length so that it is not zeroed again. Buffers below
-//! [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs us. Small
-//! messages in order, and those of middle length, share a [`Chunk`].
+//! [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs us. Messages of up to
+//! [`CHUNKED`] bytes that come in order share a [`Chunk`].
 
 use crate::wire;
 use bytes::{Bytes, BytesMut};
@@ -257,7 +257,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Small messages side by side, so that none needs an allocation of its own.
+/// Messages that are not long side by side, so that none needs an allocation of its own.
 ///
 /// The memory is free again when all messages in it are: only for messages that the program can take
 /// at once, else a peer could hold a whole chunk with one message of each that never becomes complete in order. One at a
@@ -300,6 +300,11 @@ impl Chunk {
             memory: Memory::Shared(core::mem::replace(&mut self.space, rest)),
             len,
         })
+    }
+
+    /// Whether a message in it is not complete.
+    pub(super) fn is_lent(&self) -> bool {
+        self.lent
     }
 
     /// What was lent is complete.

@@ -1,7 +1,6 @@
 //! One message of a channel on its way in, from nothing to what the program takes.
 
 use super::assembly::{Assembly, Description, Way};
-use super::incoming::Accounts;
 use super::spare::Spare;
 use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
@@ -38,23 +37,20 @@ const _: () = assert!(
 );
 
 impl Slot {
-    /// A message that is complete. Most need nothing beside their bytes any more: the next one may have their memory.
-    pub(super) fn assembled(mut assembly: Box<Assembly>, accounts: &mut Accounts) -> Self {
-        if assembly.is_lent() {
-            accounts.chunk.take_back();
-        }
+    /// A message that is complete. Most need nothing beside their bytes any more: what is left is for the next one.
+    pub(super) fn assembled(mut assembly: Box<Assembly>) -> (Self, Option<Box<Assembly>>) {
         match assembly.take_plain() {
             Some((bytes, Description { tag, kind, .. })) => {
                 *assembly = Assembly::unasked();
-                accounts.blank = Some(assembly);
-                Self::Whole {
+                let whole = Self::Whole {
                     bytes,
                     tag,
                     kind,
                     header_len: 0,
-                }
+                };
+                (whole, Some(assembly))
             }
-            None => Self::Assembled(assembly),
+            None => (Self::Assembled(assembly), None),
         }
     }
 

@@ -7,10 +7,12 @@
 //! the bytes of a message of 32 was ten times as much work as the bytes.
 
 use super::spare::Spare;
-use super::{Outgoing, charge, len64};
+use super::{Outgoing, charge, index, len64};
+use crate::limits::MAX_USER_HEADER;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{self, FragHead, Frame, Row, Start};
 use bytes::Bytes;
+use std::collections::VecDeque;
 
 /// Longest payload that is copied when its message is accepted, and its program has back at once. Longer ones stay the program's until
 /// acknowledged, and are copied into each packet or gathered by reference (`COPIED` in `peer/build/data.rs`).
@@ -21,14 +23,22 @@ pub const SMALL: usize = 256;
 /// Memory for frames that a channel without messages keeps, in bytes.
 const OWN: usize = 1_024;
 
-/// Bytes of the first memory that a channel gets. Doubled, they come to `OWN` and to what is spare.
+/// Bytes of the first memory that a channel gets. Doubled, they come to `OWN` and to `BLOCK`.
 const FIRST: usize = 512;
 
-/// The memory of a channel's frames, of at most 16 KiB.
-pub(super) type SpareFrames = Spare<Vec<u8>, 16_384>;
+/// Bytes of a block of frames. The last of them is never used, so that where a block's frames end none of the next begins.
+const BLOCK: usize = 16_384;
 
-/// Bytes given up at the front that are worth moving the others.
-const WORTH_MOVING: usize = 4_096;
+/// The longest head of a frame, its user header apart: type, five varints, and a byte each for kind and length.
+const HEAD: usize = 64;
+
+const _: () = assert!(
+    HEAD + MAX_USER_HEADER + SMALL < BLOCK,
+    "a block has room for any frame"
+);
+
+/// The memory of a channel's frames.
+pub(super) type SpareFrames = Spare<Vec<u8>, BLOCK>;
 
 /// A message to be sent, whose bytes stay the caller's: they are copied if it is accepted.
 #[derive(Clone, Copy, Debug)]
@@ -153,14 +163,14 @@ impl Small {
         u32::try_from(fitting).map_or(self.count, |fitting| fitting.min(self.count))
     }
 
-    /// Takes in the one that was accepted next, if it is like these.
+    /// Takes in the one that was accepted next, if it is like these and stands beside them.
     pub(super) fn join(&mut self, next: &Self) -> bool {
         let alike = self.frame == next.frame
             && self.payload == next.payload
             && self.header == next.header
             && self.token == next.token
-            && self.notify == next.notify;
-        debug_assert_eq!(self.span(self.count).1, next.at, "side by side");
+            && self.notify == next.notify
+            && self.span(self.count).1 == next.at;
         self.extend_if(|| alike)
     }
 
@@ -200,14 +210,17 @@ impl Like {
     }
 }
 
-/// The frames of a channel's small messages, one behind the other, from the oldest that is not acknowledged on.
+/// The frames of a channel's small messages, from the oldest that is not acknowledged on: one behind the other, in blocks,
+/// none of which is left before it is full.
 #[derive(Debug, Default)]
 pub(super) struct FrameQueue {
-    bytes: Vec<u8>,
-    /// Bytes at the front of `bytes` that are given up.
-    gone: usize,
-    /// Where `bytes` begins, counted since the channel was opened.
-    base: u64,
+    /// Blocks that take no more, the oldest first.
+    full: VecDeque<Vec<u8>>,
+    /// The block behind them, and the place where it begins: a multiple of [`BLOCK`], counted since the channel was opened.
+    last: Vec<u8>,
+    first: u64,
+    /// Blocks whose frames are given up, for what comes while others are not.
+    free: Vec<Vec<u8>>,
     /// What the next message is if it is like the last one, and how its head follows from that one's.
     like: Option<Like>,
     row: Option<Row>,
@@ -228,16 +241,16 @@ impl FrameQueue {
     /// Takes memory that another left, if it has none.
     #[inline]
     pub(super) fn borrow(&mut self, spare: &mut SpareFrames) {
-        spare.lend(&mut self.bytes);
-        if self.bytes.capacity() == 0 {
-            self.bytes.reserve(FIRST);
-        }
+        spare.lend(&mut self.last);
     }
 
     /// Gives its memory back if nothing stands in it, and it is more than a channel keeps.
     #[inline]
     pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
-        spare.collect(&mut self.bytes, OWN);
+        if self.last.is_empty() && self.full.is_empty() {
+            spare.collect(&mut self.last, OWN);
+            (self.full, self.free) = Default::default();
+        }
     }
 
     /// Writes the frame of a message that gets this number. If it is like the one before, and more of a `row` may come,
@@ -248,22 +261,46 @@ impl FrameQueue {
         message: &SmallOutgoing<'_>,
         row: bool,
     ) -> Small {
-        let before = self.bytes.len();
+        let (payload, header) = (message.payload.len(), message.user_header.len());
+        self.make_room(HEAD.saturating_add(header).saturating_add(payload));
+        let (before, at) = (self.last.len(), self.end());
         self.write(number, message, row);
         Small {
             token: message.token,
-            at: self.base.saturating_add(len64(before)),
+            at,
             count: 1,
-            frame: self.bytes.len().saturating_sub(before) as u16,
-            payload: message.payload.len() as u16,
-            header: message.user_header.len() as u8,
+            frame: self.last.len().saturating_sub(before) as u16,
+            payload: payload as u16,
+            header: header as u8,
             notify: message.notify,
             listed: false,
             fate: Fate::Open,
         }
     }
 
-    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is not.
+    /// Where the next frame will stand, if the last block has room for it.
+    fn end(&self) -> u64 {
+        self.first.saturating_add(len64(self.last.len()))
+    }
+
+    /// Makes the last block one that has room for `more` bytes.
+    fn make_room(&mut self, more: usize) {
+        let (len, capacity) = (self.last.len(), self.last.capacity());
+        let needed = len.saturating_add(more);
+        if needed >= BLOCK {
+            let next = self.free.pop();
+            let next = next.unwrap_or_else(|| Vec::with_capacity(BLOCK));
+            self.full
+                .push_back(core::mem::replace(&mut self.last, next));
+            self.first = self.first.saturating_add(len64(BLOCK));
+        } else if needed > capacity {
+            let larger = capacity.saturating_mul(2).max(FIRST).max(needed).min(BLOCK);
+            self.last.reserve_exact(larger.saturating_sub(len));
+        }
+    }
+
+    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is not, or there is no
+    /// room behind that one.
     #[inline(always)]
     pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
         let (Some(like), Some(row)) = (&mut self.like, &mut self.row) else {
@@ -271,7 +308,7 @@ impl FrameQueue {
         };
         let follows = *like == Like::of(number, message)
             && message.user_header.is_empty()
-            && row.put(&mut self.bytes, message.payload);
+            && row.put(&mut self.last, BLOCK, message.payload);
         if follows {
             like.number = number.wrapping_add(1);
         }
@@ -280,7 +317,7 @@ impl FrameQueue {
 
     /// Writes the frame of a message, whatever it is.
     fn write(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>, row: bool) {
-        let before = self.bytes.len();
+        let before = self.last.len();
         let head = FragHead {
             channel: message.channel,
             message: number,
@@ -293,12 +330,12 @@ impl FrameQueue {
                 user_header: message.user_header,
             }),
         };
-        head.put(&mut self.bytes, message.payload.len(), false);
-        let head = self.bytes.len().saturating_sub(before);
-        self.bytes.extend_from_slice(message.payload);
+        head.put(&mut self.last, message.payload.len(), false);
+        let head = self.last.len().saturating_sub(before);
+        self.last.extend_from_slice(message.payload);
         let like = Like::of(number, message);
         let alike = self.like == Some(like) && message.user_header.is_empty();
-        let frame = self.bytes.get(before..).filter(|_| row && alike);
+        let frame = self.last.get(before..).filter(|_| row && alike);
         self.row = frame.and_then(|frame| Row::after(frame, head));
         self.like = Some(Like {
             number: number.wrapping_add(1),
@@ -306,28 +343,45 @@ impl FrameQueue {
         });
     }
 
-    /// The bytes from `start` to `end`.
+    /// The bytes from `start` to `end`, side by side.
+    #[inline]
     pub(super) fn get(&self, start: u64, end: u64) -> &[u8] {
-        let place = |at: u64| at.checked_sub(self.base).map(super::index);
-        let range = place(start).zip(place(end));
-        let bytes = range.and_then(|(start, end)| self.bytes.get(start..end));
+        let bytes = if start >= self.first {
+            let range = index(start - self.first)..index(end.saturating_sub(self.first));
+            self.last.get(range)
+        } else {
+            self.get_full(start, end)
+        };
         debug_assert!(bytes.is_some(), "frames are kept until acknowledged");
         bytes.unwrap_or_default()
     }
 
-    /// Frames before `end` are not needed any more.
+    fn get_full(&self, start: u64, end: u64) -> Option<&[u8]> {
+        let first = start - start % len64(BLOCK);
+        let place = self.full.len().checked_sub(self.blocks_from(first))?;
+        let range = index(start - first)..index(end.saturating_sub(first));
+        self.full.get(place)?.get(range)
+    }
+
+    /// How many full blocks there are from the one on in which `place` lies.
+    fn blocks_from(&self, place: u64) -> usize {
+        let block = len64(BLOCK);
+        index((self.first / block).saturating_sub(place / block))
+    }
+
+    /// Frames before `end`, where one ends, are not needed any more.
     pub(super) fn release(&mut self, end: u64) {
-        let gone = super::index(end.saturating_sub(self.base));
-        self.gone = self.gone.max(gone).min(self.bytes.len());
-        if self.gone == self.bytes.len() {
-            self.base = self.base.saturating_add(len64(self.gone));
-            self.gone = 0;
-            self.bytes.clear();
-        } else if self.gone >= WORTH_MOVING && self.gone >= self.bytes.len() / 2 {
-            // Each byte is moved at most as often as others before it went.
-            self.bytes.drain(..self.gone);
-            self.base = self.base.saturating_add(len64(self.gone));
-            self.gone = 0;
+        if !self.full.is_empty() {
+            let gone = self.full.len().saturating_sub(self.blocks_from(end));
+            self.free.extend(self.full.drain(..gone).map(|mut block| {
+                block.clear();
+                block
+            }));
+        }
+        if end == self.end() {
+            // No place is given twice, whoever asks for it.
+            self.last.clear();
+            self.first = self.first.saturating_add(len64(BLOCK));
         }
     }
 
@@ -353,11 +407,13 @@ impl FrameQueue {
 #[cfg(test)]
 impl FrameQueue {
     pub(super) fn held(&self) -> usize {
-        self.bytes.len()
+        self.full.iter().map(Vec::len).sum::<usize>() + self.last.len()
     }
 
     pub(super) fn footprint(&self) -> usize {
-        self.bytes.capacity()
+        let blocks = self.full.iter().chain(&self.free).chain([&self.last]);
+        let lists = (self.full.capacity() + self.free.capacity()) * size_of::<Vec<u8>>();
+        blocks.map(Vec::capacity).sum::<usize>() + lists
     }
 }
 

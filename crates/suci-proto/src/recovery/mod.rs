@@ -38,7 +38,8 @@ pub struct Recovery {
     loss_time: Option<Instant>,
     /// When the process last came back from a pause it did not choose.
     resumed_at: Option<Instant>,
-    /// When the first of the pauses ended that follow one another within a probe timeout.
+    /// When the first of those pauses ended that count as one: they follow one another within a probe timeout, and the
+    /// first that ends two timeouts later, or more, begins anew.
     held_since: Instant,
     /// What was sent before that was spared over a pause already.
     spared: Option<Instant>,

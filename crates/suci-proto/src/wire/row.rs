@@ -42,13 +42,14 @@ impl Row {
         })
     }
 
-    /// Appends a frame with the next head and this data. False, and nothing done, if the row is over.
+    /// Appends a frame with the next head and this data. False, and nothing done, if the row is over, or `buf` has no room
+    /// for more or would become as long as `most`.
     #[inline(always)]
-    pub(crate) fn put(&mut self, buf: &mut Vec<u8>, data: &[u8]) -> bool {
-        if self.left == 0 {
+    pub(crate) fn put(&mut self, buf: &mut Vec<u8>, most: usize, data: &[u8]) -> bool {
+        let needed = buf.len() + LONGEST + data.len();
+        if self.left == 0 || needed >= buf.capacity().min(most) {
             return false;
         }
-        buf.reserve(LONGEST + data.len());
         let end = buf.len() + self.head;
         buf.extend_from_slice(&self.next.to_le_bytes());
         buf.truncate(end);

@@ -8,10 +8,10 @@ use super::reader::{Reader, short_varints};
 use super::row::Row;
 use crate::types::{ChannelId, MessageNumber};
 
-/// Longest message of a run: who holds one message in memory that it shares with others should not hold much for it.
+/// Longest message of a run. Longer ones are one to a packet and a piece of the next, where a run has nothing to save.
 pub(crate) const LONGEST: usize = 1_024;
 
-/// A run ends with the message with which it has so many bytes, for the same reason.
+/// A run ends with the message with which it has so many bytes: who keeps one of its messages keeps the run.
 pub(super) const ENOUGH: usize = 2_048;
 
 /// The type of the simplest of them.

@@ -412,8 +412,8 @@ impl SharedNode {
         }
     }
 
-    /// Sends one payload to many peers and tells for each whether it was accepted. The payload is held once for all; if it
-    /// has more than 2 KiB it is copied for none of them.
+    /// Sends one payload to many peers and tells for each whether it was accepted. Up to 256 bytes are copied for each peer;
+    /// a longer payload is held once for all, and one of more than 2 KiB is copied for none.
     ///
     /// # Errors
     /// None by itself; those of single peers stand in the list.

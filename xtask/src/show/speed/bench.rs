@@ -1,10 +1,13 @@
 //! Ahead of every alternative, near the kernel's limit. Each line asks the bench for those whom it names, which measures
 //! what it has not measured of this tree before. Ratios, those of percentiles and of processor time too, are medians of the
 //! ratios of each round, between namespaces at MTU 1500; what a line says of one contender alone are medians over rounds.
-//! The share that loss leaves is of two such medians: it is between two tasks, which have no round in common. Where others block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
+//! The share that loss leaves is of two such medians: it is between two tasks, which have no round in common. A ratio counts if
+//! at least half of the rounds have it. Goodput is judged by the bound without payload CRC, and by everybody else's with it;
+//! the other way round is reported, as is everything that no demand is about. Where others block, Suci does what it does by
+//! default (it looks for up to 50 us before it sleeps).
 
 use crate::bench::{self, Row};
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::show::tools::median;
 use crate::show::{Ctx, Figure, Line};
 
@@ -110,6 +113,28 @@ impl Judge {
         all.try_for_each(|(theirs, bound)| self.compare(rows, ours, theirs, *bound))
     }
 
+    /// The same by those of several, none of which is judged.
+    fn report<'a>(
+        &mut self,
+        rows: &[Row],
+        ours: &str,
+        theirs: impl IntoIterator<Item = &'a str>,
+    ) -> Result<()> {
+        let mut all = theirs.into_iter();
+        all.try_for_each(|theirs| self.compare(rows, ours, theirs, Bound::Any))
+    }
+
+    /// The same of Suci with payload CRC, which is judged, then without it, which is reported.
+    fn compare_both(
+        &mut self,
+        rows: &[Row],
+        [with, without]: [&str; 2],
+        theirs: &[(&str, Bound)],
+    ) -> Result<()> {
+        self.compare_with(rows, with, theirs)?;
+        self.report(rows, without, theirs.iter().map(|(theirs, _)| *theirs))
+    }
+
     /// The same of round trips, and of their 99th percentiles.
     fn compare_trips(
         &mut self,
@@ -133,10 +158,27 @@ impl Judge {
 
 /// The median over rounds of what `ours` came to by what `theirs` did in the same round.
 fn ratio(rows: &[Row], what: &str, ours: &str, theirs: &str) -> Result<f64> {
-    let own = bench::of(rows, ours)?.rounds(what);
-    let other = bench::of(rows, theirs)?.rounds(what);
+    let (own, other) = (bench::of(rows, ours)?, bench::of(rows, theirs)?);
+    let asked = turns(own)?.min(turns(other)?);
+    let (own, other) = (own.rounds(what), other.rounds(what));
     let ratio = |(round, own): (&&str, &f64)| Some(own / other.get(round)?);
-    Ok(median(own.iter().filter_map(ratio).collect()))
+    let ratios: Vec<f64> = own.iter().filter_map(ratio).collect();
+    enough(&format!("{ours} and {theirs}"), ratios.len() as f64, asked)?;
+    Ok(median(ratios))
+}
+
+/// The rounds in which somebody had a turn, finished or not.
+fn turns(row: &Row) -> Result<f64> {
+    Ok(row.figure("rounds")? + row.figure("failures")?)
+}
+
+/// Refuses figures of a few lucky rounds: who fails in most of them was not measured.
+fn enough(who: &str, finished: f64, asked: f64) -> Result<()> {
+    if finished * 2.0 >= asked {
+        return Ok(());
+    }
+    let few = format!("{who} finished {finished} of {asked} rounds, fewer than half");
+    Err(Failure::new(few))
 }
 
 /// The rows of one task with the contenders named, and to begin with the figure of one of them.
@@ -186,36 +228,43 @@ fn round_trip_blocking(_: &Ctx) -> Result<Figure> {
 fn large(task: &str) -> Result<Figure> {
     let (rows, mut judge) = measured(task, "tcp,gso,quinn,zeromq", "suci adaptive")?;
     let like_tcp = Bound::AtLeast(1.0);
-    judge.compare_with(
+    judge.compare_both(
         &rows,
-        "suci adaptive",
-        &[("tcp-cubic block", like_tcp), ("tcp-bbr block", like_tcp)],
-    )?;
-    let cpu = ratio(&rows, "cpu_values", "suci adaptive", "tcp-cubic block")?;
-    judge.hold("CPU per GB / tcp-cubic's", cpu, Bound::AtMost(0.95));
-    let near = Bound::AtLeast(0.85);
-    judge.compare(&rows, "suci-no-crc adaptive", "gso block", near)?;
-    judge.compare(&rows, "suci-no-crc spin", "gso spin", near)?;
-    judge.compare(&rows, "suci spin", "tcp-cubic spin", Bound::Any)?;
-    judge.compare_with(
-        &rows,
-        "suci adaptive",
+        ["suci adaptive", "suci-no-crc adaptive"],
         &[
+            ("tcp-cubic block", like_tcp),
+            ("tcp-bbr block", like_tcp),
             ("quinn block", Bound::AtLeast(4.0)),
             ("zeromq block", Bound::AtLeast(1.5)),
         ],
     )?;
+    for (ours, bound) in [
+        ("suci adaptive", Bound::AtMost(0.95)),
+        ("suci-no-crc adaptive", Bound::Any),
+    ] {
+        let cpu = ratio(&rows, "cpu_values", ours, "tcp-cubic block")?;
+        judge.hold(&format!("CPU per GB {ours} / tcp-cubic's"), cpu, bound);
+    }
+    let near = Bound::AtLeast(0.85);
+    judge.compare(&rows, "suci-no-crc adaptive", "gso block", near)?;
+    judge.compare(&rows, "suci-no-crc spin", "gso spin", near)?;
+    judge.report(&rows, "suci adaptive", ["gso block"])?;
+    judge.report(&rows, "suci spin", ["gso spin", "tcp-cubic spin"])?;
     judge.figure()
 }
+
+/// Suci with small messages collected, with payload CRC and without.
+const BATCHES: [&str; 2] = ["suci-batch adaptive", "suci-batch-no-crc adaptive"];
 
 fn packets(_: &Ctx) -> Result<Figure> {
     let versus = "tcp-cubic,gso,zeromq";
     let (rows, mut judge) = measured("stream-1472@", versus, "suci-batch adaptive")?;
     let near = Bound::AtLeast(0.7);
     judge.compare(&rows, "suci-batch-no-crc adaptive", "gso block", near)?;
-    judge.compare_with(
+    judge.report(&rows, "suci-batch adaptive", ["gso block"])?;
+    judge.compare_both(
         &rows,
-        "suci-batch adaptive",
+        BATCHES,
         &[
             ("tcp-cubic block", Bound::AtLeast(8.0)),
             ("zeromq block", Bound::AtLeast(3.0)),
@@ -223,16 +272,17 @@ fn packets(_: &Ctx) -> Result<Figure> {
             ("tcp-cubic-batch block", Bound::Any),
         ],
     )?;
-    judge.compare(&rows, "suci adaptive", "tcp-cubic block", Bound::Any)?;
+    let one_by_one = ["tcp-cubic block", "zeromq block", "gso block"];
+    judge.report(&rows, "suci adaptive", one_by_one)?;
     judge.figure()
 }
 
 fn rate(task: &str) -> Result<Figure> {
     let versus = "tcp-cubic-batch,zeromq,quinn-batch,mpich";
     let (rows, mut judge) = measured(task, versus, "suci-batch adaptive")?;
-    judge.compare_with(
+    judge.compare_both(
         &rows,
-        "suci-batch adaptive",
+        BATCHES,
         &[
             ("zeromq block", Bound::AtLeast(3.0)),
             ("quinn-batch block", Bound::AtLeast(1.5)),
@@ -242,7 +292,7 @@ fn rate(task: &str) -> Result<Figure> {
         ],
     )?;
     // Like with like: MPICH has no batches.
-    judge.compare(&rows, "suci adaptive", "mpich spin", Bound::Any)?;
+    judge.report(&rows, "suci adaptive", ["mpich spin"])?;
     judge.figure()
 }
 
@@ -265,6 +315,9 @@ fn loss(_: &Ctx) -> Result<Figure> {
     let lossless = bench::of(&without, "suci adaptive")?.figure("median")?;
     let mut judge = begun(own)?;
     let share = own.figure("median")? / lossless;
+    for row in [own, bench::of(&without, "suci adaptive")?] {
+        enough(&row.who(), row.figure("rounds")?, turns(row)?)?;
+    }
     let what = format!("of its own {} without loss", shown(lossless));
     judge.hold(&what, share, Bound::AtLeast(0.7));
     let others = rows.iter().map(Row::who);
@@ -277,11 +330,10 @@ fn loss(_: &Ctx) -> Result<Figure> {
 
 fn broadcast(_: &Ctx) -> Result<Figure> {
     let (rows, mut judge) = measured("broadcast-65536@", "tcp-cubic", "suci adaptive")?;
-    judge.compare(
+    judge.compare_both(
         &rows,
-        "suci adaptive",
-        "tcp-cubic block",
-        Bound::AtLeast(1.0),
+        ["suci adaptive", "suci-no-crc adaptive"],
+        &[("tcp-cubic block", Bound::AtLeast(1.0))],
     )?;
     judge.figure()
 }
@@ -291,14 +343,8 @@ fn mix(_: &Ctx) -> Result<Figure> {
     let (rows, mut judge) = measured("mix@", "tcp-cubic", "suci adaptive")?;
     let demanded = Bound::AtLeast(5.0);
     judge.compare(&rows, "suci adaptive", "tcp-cubic block", demanded)?;
-    judge.compare_with(
-        &rows,
-        "suci-batch adaptive",
-        &[
-            ("tcp-cubic-batch block", Bound::Any),
-            ("tcp-cubic block", Bound::Any),
-        ],
-    )?;
+    let others = ["tcp-cubic-batch block", "tcp-cubic block"];
+    judge.report(&rows, "suci-batch adaptive", others)?;
     judge.figure()
 }
 
@@ -311,7 +357,7 @@ mod tests {
             let [a, b, c] = values;
             let text = format!(
                 r#"{{"commit":"0123","contender":"{contender}","wait":"block","median":{b},
-                "p99":{c},"earlier":2,"values":{{"3":{a},"5":{b},"12":{c}}},
+                "p99":{c},"earlier":2,"rounds":3,"failures":0,"values":{{"3":{a},"5":{b},"12":{c}}},
                 "p99_values":{{"3":{c},"5":{c},"12":{a}}}}}"#
             );
             Row::parse(&text).unwrap()
@@ -354,7 +400,7 @@ mod tests {
     #[test]
     fn rounds_that_one_of_two_did_not_finish_do_not_count() {
         let mut rows = rows();
-        let partial = r#"{"contender":"udp","wait":"block","values":{"3":1.0,"12":2.0,"99":1.0}}"#;
+        let partial = r#"{"contender":"udp","wait":"block","rounds":3,"failures":2,"values":{"3":1.0,"12":2.0,"99":1.0}}"#;
         rows.push(Row::parse(partial).unwrap());
         let mut judge = Judge::new("x".to_owned());
         let both = judge.compare(&rows, "suci block", "udp block", Bound::AtLeast(4.0));
@@ -373,6 +419,43 @@ mod tests {
         let ratios = "suci block / tcp-cubic block 2.00; p99 8.0 us / 1.0 us 8.00 (!)";
         assert_eq!(judge.text, format!("{begin}; {ratios}"));
         assert!(!judge.holds);
+    }
+
+    #[test]
+    fn a_ratio_of_fewer_than_half_of_the_rounds_fails_the_line() {
+        let told = |rounds: usize, failures: usize| {
+            let row = |who: &str, rounds: usize, failures: usize| {
+                let values: Vec<String> = (0..rounds).map(|at| format!(r#""{at}":2.0"#)).collect();
+                let values = values.join(",");
+                let text = format!(
+                    r#"{{"contender":"{who}","wait":"spin","rounds":{rounds},
+                    "failures":{failures},"values":{{{values}}}}}"#
+                );
+                Row::parse(&text).unwrap()
+            };
+            // Suci was measured beside others, too.
+            let rows = [row("suci", 18, 0), row("fabric-udp", rounds, failures)];
+            ratio(&rows, "values", "suci spin", "fabric-udp spin").map_err(|why| why.to_string())
+        };
+        assert_eq!(told(9, 0), Ok(1.0));
+        assert_eq!(told(5, 4), Ok(1.0));
+        assert_eq!(told(2, 2), Ok(1.0));
+        let few = "suci spin and fabric-udp spin finished 4 of 9 rounds, fewer than half";
+        assert_eq!(told(4, 5), Err(few.to_owned()));
+    }
+
+    #[test]
+    fn reported_beside_what_is_judged_is_suci_without_payload_crc() {
+        let mut judge = Judge::new("x".to_owned());
+        let both = judge.compare_both(
+            &rows(),
+            ["suci block", "tcp-cubic block"],
+            &[("tcp-cubic block", Bound::AtLeast(2.0))],
+        );
+        both.unwrap();
+        let ratios = "suci block / tcp-cubic block 2.00; tcp-cubic block / tcp-cubic block 1.00";
+        assert_eq!(judge.text, format!("x; {ratios}"));
+        assert!(judge.holds);
     }
 
     #[test]

@@ -73,7 +73,8 @@ impl Fold for Channel {
 impl Accounts {
     /// Nothing is expected that the books are about.
     pub(in crate::message) fn rest(&mut self) -> bool {
-        let nothing = self.large == 0 && self.unfinished == 0 && self.owed == 0;
+        let expected = self.large != 0 || self.unfinished != 0 || self.owed != 0;
+        let nothing = !expected && !self.chunk.is_lent();
         if nothing {
             self.chunk = Chunk::default();
             self.blank = None;

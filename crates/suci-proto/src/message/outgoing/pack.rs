@@ -39,7 +39,7 @@ impl Channel {
         }
         let first = self.queue.cursor();
         let credit = self.room().min(terms.session_room);
-        let (mut span, mut full) = (None, false);
+        let mut full = false;
         let (mut bytes, mut count, mut payload, mut charged) = (0_usize, 0_u32, 0_u64, 0_u64);
         while let Some(Entry::Small(run)) = self.queue.next()
             && run.total() <= terms.rts_threshold
@@ -53,15 +53,16 @@ impl Channel {
             }
             let each = u64::from(most);
             let (start, end) = run.span(most);
-            span = Some((span.map_or(start, |(start, _)| start), end));
+            out.extend_from_slice(self.frames.get(start, end));
             bytes += index(end - start);
             charged += each * run.charge();
             payload += each * run.total();
             count += most;
             self.queue.advance(most);
         }
-        let (start, end) = span?;
-        out.extend_from_slice(self.frames.get(start, end));
+        if count == 0 {
+            return None;
+        }
         self.charged = self.queue.cursor();
         self.used = self.used.saturating_add(charged);
         let sent = SentFrame::Whole {

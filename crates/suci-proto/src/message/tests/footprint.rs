@@ -105,6 +105,36 @@ fn f03_no_run_costs_much_more_than_its_charge() {
     }
 }
 
+/// The same of messages of middle length in order, whole and in two pieces, with one between that lets the next not fit.
+#[test]
+fn f03_no_chunk_costs_much_more_than_its_charge() {
+    let filler = [0; CHUNKED];
+    for lens in [&[1_366][..], &[CHUNKED - 1], &[1_400, 700]] {
+        for cut in [usize::MAX, 600] {
+            let mut inbox = inbox();
+            let mixed = lens.iter().cycle().take(7).chain(&[2]);
+            for (number, len) in (0..).zip(mixed.cycle()) {
+                let cut = if *len > cut { cut } else { *len };
+                let pieces = [(0, cut), (cut, *len)];
+                let mut pieces = pieces.iter().filter(|(from, to)| from < to);
+                let taken = pieces.try_for_each(|(from, to)| {
+                    inbox.on_frag(&frag(
+                        number,
+                        *len as u64,
+                        *from as u64,
+                        &filler[*from..*to],
+                    ))
+                });
+                if taken.is_err() {
+                    break;
+                }
+            }
+            let percent = inbox.chunks() * 100 / usize::try_from(inbox.memory_used()).unwrap();
+            assert!(percent <= 125, "{lens:?} cut at {cut}: {percent} %");
+        }
+    }
+}
+
 /// Who keeps one message of a packet does not keep the packet.
 #[test]
 fn f03_a_long_message_or_an_empty_one_shares_no_memory() {

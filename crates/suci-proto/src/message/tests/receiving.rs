@@ -329,13 +329,27 @@ fn f32_memory_of_lengths_that_nobody_uses_makes_room() {
     );
 }
 
-/// Messages of middle length, each in two pieces, need no memory of their own if they come in order; of those that are not
-/// complete, one at a time.
+/// Messages of middle length, each in two pieces, have their bytes in memory that they share if they come in order; of those
+/// that are not complete, one at a time.
 #[test]
 fn f03_pieces_in_order_share_memory_with_others() {
+    pieces_in_order(b"h");
+    pieces_in_order(b"");
+}
+
+/// A fragment of a message with this header.
+fn with_header<'a>(frag: Frag<'a>, user_header: &'a [u8]) -> Frag<'a> {
+    let start = frag.start.map(|start| Start {
+        user_header,
+        ..start
+    });
+    Frag { start, ..frag }
+}
+
+fn pieces_in_order(header: &[u8]) {
     let mut inbox = inbox();
     let bytes = content(0, 1_400);
-    let first = |number| frag(number, 1_400, 0, &bytes[..600]);
+    let first = |number| with_header(frag(number, 1_400, 0, &bytes[..600]), header);
     let second = |number| frag(number, 1_400, 600, &bytes[600..]);
     for number in 0..6 {
         inbox.on_frag(&first(number)).unwrap();
@@ -365,4 +379,47 @@ fn f03_pieces_in_order_share_memory_with_others() {
         .collect();
     alone.sort_unstable();
     assert_eq!(alone, [(0, 6, false), (0, 7, true), (1, 0, true)]);
+}
+
+/// What one message leaves for the next knows nothing of it.
+#[test]
+fn a_message_in_pieces_begins_with_nothing_of_the_one_before() {
+    let mut inbox = inbox();
+    let (long, short) = (content(1, 1_400), content(2, 900));
+    let mut first = with_header(frag(0, 1_400, 0, &long[..600]), b"");
+    first.start = first.start.map(|start| Start { tag: 77, ..start });
+    inbox.on_frag(&first).unwrap();
+    inbox.on_frag(&frag(0, 1_400, 600, &long[600..])).unwrap();
+    // Its end comes first, and tells no length.
+    let middle = Frag {
+        end: false,
+        ..frag(1, 900, 300, &short[300..700])
+    };
+    inbox.on_frag(&middle).unwrap();
+    inbox
+        .on_frag(&with_header(frag(1, 900, 0, &short[..300]), b""))
+        .unwrap();
+    assert_eq!(pop_all(&mut inbox).len(), 1, "200 bytes are missing");
+    inbox.on_frag(&frag(1, 900, 700, &short[700..])).unwrap();
+    let taken = pop_all(&mut inbox);
+    assert_eq!((taken[0].tag, &taken[0].payload[..]), (5, &short[..]));
+}
+
+/// While a message is not complete, a session that lies idle does not forget that it has a place in a chunk.
+#[test]
+fn f03_a_session_at_rest_lends_no_second_place() {
+    let mut inbox = inbox();
+    let bytes = content(0, 1_400);
+    let piece = |channel, offset: usize, end: usize| Frag {
+        channel,
+        ..frag(0, 1_400, offset as u64, &bytes[offset..end])
+    };
+    inbox.on_frag(&piece(C0, 0, 600)).unwrap();
+    assert!(!inbox.rest());
+    inbox.on_frag(&piece(C1, 0, 600)).unwrap();
+    inbox.on_frag(&piece(C1, 600, 1_400)).unwrap();
+    assert!(pop_all(&mut inbox)[0].payload.is_unique());
+    inbox.on_frag(&piece(C0, 600, 1_400)).unwrap();
+    assert_eq!(pop_all(&mut inbox)[0].payload, bytes);
+    assert!(inbox.rest());
 }

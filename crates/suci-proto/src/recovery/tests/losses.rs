@@ -461,6 +461,9 @@ fn f16_who_is_late_again_and_again_within_a_timeout_repairs_in_the_end() {
     // Sent while the pauses lasted: it has not been spared over a whole one.
     let held = at(61_400 + 305);
     assert_eq!(bench.next_timeout(), Some(held));
+    // Now it has: nothing holds its timer.
+    bench.recovery.on_resumed_after_gap(at(61_600), DELAY);
+    assert!(bench.next_timeout() < Some(at(61_600)));
 }
 
 /// Two stops within one timeout are one.

@@ -51,8 +51,8 @@ proptest! {
         for number in (first..u64::MAX).skip(1).take(300) {
             let mut frame = Vec::new();
             let length = write(&mut frame, channel, number, tag, &data);
-            let mut of_row = Vec::new();
-            if row.as_mut().is_some_and(|row| row.put(&mut of_row, &data)) {
+            let mut of_row = Vec::with_capacity(300);
+            if row.as_mut().is_some_and(|row| row.put(&mut of_row, 300, &data)) {
                 prop_assert_eq!(&of_row, &frame);
             } else {
                 prop_assert!(of_row.is_empty());
@@ -61,6 +61,26 @@ proptest! {
                 break;
             }
         }
+    }
+
+    #[test]
+    fn a_row_writes_nothing_where_there_is_no_room(
+        (room, most, len) in (0..300_usize, 0..300_usize, 0..200_usize),
+    ) {
+        let mut buf = Vec::new();
+        let head = write(&mut buf, 0, 5, 0, &[1; 3]);
+        let mut row = Row::after(&buf, head).unwrap();
+        let mut full = Vec::with_capacity(room);
+        let place = full.as_ptr();
+        let written = row.put(&mut full, most, &vec![9; len]);
+        prop_assert_eq!(full.len(), if written { head + len } else { 0 });
+        prop_assert!(full.len() < most.max(1) && full.as_ptr() == place);
+        // Nothing was counted if nothing was written.
+        let mut next = Vec::with_capacity(300);
+        prop_assert!(row.put(&mut next, 300, &[1; 3]));
+        let mut expected = Vec::new();
+        write(&mut expected, 0, 6 + u64::from(written), 0, &[1; 3]);
+        prop_assert_eq!(next, expected);
     }
 
     /// Where one frame of several is not what the row would have, the run ends there, or goes on with what it says.

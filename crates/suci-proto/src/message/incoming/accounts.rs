@@ -1,0 +1,60 @@
+//! What the channels of a session share.
+
+use crate::message::assembly::{Assembly, Way};
+use crate::message::pool::{Chunk, Pool};
+use crate::message::runs::SpareRuns;
+use crate::message::slot::{Slot, SpareSlots};
+
+/// Session credit on the receiver's side, and the budget of large messages.
+#[derive(Debug)]
+pub(in crate::message) struct Accounts {
+    /// Charges of all messages known in this session, received ones included.
+    pub(in crate::message) known: u64,
+    /// Charges of the messages the program took.
+    pub(in crate::message) taken: u64,
+    pub(in crate::message) session_limit: u64,
+    /// Bytes of large messages granted into our memory and not yet taken.
+    pub(in crate::message) large: u64,
+    /// Messages received completely.
+    pub(in crate::message) complete: u64,
+    /// Large messages that were permitted and did not come completely yet.
+    pub(in crate::message) unfinished: u64,
+    /// What those of them count in the budget that come into our memory.
+    pub(in crate::message) owed: u64,
+    pub(in crate::message) pool: Pool,
+    pub(in crate::message) chunk: Chunk,
+    /// For the next message that comes in pieces.
+    pub(in crate::message) blank: Option<Box<Assembly>>,
+    pub(in crate::message) spare: SpareSlots,
+    pub(in crate::message) spare_runs: SpareRuns,
+}
+
+/// What a popped message gives back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::message) struct Freed {
+    pub(in crate::message) charge: u64,
+    pub(in crate::message) large: u64,
+}
+
+impl Accounts {
+    /// For a message of which nothing is known.
+    pub(super) fn unasked(&mut self) -> Box<Assembly> {
+        let blank = self.blank.take();
+        blank.unwrap_or_else(|| Box::new(Assembly::unasked()))
+    }
+
+    /// A message that came in pieces is complete.
+    pub(super) fn on_assembled(&mut self, assembly: Box<Assembly>) -> Slot {
+        if assembly.way != Way::Unasked {
+            self.unfinished = self.unfinished.saturating_sub(1);
+            self.owed = self.owed.saturating_sub(assembly.budgeted());
+        }
+        if assembly.is_lent() {
+            self.chunk.take_back();
+        }
+        self.complete = self.complete.saturating_add(1);
+        let (slot, blank) = Slot::assembled(assembly);
+        self.blank = blank.or(self.blank.take());
+        slot
+    }
+}
