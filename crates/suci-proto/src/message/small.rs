@@ -249,7 +249,9 @@ impl FrameQueue {
     pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
         if self.last.is_empty() && self.full.is_empty() {
             spare.collect(&mut self.last, OWN);
-            (self.full, self.free) = Default::default();
+            if self.free.capacity() > 0 {
+                (self.full, self.free) = Default::default();
+            }
         }
     }
 
@@ -343,9 +345,14 @@ impl FrameQueue {
         });
     }
 
-    /// The bytes from `start` to `end`, side by side.
+    /// Copies the frames from `start` to `end`, which stand side by side, behind `out`.
+    #[inline(never)]
+    pub(super) fn copy(&self, start: u64, end: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.get(start, end));
+    }
+
     #[inline]
-    pub(super) fn get(&self, start: u64, end: u64) -> &[u8] {
+    fn get(&self, start: u64, end: u64) -> &[u8] {
         let bytes = if start >= self.first {
             let range = index(start - self.first)..index(end.saturating_sub(self.first));
             self.last.get(range)

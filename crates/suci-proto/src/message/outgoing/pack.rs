@@ -39,7 +39,7 @@ impl Channel {
         }
         let first = self.queue.cursor();
         let credit = self.room().min(terms.session_room);
-        let mut full = false;
+        let (mut span, mut full) = (None, false);
         let (mut bytes, mut count, mut payload, mut charged) = (0_usize, 0_u32, 0_u64, 0_u64);
         while let Some(Entry::Small(run)) = self.queue.next()
             && run.total() <= terms.rts_threshold
@@ -53,16 +53,24 @@ impl Channel {
             }
             let each = u64::from(most);
             let (start, end) = run.span(most);
-            out.extend_from_slice(self.frames.get(start, end));
+            let from = match span {
+                Some((from, to)) if to == start => from,
+                Some((from, to)) => {
+                    // Here one block ends and the next begins.
+                    self.frames.copy(from, to, out);
+                    start
+                }
+                None => start,
+            };
+            span = Some((from, end));
             bytes += index(end - start);
             charged += each * run.charge();
             payload += each * run.total();
             count += most;
             self.queue.advance(most);
         }
-        if count == 0 {
-            return None;
-        }
+        let (start, end) = span?;
+        self.frames.copy(start, end, out);
         self.charged = self.queue.cursor();
         self.used = self.used.saturating_add(charged);
         let sent = SentFrame::Whole {
@@ -94,7 +102,7 @@ impl Channel {
         run.fate = Fate::Open;
         let (start, end) = run.span(count);
         let payload = u64::from(count).saturating_mul(run.total());
-        out.extend_from_slice(self.frames.get(start, end));
+        self.frames.copy(start, end, out);
         self.unlist_front();
         match self.queue.divide(number, count) {
             Some(rest) => self.owe_first(rest),
