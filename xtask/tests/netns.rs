@@ -7,11 +7,29 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
 use xtask::exec::Process;
 use xtask::netns::{Cluster, Netns, Pair};
 use xtask::tcp;
+
+/// Whoever makes a namespace removes what killed processes left. Held by all who do, and alone by the test that looks for
+/// what is left.
+static MAKERS: RwLock<()> = RwLock::new(());
+
+/// What `make` makes, while nobody looks for what is left.
+fn making<T>(make: impl FnOnce() -> T) -> T {
+    // A test that panicked while holding it left nothing half done.
+    let _others = MAKERS
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    make()
+}
+
+fn pair() -> Pair {
+    making(Pair::new).unwrap()
+}
 
 fn exists(name: &str) -> bool {
     Path::new("/run/netns").join(name).exists()
@@ -49,7 +67,7 @@ fn arrivals(from: &UdpSocket, to: &UdpSocket, count: u32) -> u32 {
 
 #[test]
 fn dropping_removes_namespaces() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let names = [pair.a.name().to_owned(), pair.b.name().to_owned()];
     assert!(names.iter().all(|name| exists(name)));
     drop(pair);
@@ -58,7 +76,7 @@ fn dropping_removes_namespaces() {
 
 #[test]
 fn both_families_cross_the_cable() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let (a, b) = (
         socket(&pair.a, pair.a_addr()),
         socket(&pair.b, pair.b_addr()),
@@ -74,7 +92,7 @@ fn both_families_cross_the_cable() {
 
 #[test]
 fn every_host_of_a_cluster_reaches_every_other() {
-    let cluster = Cluster::new(3).unwrap();
+    let cluster = making(|| Cluster::new(3)).unwrap();
     let sockets: Vec<UdpSocket> = (0..3)
         .map(|i| socket(&cluster.hosts[usize::from(i)], cluster.addr(i)))
         .collect();
@@ -87,7 +105,7 @@ fn every_host_of_a_cluster_reaches_every_other() {
 
 #[test]
 fn drops_take_their_share() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let (a, b) = (
         socket(&pair.a, pair.a_addr()),
         socket(&pair.b, pair.b_addr()),
@@ -103,7 +121,7 @@ fn drops_take_their_share() {
 
 #[test]
 fn without_offloads_a_train_crosses_as_packets() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let (a, b) = (
         socket(&pair.a, pair.a_addr()),
         socket(&pair.b, pair.b_addr()),
@@ -133,14 +151,15 @@ fn without_offloads_a_train_crosses_as_packets() {
 
 #[test]
 fn a_slow_cable_drops_at_its_queue() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let (a, b) = (
         socket(&pair.a, pair.a_addr()),
         socket(&pair.b, pair.b_addr()),
     );
     pair.offloads_off().unwrap();
     pair.limit_rate(10, 10).unwrap();
-    let sent = 200;
+    // As many as take two seconds to pass: sending them takes no such part of that, whatever else the machine does.
+    let sent = 2_000;
     for _ in 0..sent {
         // The queue holds 12 KB; the kernel may tell the sender what it dropped.
         let _ = a.send_to(&[7; 1_400], b.local_addr().unwrap());
@@ -157,7 +176,7 @@ fn a_slow_cable_drops_at_its_queue() {
 
 #[test]
 fn kernel_counters_are_per_namespace() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let (a, b) = (
         socket(&pair.a, pair.a_addr()),
         socket(&pair.b, pair.b_addr()),
@@ -170,7 +189,7 @@ fn kernel_counters_are_per_namespace() {
 
 #[test]
 fn tcp_crosses_and_ends() {
-    let pair = Pair::new().unwrap();
+    let pair = pair();
     let flow = tcp::Flow::start(&pair, 7_000).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     while flow.arrived() < 1_000_000 {
@@ -200,7 +219,7 @@ fn holder() -> (Process, Vec<String>) {
 #[test]
 fn an_interrupt_removes_namespaces() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        let (mut process, names) = holder();
+        let (mut process, names) = making(holder);
         let pid = libc::pid_t::try_from(process.pid()).unwrap();
         // SAFETY: kill has no memory effects; the process is our unreaped child.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
@@ -219,6 +238,9 @@ fn an_interrupt_removes_namespaces() {
 
 #[test]
 fn the_next_maker_removes_what_a_killed_process_left() {
+    let _alone = MAKERS
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let (mut process, names) = holder();
     process.kill();
     assert!(names.iter().all(|name| exists(name)));

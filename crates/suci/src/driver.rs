@@ -18,9 +18,11 @@ use suci_proto::types::{Ecn, NodeId};
 use suci_proto::{Engine, Event, Transmit, TransmitResult};
 
 mod input;
+mod naps;
 mod sends;
 mod takes;
 
+use naps::{NAP, Naps};
 use takes::Takes;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
@@ -53,6 +55,9 @@ pub(crate) struct Driver {
     block_limit: Option<Duration>,
     /// The last receive that blocked brought nothing: much longer sleep may follow, which is then set precisely.
     undisturbed: bool,
+    naps: Naps,
+    /// When the newest datagram arrived that a look found, if the kernel said so.
+    newest: Option<Instant>,
     /// Where a train is copied that has too many pieces.
     spill: Vec<u8>,
     /// The socket did not take everything.
@@ -96,6 +101,8 @@ impl Driver {
             segments: backend.capabilities().max_segments,
             block_limit: backend.capabilities().block_limit,
             undisturbed: false,
+            naps: Naps::default(),
+            newest: None,
             engine,
             backend,
             socket,
@@ -325,7 +332,11 @@ impl Driver {
         if spinner.pauses(now) {
             self.input(now, true)
         } else if self.may_block(now, deadline) {
-            self.wait_in_recv(now)
+            if spinner.may_nap() && self.drained && self.naps.pays() {
+                self.nap(now)
+            } else {
+                self.wait_in_recv(now)
+            }
         } else {
             self.sleep(None, deadline)?;
             self.input(self.clock.now(), true)
@@ -343,6 +354,19 @@ impl Driver {
             && deadline.left().is_none_or(|left| left >= limit)
     }
 
+    /// What arrived and what is due after a nap.
+    fn nap(&mut self, since: Instant) -> Result<Instant, Error> {
+        sys::nap(NAP);
+        let woke = self.clock.now();
+        self.newest = None;
+        self.bulk = true;
+        let now = self.input(woke, true)?;
+        // What is still there arrived later than all that was taken.
+        let newest = if self.drained { self.newest } else { Some(woke) };
+        self.naps.on_nap(since, woke, newest);
+        Ok(now)
+    }
+
     /// What arrived and what is due, beginning with a receive that blocks.
     fn wait_in_recv(&mut self, since: Instant) -> Result<Instant, Error> {
         self.check_charge(since);
@@ -353,6 +377,7 @@ impl Driver {
         if self.drained {
             self.drained_at = now;
         }
+        self.naps.on_slept(got.map(|_| now.since(since)));
         let got = got.unwrap_or(0);
         // What was there already has more behind it, often.
         self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);

@@ -22,7 +22,9 @@ pub enum Wait {
     /// Sleeps until something happens, but a call that waits for an answer, since the program sent something after the
     /// last message it took, first looks again and again for up to 50 us if that was worth it of late: a round trip
     /// within a rack is over before a sleeping process would be awake. Where answers take longer, where many processes
-    /// share a processor, and in [`SharedNode`](crate::SharedNode) it is as [`Block`](Self::Block).
+    /// share a processor, and in [`SharedNode`](crate::SharedNode) it is as [`Block`](Self::Block). And a call that
+    /// receives a stream, of which the next part is there before the process sleeps, sleeps for 30 us whatever comes:
+    /// waking a sleeper for each part costs its sender more than sending it.
     #[default]
     Adaptive,
     /// Sleeps until something happens. Costs no processor time.
@@ -41,6 +43,8 @@ impl Wait {
 #[derive(Debug)]
 pub(crate) struct Spinner {
     bound: Duration,
+    /// Sleeps may be naps, which last their time whatever comes.
+    may_nap: bool,
     /// Looks before others may run in between.
     undisturbed: u32,
     until: Option<Instant>,
@@ -68,6 +72,7 @@ impl Spinner {
     fn bounded(bound: Duration) -> Self {
         Self {
             bound,
+            may_nap: false,
             undisturbed: UNDISTURBED,
             until: None,
             looks: 0,
@@ -84,9 +89,15 @@ impl Spinner {
         }
     }
 
+    /// Whether it may sleep for a moment although something may come.
+    pub(crate) fn may_nap(&self) -> bool {
+        self.may_nap
+    }
+
     /// What was waited for came: the next wait begins.
     pub(crate) fn restart(&mut self) {
         *self = Self {
+            may_nap: self.may_nap,
             undisturbed: self.undisturbed,
             ..Self::bounded(self.bound)
         };
@@ -144,7 +155,10 @@ impl Habit {
     /// A wait for the next message; [`Habit::learn`] follows it.
     pub(crate) fn message(&mut self, wait: Wait) -> Spinner {
         if wait != Wait::Adaptive || !self.asked {
-            return Spinner::new(wait);
+            return Spinner {
+                may_nap: wait == Wait::Adaptive,
+                ..Spinner::new(wait)
+            };
         }
         let rest = self.rests > 0;
         self.rests = self.rests.saturating_sub(1);

@@ -171,6 +171,7 @@ fn f28_refused_segmentation_offload_is_switched_off_and_nothing_is_lost() {
     assert_eq!(stat["trains_sent"], 0, "{stat}");
     b.say("send 0 20 100000");
     a.reaches("/received/1", 20);
+    b.reaches("/delivered/0", 20);
     assert!(b.number("/trains_sent") > 0, "it goes on where it works");
     a.finish();
     b.finish();

@@ -18,7 +18,12 @@ fn stat_shows_what_a_process_did() {
 
     let out = output(&mut pings(&at, "30"));
     assert!(out.status.success(), "{}", errors(&out));
-    let node = await_node(&server, |node| node["counters"]["messages_received"] == 30);
+    // The file may have been stored between the last question and its answer.
+    let through = |node: &Value| {
+        let counts = ["messages_received", "messages_sent"];
+        counts.iter().all(|name| node["counters"][*name] == 30)
+    };
+    let node = await_node(&server, through);
     let peer = &node["peers"][0];
     assert_eq!(
         (&peer["messages_received"], &peer["messages_sent"]),

@@ -104,12 +104,14 @@ impl Driver {
             stamps,
             drained_at,
             late,
+            newest,
             post,
             ..
         } = self;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
             let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
             *late = !prompt && at > now;
+            *newest = meta.arrived.map(|_| at);
             hand(engine, post, now, at.max(*drained_at), meta, bytes);
         };
         backend

@@ -412,6 +412,31 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
     );
 }
 
+/// A nap that brought nothing is the last one for a while, and whoever said how to wait takes none.
+#[test]
+fn the_receiver_of_a_stream_naps_until_it_is_over() {
+    let (mut a, script, _b) = settled();
+    let wait = |a: &mut Driver, way| {
+        let before = script.lock().unwrap().blocking;
+        a.undisturbed = false;
+        let mut spinner = Habit::default().message(way);
+        let limit = Deadline::after(3 * LIMIT);
+        a.await_input(a.now(), limit, &mut spinner).unwrap();
+        script.lock().unwrap().blocking - before
+    };
+    assert_eq!(wait(&mut a, Wait::Adaptive), 1, "nothing is known yet");
+    for (way, blocking) in [(Wait::Block, 1), (Wait::Adaptive, 0)] {
+        a.naps.on_slept(Some(Duration::ZERO));
+        assert_eq!(wait(&mut a, way), blocking, "{way:?}");
+    }
+    assert_eq!(wait(&mut a, Wait::Adaptive), 1, "it is over");
+    // What was not taken yet is taken at once.
+    a.naps = Naps::default();
+    a.naps.on_slept(Some(Duration::ZERO));
+    a.drained = false;
+    assert_eq!(wait(&mut a, Wait::Adaptive), 1);
+}
+
 #[test]
 fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_next_sleep() {
     let (mut a, script, mut b) = settled();

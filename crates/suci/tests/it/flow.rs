@@ -44,6 +44,8 @@ fn shared_nodes_have_modes_priorities_and_windows_too() {
     a.send(b.id(), "hello").unwrap();
     b.recv_timeout(LONG).unwrap().expect("a message");
     assert_eq!(shared_remote_mode(&b, a.id()), Mode::Response);
+    // Else it may not know yet that the other has accepted, nor what.
+    a.flush(LONG).unwrap();
     let urgent = Priority::new(7, 1).unwrap();
     a.set_priority(b.id(), urgent).unwrap();
     a.set_channel_priority(b.id(), ChannelId(1), urgent)

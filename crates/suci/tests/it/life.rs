@@ -9,7 +9,8 @@ const SILENCE: Duration = Duration::from_millis(300);
 
 #[test]
 fn f25_a_peer_that_is_not_there_harms_no_other_and_may_come_later() {
-    let place = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Of a host of its own: other tests take ports of 127.0.0.1 meanwhile, any of them.
+    let place = UdpSocket::bind("127.0.25.1:0").unwrap();
     let address = place.local_addr().unwrap();
     // From here on the port refuses.
     drop(place);

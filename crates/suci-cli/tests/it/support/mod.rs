@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before the test gives up.
@@ -196,10 +197,13 @@ pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> 
     }
 }
 
-/// An address on loopback whose port, of UDP and TCP, was free a moment ago.
+/// An address on loopback whose port, of UDP and TCP, was free a moment ago. Each is of another host than all others here,
+/// so that nobody takes it before the command does, nor while that opens it anew.
 pub(crate) fn free_address() -> SocketAddr {
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    let host = Ipv4Addr::new(127, 0, 27, HOSTS.fetch_add(1, Ordering::Relaxed));
     loop {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let udp = UdpSocket::bind((host, 0)).unwrap();
         let address = udp.local_addr().unwrap();
         if TcpListener::bind(address).is_ok() {
             return address;
