@@ -179,7 +179,8 @@ impl NodeBuilder {
     }
 
     /// Nobody serves the node while the program does not call it: no helper thread. Peers are told; they
-    /// report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it up.
+    /// report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it up. Each message that is sent outside a
+    /// batch leaves at once, also in a row ([`Node::send`](crate::Node::send)).
     #[must_use]
     pub fn unattended(mut self) -> Self {
         self.config.unattended = true;

@@ -9,7 +9,7 @@ use crate::sys::{self, Alarm, Bell, Known};
 use crate::wait::Spinner;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -35,6 +35,12 @@ pub(crate) struct Core {
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
     pub(crate) helper_bell: Bell,
+    /// The last hold that outlasted a call: something waited for the next one.
+    held: AtomicU32,
+    /// The helper will look soon whether that came.
+    watched: AtomicBool,
+    /// The helper has ended: nobody looks.
+    pub(crate) alone: AtomicBool,
     pub(crate) stop: AtomicBool,
 }
 
@@ -74,6 +80,9 @@ impl Core {
             copies,
             abandoned: AtomicBool::new(false),
             helper_bell,
+            held: AtomicU32::new(0),
+            watched: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         })
     }
@@ -97,6 +106,23 @@ impl Core {
         })
     }
 
+    /// A call ends, and something waits for the next one, since that `hold` began.
+    fn note_held(&self, hold: u32) {
+        if self.held.load(Ordering::Relaxed) != hold {
+            self.held.store(hold, Ordering::SeqCst);
+            if !self.watched.load(Ordering::SeqCst) {
+                self.helper_bell.ring();
+            }
+        }
+    }
+
+    /// The last hold of which a call told; it may be over. The helper says whether it will ask again `soon`, else it is
+    /// rung: one side stores that before it loads the other's word, that one the reverse, so one of them sees the other.
+    pub(crate) fn last_hold(&self, soon: bool) -> u32 {
+        self.watched.store(soon, Ordering::SeqCst);
+        self.held.load(Ordering::SeqCst)
+    }
+
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed. The
     /// driver itself is left alone: a thread that exists no longer may have been in the middle of it.
     pub(crate) fn is_forked(&self) -> bool {
@@ -116,6 +142,9 @@ impl Core {
         if !self.is_exposed()
             && let Ok(mut turn) = self.enter()
         {
+            // Whoever sleeps on the descriptor makes no next call before it says so.
+            turn.gather.allowed = false;
+            turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
             self.exposed.store(true, Ordering::Relaxed);
             // Leaving makes the descriptor right.
@@ -212,6 +241,14 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        if let Some(hold) = self.work.driver.gather.hold() {
+            if self.core.alone.load(Ordering::Relaxed) {
+                self.gather.allowed = false;
+                self.send_on();
+            } else {
+                self.core.note_held(hold);
+            }
+        }
         let is_exposed = self.core.is_exposed();
         // The program can fork while the turn lasts (`Batch`): the child's descriptors are closed by then.
         if is_exposed && !std::thread::panicking() && !self.core.is_forked() {

@@ -7,6 +7,7 @@ use crate::metrics::Responder;
 use crate::shared::Post;
 use crate::statistics::Publisher;
 use crate::sys;
+use crate::tries::Tries;
 use crate::wait::{Habit, Spinner, Wait};
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
@@ -17,12 +18,15 @@ use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, NodeId};
 use suci_proto::{Engine, Event, Transmit, TransmitResult};
 
+mod gather;
 mod input;
 mod naps;
 mod sends;
 mod takes;
+mod waits;
 
-use naps::{NAP, Naps};
+use gather::Gather;
+use naps::Naps;
 use takes::Takes;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
@@ -64,6 +68,9 @@ pub(crate) struct Driver {
     want_write: bool,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
+    /// Whether that is worth it after a message that was there already, and that the next look tries.
+    crowds: Tries,
+    expects: bool,
     /// The last look left nothing behind, as far as is known.
     drained: bool,
     /// When the socket was last seen empty: what comes later arrived later.
@@ -79,6 +86,8 @@ pub(crate) struct Driver {
     /// The way to the other shards of the node, if there are any.
     post: Option<Post>,
     takes: Takes,
+    /// Whether what the program sends waits for its next call.
+    pub(crate) gather: Gather,
     outlook: Outlook,
 }
 
@@ -111,6 +120,8 @@ impl Driver {
             spill: Vec::new(),
             want_write: false,
             bulk: false,
+            crowds: Tries::new(3),
+            expects: false,
             drained: false,
             drained_at: now,
             looked_at: now,
@@ -120,6 +131,7 @@ impl Driver {
             habit: Habit::default(),
             post: None,
             takes: Takes::new(now),
+            gather: Gather::new(now),
             outlook: Outlook::default(),
         }
     }
@@ -203,6 +215,7 @@ impl Driver {
 
     /// Sends whatever may go. Returns whether anything did, which takes time.
     fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
+        self.gather.on_output(now);
         let mut busy = self.transmit(now)?;
         while let Some(query) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(query.address);
@@ -320,71 +333,6 @@ impl Driver {
         }
         self.output_at(now)?;
         Ok(())
-    }
-
-    /// What arrived and what is due, after waiting for it.
-    fn await_input(
-        &mut self,
-        now: Instant,
-        deadline: Deadline,
-        spinner: &mut Spinner,
-    ) -> Result<Instant, Error> {
-        if spinner.pauses(now) {
-            self.input(now, true)
-        } else if self.may_block(now, deadline) {
-            if spinner.may_nap() && self.drained && self.naps.pays() {
-                self.nap(now)
-            } else {
-                self.wait_in_recv(now)
-            }
-        } else {
-            self.sleep(None, deadline)?;
-            self.input(self.clock.now(), true)
-        }
-    }
-
-    /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent, and the last one did
-    /// not last to its end, which would make a long sleep a row of short ones.
-    fn may_block(&self, now: Instant, deadline: Deadline) -> bool {
-        let Some(limit) = (self.block_limit).filter(|_| !self.want_write && !self.undisturbed)
-        else {
-            return false;
-        };
-        self.punctual_time(now).is_none_or(|idle| idle >= PRECISE)
-            && deadline.left().is_none_or(|left| left >= limit)
-    }
-
-    /// What arrived and what is due after a nap.
-    fn nap(&mut self, since: Instant) -> Result<Instant, Error> {
-        sys::nap(NAP);
-        let woke = self.clock.now();
-        self.newest = None;
-        self.bulk = true;
-        let now = self.input(woke, true)?;
-        // What is still there arrived later than all that was taken.
-        let newest = if self.drained { self.newest } else { Some(woke) };
-        self.naps.on_nap(since, woke, newest);
-        Ok(now)
-    }
-
-    /// What arrived and what is due, beginning with a receive that blocks.
-    fn wait_in_recv(&mut self, since: Instant) -> Result<Instant, Error> {
-        self.check_charge(since);
-        let (got, mut now) = self.take_blocking()?;
-        self.looked_at = now;
-        self.undisturbed = got.is_none();
-        self.drained = got.is_none();
-        if self.drained {
-            self.drained_at = now;
-        }
-        self.naps.on_slept(got.map(|_| now.since(since)));
-        let got = got.unwrap_or(0);
-        // What was there already has more behind it, often.
-        self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
-        if self.bulk {
-            now = self.drain(now, true)?;
-        }
-        self.expire(now)
     }
 
     /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.

@@ -4,7 +4,8 @@
 //! the helper goes on duty, takes the driver by one compare-and-swap, answers what arrived, and
 //! sleeps on the socket. It finds out that the program is back when the word is not the one it
 //! left, and goes off duty. While a call of the program itself sleeps, the helper naps, and looks once a second. A
-//! program that calls often pays nothing but the swap.
+//! program that calls often pays nothing but the swap. While something that it sent waits for its next call
+//! ([`Gather`](crate::driver::Gather)), the helper looks a thousand times a second.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -17,6 +18,12 @@ use std::time::Duration;
 
 /// A node that nobody called for this long is served.
 const UNATTENDED: Duration = Duration::from_millis(100);
+
+/// A node that lets messages wait for the next call ([`Gather`](crate::driver::Gather)) is looked at so often...
+const WATCH: Duration = Duration::from_millis(1);
+
+/// ... so many times after the last one did. A look takes a few microseconds.
+const WATCHES: u32 = 100;
 
 /// While one call lasts. Calls that block ring the helper when they wake up; of others that took long (a copy of a
 /// gibibyte, a program that was stopped in the middle of one) it learns by looking.
@@ -48,26 +55,85 @@ pub(crate) fn stop(core: &Core, helper: JoinHandle<()>) {
     let _ = helper.join();
 }
 
+/// Whatever ends the helper: nothing is to wait for it.
+struct Ending<'a>(&'a Core);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.alone.store(true, Ordering::Relaxed);
+        if let Some(mut turn) = self.0.enter_at(self.0.cell.word()) {
+            turn.send_on();
+        }
+    }
+}
+
 fn run(core: &Core) {
+    let _ending = Ending(core);
     let mut seen = core.cell.word();
+    let mut watch = Watch::default();
     while !core.stop.load(Ordering::SeqCst) {
+        watch.looks = watch.looks.saturating_sub(1);
+        let limit = if watch.look(core).is_err() {
+            return;
+        } else if watch.looks > 0 {
+            WATCH
+        } else {
+            UNATTENDED
+        };
         // Failing to sleep must not become a loop that never does.
-        if sleep_alone(core, UNATTENDED).is_err() {
+        if sleep_alone(core, limit).is_err() {
             return;
         }
         let word = core.cell.word();
         match judge(seen, word) {
-            Program::Active => {}
+            Program::Active => watch.away = Duration::ZERO,
+            Program::Inside if watch.looks > 0 => {}
             // An error ends the nap early, which costs one more look.
             Program::Inside => core.cell.nap(word, || drop(sleep_alone(core, NAP))),
             Program::Away => {
-                if serve(core, word).is_err() {
-                    // The program's next call meets the same error and reports it.
-                    return;
+                watch.away += limit;
+                if watch.away >= UNATTENDED {
+                    watch.away = Duration::ZERO;
+                    if serve(core, word).is_err() {
+                        // The program's next call meets the same error and reports it.
+                        return;
+                    }
                 }
             }
         }
         seen = core.cell.word();
+    }
+}
+
+/// Looks after what waits for the program's next call.
+#[derive(Debug, Default)]
+struct Watch {
+    /// So many looks more are short ones.
+    looks: u32,
+    /// The last hold seen, and the last that is known to be over.
+    seen: u32,
+    over: u32,
+    /// For how long nobody called.
+    away: Duration,
+}
+
+impl Watch {
+    /// Sends what waited at the last look already.
+    fn look(&mut self, core: &Core) -> Result<(), Error> {
+        let hold = core.last_hold(self.looks > 0);
+        if hold != self.seen {
+            self.seen = hold;
+            self.looks = WATCHES;
+        } else if hold != self.over
+            && let Some(mut turn) = core.enter_at(core.cell.word())
+        {
+            // Else a call lasts, which may add to what waits: the next look will tell.
+            if turn.gather.hold() == Some(hold) {
+                turn.turn()?;
+            }
+            self.over = hold;
+        }
+        Ok(())
     }
 }
 
@@ -91,6 +157,8 @@ fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
 /// Serves the node until the program is back. `word` is the one it left.
 fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
     let bell = core.helper_bell.as_raw_fd();
+    // All that waits goes now. The program is to ring should something wait before it is noticed that it is back.
+    core.last_hold(false);
     while !core.stop.load(Ordering::SeqCst)
         && let Some(mut turn) = core.enter_at(word)
     {
@@ -117,6 +185,75 @@ mod tests {
             .listen("127.0.0.1:0".parse().unwrap())
             .open()
             .unwrap()
+    }
+
+    /// Two nodes that know each other; nobody serves the first but its program, as far as that has anything to do.
+    fn left_alone() -> (Node, Node) {
+        let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+        let listening = builder.listen("127.0.0.1:0".parse().unwrap());
+        let (mut a, mut b) = (listening.unattended().open().unwrap(), node(1));
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
+        a.send(b.id(), "hello").unwrap();
+        a.flush(Duration::from_secs(30)).unwrap();
+        (a, b)
+    }
+
+    fn packets(node: &Node) -> u64 {
+        node.counters().unwrap().packets_out
+    }
+
+    /// Each of these calls came after the message was accepted, and must not keep it.
+    #[test]
+    fn what_waits_for_the_next_call_leaves_before_that_changes_anything() {
+        let (mut a, mut b) = left_alone();
+        let peer = b.id();
+        type Call = fn(&mut Node, NodeId);
+        let calls: [(&str, Call); 6] = [
+            ("batch", |a, _| drop(a.batch(|_| ()))),
+            ("poll", |a, _| drop(a.poll(Duration::ZERO))),
+            ("rate cap", |a, peer| {
+                drop(a.set_rate_cap(peer, Some(1_000)))
+            }),
+            ("suspend", |a, peer| drop(a.suspend(peer))),
+            ("resume", |a, peer| drop(a.resume(peer))),
+            ("abandon", |a, peer| drop(a.abandon(peer))),
+        ];
+        for (name, call) in calls {
+            let before = packets(&a);
+            a.enter().unwrap().gather.expect_row();
+            let sent = a.send(peer, "waits");
+            if name == "resume" {
+                assert!(sent.is_err(), "suspended");
+                call(&mut a, peer);
+                continue;
+            }
+            assert_eq!(packets(&a), before, "{name}");
+            assert!(a.enter().unwrap().gather.holds(), "{name}");
+            call(&mut a, peer);
+            assert!(!a.enter().unwrap().gather.holds(), "{name}");
+            assert!(packets(&a) > before, "{name}");
+        }
+        for _ in 0..6 {
+            let got = b.recv_timeout(Duration::from_secs(30)).unwrap();
+            assert!(got.is_some(), "the last was abandoned before it left");
+        }
+    }
+
+    /// The helper ended because of an error, say: what waited for it would wait for ever.
+    #[test]
+    fn where_the_helper_is_gone_nothing_waits() {
+        let (mut a, b) = left_alone();
+        a.enter().unwrap().gather.expect_row();
+        a.core
+            .alone
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        for _ in 0..2 {
+            let before = packets(&a);
+            a.send(b.id(), "goes").unwrap();
+            assert!(packets(&a) > before);
+        }
+        assert!(!a.enter().unwrap().gather.allowed);
     }
 
     /// A call may take long without sleeping, and nobody rings when it is over.

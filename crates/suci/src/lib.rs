@@ -56,6 +56,7 @@ pub mod statistics;
 mod steering;
 mod sync;
 mod sys;
+mod tries;
 mod wait;
 
 pub use batch::Batch;

@@ -142,6 +142,11 @@ impl Draft {
         self.outgoing.payload
     }
 
+    /// Bytes of the payload.
+    pub(crate) fn len(&self) -> usize {
+        self.outgoing.payload.len()
+    }
+
     pub(crate) fn from_outgoing(outgoing: Outgoing) -> Self {
         Self { outgoing }
     }

@@ -39,7 +39,7 @@ pub type Accepted = (NodeId, Result<MessageNumber, Error>);
 ///
 /// Dropping a node closes it with a patience of one second.
 pub struct Node {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     helper: Option<JoinHandle<()>>,
     id: NodeId,
     local: SocketAddr,
@@ -79,7 +79,7 @@ impl Node {
         let Opened {
             id,
             local,
-            driver,
+            mut driver,
             budget,
             birth,
             config,
@@ -87,8 +87,9 @@ impl Node {
             plain_on_network,
             ..
         } = opened;
-        let core = Arc::new(Core::new(driver, birth)?);
         let attended = !config.unattended;
+        driver.gather.allowed = attended;
+        let core = Arc::new(Core::new(driver, birth)?);
         let helper = attended
             .then(|| helper::spawn(Arc::clone(&core)))
             .transpose()?;
@@ -108,8 +109,17 @@ impl Node {
         self.core.enter()
     }
 
-    /// A call that needs an open node.
+    /// A call that needs an open node. What waited for the next call leaves, so that what this one changes comes after it.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
+        let mut turn = self.enter_to_send()?;
+        if turn.gather.holds() {
+            turn.send_on();
+        }
+        Ok(turn)
+    }
+
+    /// The same for a call that sends a message more.
+    fn enter_to_send(&self) -> Result<Turn<'_>, Error> {
         let turn = self.enter()?;
         if self.closed {
             Err(Error::Closed)
@@ -170,15 +180,24 @@ impl Node {
     // ---- sending
 
     /// Sends a message and returns its number on its channel. Large payloads are never copied; they are
-    /// released when the peer has them. What may go, goes at once.
+    /// released when the peer has them.
+    ///
+    /// What may go, goes at once. Only where the program sends many messages in a row, each within a few microseconds of
+    /// the call before, they wait for one another: for 20 us while it goes on sending, until it calls this node to wait or
+    /// for anything else, and for up to 2 ms should it do neither. A program that knows the end of a row says so by a
+    /// [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait. Messages to a peer that prefers
+    /// [`Response`](crate::Mode) never wait, nor do those of a node that is
+    /// [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits on.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
     /// others say what is wrong with it.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let message = message.into();
-        let mut turn = self.enter_open()?;
-        turn.send(|driver, now| driver.push(now, to, message))
+        let mut turn = self.enter_to_send()?;
+        turn.send(None, message.len(), |driver, now| {
+            driver.push(now, to, message)
+        })
     }
 
     /// Sends a copy of `bytes` on channel 0.
@@ -186,7 +205,7 @@ impl Node {
     /// # Errors
     /// As [`Node::send`].
     pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
-        let mut turn = self.enter_open()?;
+        let mut turn = self.enter_to_send()?;
         turn.send_copy(to, bytes)
     }
 
@@ -203,9 +222,11 @@ impl Node {
         let deadline = Deadline::after(limit);
         let mut message = message.into();
         let mut spinner = Spinner::new(self.wait);
-        let mut turn = self.enter_open()?;
+        let mut turn = self.enter_to_send()?;
         loop {
-            match turn.send(|driver, now| driver.push(now, to, message)) {
+            match turn.send(None, message.len(), |driver, now| {
+                driver.push(now, to, message)
+            }) {
                 Err(Error::WouldBlock { message: back, .. })
                     if !deadline.is_over() && !turn.engine.waits_for_program(to) =>
                 {
@@ -234,7 +255,7 @@ impl Node {
         Ok(result)
     }
 
-    /// Sends one payload to many peers and tells for each whether it was accepted. Up to 256 bytes are copied for each peer;
+    /// Sends one payload to many peers, as [`Node::send`] does to one, and tells for each whether it was accepted. Up to 256 bytes are copied for each peer;
     /// a longer payload is held once for all, and one of more than 2 KiB is copied for none.
     ///
     /// # Errors
@@ -245,11 +266,7 @@ impl Node {
         message: impl Into<Draft>,
     ) -> Result<Vec<Accepted>, Error> {
         let message = message.into();
-        self.batch(|batch| {
-            to.iter()
-                .map(|&node| (node, batch.send(node, message.clone())))
-                .collect()
-        })
+        Ok(self.enter_to_send()?.broadcast(to, &message))
     }
 
     /// Blocks until every accepted message is acknowledged, for at most `limit`.

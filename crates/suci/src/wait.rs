@@ -1,5 +1,6 @@
 //! How blocking calls wait.
 
+use crate::tries::Tries;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -12,9 +13,9 @@ const UNDISTURBED: u32 = 64;
 /// Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning", 1991).
 const ANSWER: Duration = Duration::from_micros(50);
 
-/// After one answer that did not come so soon, the next two waits sleep at once; after two the next four, and so on up to
-/// two to this power. An answer that did makes up for one: among many that come late it is chance.
-const MOST_MISSES: u32 = 6;
+/// Messages that were sent and may be answered at most, as far as is known: a program that sent more takes as many before it
+/// counts as one that only receives.
+const MANY: u32 = 64;
 
 /// How a blocking call waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +95,11 @@ impl Spinner {
         self.may_nap
     }
 
+    /// Whether it looked once and no more.
+    pub(crate) fn looked_once(&self) -> bool {
+        self.looks == 1
+    }
+
     /// What was waited for came: the next wait begins.
     pub(crate) fn restart(&mut self) {
         *self = Self {
@@ -131,51 +137,57 @@ impl Spinner {
 }
 
 /// Whether looking for answers pays, as far as the last ones tell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Habit {
     /// The program sent something after the last message that it took: the next one may be the answer.
     asked: bool,
-    /// Waits that looked in vain, less those that did not.
-    misses: u32,
-    /// Waits that sleep at once before another looks.
-    rests: u32,
+    /// Messages that it sent, less those that it took: so many answers may follow, or none. At most [`MANY`].
+    open: u32,
+    looks: Tries,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self {
+            asked: false,
+            open: 0,
+            looks: Tries::new(6),
+        }
+    }
 }
 
 impl Habit {
     /// The program sent a message.
     pub(crate) fn on_sent(&mut self) {
         self.asked = true;
+        self.open = (self.open + 1).min(MANY);
     }
 
     /// The program took a message.
     pub(crate) fn on_taken(&mut self) {
         self.asked = false;
+        self.open = self.open.saturating_sub(1);
     }
 
     /// A wait for the next message; [`Habit::learn`] follows it.
     pub(crate) fn message(&mut self, wait: Wait) -> Spinner {
         if wait != Wait::Adaptive || !self.asked {
             return Spinner {
-                may_nap: wait == Wait::Adaptive,
+                may_nap: wait == Wait::Adaptive && self.open == 0,
                 ..Spinner::new(wait)
             };
         }
-        let rest = self.rests > 0;
-        self.rests = self.rests.saturating_sub(1);
-        if rest {
-            Spinner::bounded(Duration::ZERO)
-        } else {
+        if self.looks.take() {
             Spinner::for_answer()
+        } else {
+            Spinner::bounded(Duration::ZERO)
         }
     }
 
     /// That wait is over.
     pub(crate) fn learn(&mut self, spinner: &Spinner) {
-        if spinner.over {
-            self.misses = (self.misses + 1).min(MOST_MISSES);
-            self.rests = 1 << self.misses;
-        } else if spinner.looks > 0 {
-            self.misses = self.misses.saturating_sub(1);
+        if spinner.over || spinner.looks > 0 {
+            self.looks.learn(!spinner.over);
         }
     }
 }

@@ -35,7 +35,8 @@ impl Driver {
         self.looked_at = now;
         let unread = self.head.is_some() || self.engine.has_message();
         let mut total = 0;
-        let mut ask = if self.bulk { BULK } else { 1 };
+        let expects = std::mem::take(&mut self.expects);
+        let mut ask = if self.bulk || expects { BULK } else { 1 };
         loop {
             let got = self.take(now, ask, prompt)?;
             total += got;
@@ -49,6 +50,9 @@ impl Driver {
             ask = BULK;
         }
         self.bulk = total > 1;
+        if expects {
+            self.crowds.learn(self.bulk);
+        }
         if self.drained {
             self.drained_at = now;
         }

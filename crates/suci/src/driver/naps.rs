@@ -4,6 +4,7 @@
 //! which costs the sender's system call as much as all else in it but the copy. A nap ends by itself: nobody rings, and
 //! some trains are there when it is over. Network cards moderate their interrupts so.
 
+use crate::tries::Tries;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -14,26 +15,30 @@ const DENSE: Duration = Duration::from_micros(25);
 /// for a process that is woken.
 pub(super) const NAP: Duration = Duration::from_micros(30);
 
-/// After one nap that was too long, the next two sleeps are none; after two the next four, and so on up to two to this power.
-const MOST_MISSES: u32 = 6;
+/// A nap of which the system made so much is none that pays: its timers are coarse, or others use the processor.
+const TOO_LONG: Duration = Duration::from_micros(200);
 
 /// Whether naps pay, as far as the last sleeps tell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Naps {
     /// The last sleep was a short one: a stream.
     dense: bool,
-    /// Naps that were too long, less those that were not.
-    misses: u32,
-    /// Sleeps that are no naps before another is.
-    rests: u32,
+    tries: Tries,
+}
+
+impl Default for Naps {
+    fn default() -> Self {
+        Self {
+            dense: false,
+            tries: Tries::new(6),
+        }
+    }
 }
 
 impl Naps {
     /// Whether the next sleep is to be a nap.
     pub(super) fn pays(&mut self) -> bool {
-        let rest = self.rests > 0;
-        self.rests = self.rests.saturating_sub(1);
-        self.dense && !rest
+        self.dense && self.tries.take()
     }
 
     /// A sleep that something ended after `slept`, or nothing.
@@ -44,14 +49,10 @@ impl Naps {
     /// A nap from `began` to `woke`, and when the newest datagram arrived that was there then. If that was in the first half,
     /// the stream was over, or its sender waited for an acknowledgement or credit, of which the nap kept it.
     pub(super) fn on_nap(&mut self, began: Instant, woke: Instant, newest: Option<Instant>) {
-        let half = woke.since(began) / 2;
-        if newest.is_some_and(|newest| woke.since(newest) < half) {
-            self.misses = self.misses.saturating_sub(1);
-        } else {
-            self.misses = (self.misses + 1).min(MOST_MISSES);
-            self.rests = 1 << self.misses;
-            self.dense = false;
-        }
+        let slept = woke.since(began);
+        let till_end = newest.is_some_and(|newest| woke.since(newest) < slept / 2);
+        self.dense = till_end && slept < TOO_LONG;
+        self.tries.learn(self.dense);
     }
 }
 
@@ -95,6 +96,16 @@ mod tests {
         while !sleep(&mut naps, LONG) {}
         let count = (0..100).filter(|_| sleep(&mut naps, LONG)).count();
         assert!(count > 50, "{count} of 100");
+    }
+
+    #[test]
+    fn where_naps_take_long_none_is_taken() {
+        let mut naps = Naps::default();
+        naps.on_slept(Some(DENSE / 2));
+        assert!(naps.pays());
+        let woke = Instant::ZERO + TOO_LONG;
+        naps.on_nap(Instant::ZERO, woke, Some(woke));
+        assert!(!naps.pays());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Driver;
 use crate::error::Error;
 use crate::message::{self, Draft};
+use crate::node::Accepted;
 use bytes::Bytes;
 use suci_proto::time::Instant;
 use suci_proto::types::{MessageNumber, NodeId};
@@ -77,25 +78,56 @@ impl Driver {
         }
     }
 
-    /// Accepts a message with `push`, and sends it.
+    /// Accepts a message of so many bytes with `push`, and sends it, unless it waits for more ([`Gather`](super::Gather)). The
+    /// call began when it was `called`, if something that takes time came first.
     pub(crate) fn send(
         &mut self,
+        called: Option<Instant>,
+        bytes: usize,
         push: impl FnOnce(&mut Self, &mut Instant) -> Result<MessageNumber, Error>,
     ) -> Result<MessageNumber, Error> {
         let mut now = self.clock.now();
+        let called = called.unwrap_or(now);
         let number = push(self, &mut now)?;
-        self.send_on_at(now);
+        self.send_on_or_keep(called, now, bytes as u64);
         Ok(number)
+    }
+
+    /// Sends what was accepted, so many bytes, in a call that began when it was `called`, unless it waits for more.
+    fn send_on_or_keep(&mut self, called: Instant, now: Instant, bytes: u64) {
+        if self.gather.keeps(called, now, bytes) && !self.engine.wants_flush() {
+            return;
+        }
+        self.send_on_at(now);
+        if self.gather.wants_end() {
+            self.gather.on_end(self.clock.now());
+        }
+    }
+
+    /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one. What became of each.
+    pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &Draft) -> Vec<Accepted> {
+        let mut now = self.clock.now();
+        let called = now;
+        let accept = |&node: &NodeId| (node, self.push(&mut now, node, message.clone()));
+        let accepted: Vec<_> = to.iter().map(accept).collect();
+        let count = accepted.iter().filter(|(_, sent)| sent.is_ok()).count();
+        self.send_on_or_keep(called, now, count.saturating_mul(message.len()) as u64);
+        accepted
     }
 
     /// As [`Driver::send`], with a copy of `bytes` on channel 0. Much is copied before the time is read, since that takes
     /// longer than everything else.
     pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
         if bytes.len() > SMALL {
+            let called = self.gather.wants_end().then(|| self.clock.now());
             let message = Draft::new(Bytes::copy_from_slice(bytes));
-            return self.send(|driver, now| driver.push(now, to, message));
+            return self.send(called, bytes.len(), |driver, now| {
+                driver.push(now, to, message)
+            });
         }
-        self.send(|driver, now| driver.push_copy(now, to, bytes))
+        self.send(None, bytes.len(), |driver, now| {
+            driver.push_copy(now, to, bytes)
+        })
     }
 
     /// Sends what was accepted, and looks at the socket if that is too long ago.

@@ -89,11 +89,14 @@ impl Driver {
 
     /// As [`Driver::refresh`], when the program took messages that were there already.
     pub(crate) fn refresh_taking(&mut self, messages: usize) {
-        if !self.takes.wants_time(messages) {
+        if !self.takes.wants_time(messages) && !self.gather.holds() {
             return;
         }
         let now = self.clock.now();
         self.takes.note(now);
+        if self.gather.is_over(now) {
+            self.send_on();
+        }
         // The program has its messages whatever became of the socket; the next call that needs that fails.
         let _ = self.refresh(now);
     }

@@ -197,7 +197,9 @@ fn an_error_of_the_socket_takes_nothing_back() {
     a.turn().unwrap();
     script.lock().unwrap().broken = true;
     std::thread::sleep(2 * STALE);
-    let sent = a.send(|driver, now| driver.push(now, NodeId(1), "accepted".into()));
+    let sent = a.send(None, 8, |driver, now| {
+        driver.push(now, NodeId(1), "accepted".into())
+    });
     assert_eq!(sent.unwrap(), 1);
     assert_eq!(a.engine.queue_len(NodeId(1)).0, 1);
     assert!(a.take_message().is_some());

@@ -105,3 +105,31 @@ fn an_urgent_channel_overtakes_bulk_that_waits() {
     let place = order.iter().position(|c| *c == ChannelId(1)).unwrap();
     assert!(place < 80, "{place} of 101");
 }
+
+/// Messages that a program sends in a row wait for its next call. Calls that neither send nor wait are no such, and if none
+/// comes, they leave all the same.
+#[test]
+fn what_waits_for_a_program_that_stays_away_is_sent_by_its_helper() {
+    const MESSAGES: u32 = 100;
+    let (mut a, mut b) = pair();
+    a.send(b.id(), "hello").unwrap();
+    take(&mut b);
+    let end = Instant::now() + LONG;
+    for _ in 0..10 {
+        a.flush(LONG).unwrap();
+        for number in 0..MESSAGES {
+            a.send_copy(b.id(), &number.to_le_bytes()).unwrap();
+        }
+        for number in 0..MESSAGES {
+            let message = loop {
+                // Else the helper would find it away after a while, and serve it.
+                a.peers().unwrap();
+                if let Some(message) = b.try_recv().unwrap() {
+                    break message;
+                }
+                assert!(Instant::now() < end, "{number} waits for ever");
+            };
+            assert_eq!(message.payload[..], number.to_le_bytes());
+        }
+    }
+}

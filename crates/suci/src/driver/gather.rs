@@ -1,0 +1,300 @@
+//! Gathering: what a program sends in a row leaves together, although it made no batch.
+//!
+//! A message that leaves alone costs a system call and a pass through the kernel, and so does what a message of 64 KiB has
+//! left after its first train. A program that sends several messages before it waits for anything, one right after the
+//! other, is back before such a call would have returned. So what it sends may wait for its next call, which takes it along
+//! if it is one that waits, or if 20 us are over. Nothing waits for a program that only may call again: it must have done so
+//! many times in a row. Should it stay away, the node's helper sends what waits, within two milliseconds, and twice as many
+//! calls are needed before anything waits again, until rows of a thousand and more have shown that they are worth it.
+//!
+//! Rejected: a timer (Nagle's, or that of a TCP that corks), and to hold back what fills no train while there is something
+//! in flight. Both delay the end of every row, also where the program then waits for what comes of it.
+
+use std::time::Duration;
+use suci_proto::time::Instant;
+
+/// The longest that a message waits while the program goes on sending.
+const HOLD: Duration = Duration::from_micros(20);
+
+/// So much waits for nothing more: it fills trains but for the last of many.
+const FULL: u64 = 1 << 20;
+
+/// A program that sends so soon after its last call was over is about to go on: a system call that sends takes as long.
+const SOON: Duration = Duration::from_micros(5);
+
+/// The same where only the beginning of that call is known.
+const SOON_FROM_BEGIN: Duration = Duration::from_micros(50);
+
+/// A hold that lasted so long was not ended by a program that goes on.
+const LATE: Duration = Duration::from_micros(100);
+
+/// Calls that came soon before the first hold; also messages in one row, if none was longer than one message of late.
+const CALLS: u32 = 32;
+
+/// Calls that come late count against so many times as many as are needed, at most.
+const ENOUGH: u32 = 4;
+
+/// Rows of one message before all are taken for such.
+const ROWS: u32 = 16;
+
+/// After how many late ends the calls needed are doubled no more: 2,048.
+const MOST_MISSES: u32 = 6;
+
+/// So many holds that ended in time make up for a late one.
+const REDEEMING: u32 = 64;
+
+/// Messages that wait for the next call.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    since: Instant,
+    bytes: u64,
+}
+
+/// Whether what the program sends waits for its next call.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    /// Somebody looks after what waits if the program stays away.
+    pub(crate) allowed: bool,
+    held: Option<Held>,
+    /// Holds so far.
+    holds: u32,
+    /// Calls that came soon after the one before; each that did not halves it.
+    calls: u32,
+    /// Holds that ended late, less those that were made up for, and how many were in time since.
+    misses: u32,
+    redeemed: u32,
+    /// Messages sent since the program last waited.
+    row: u32,
+    /// So many rows more are taken for longer ones than of one message.
+    rows: u32,
+    /// When the last call that sent or waited was over, or began.
+    last: Instant,
+    is_end: bool,
+}
+
+impl Gather {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            allowed: false,
+            held: None,
+            holds: 0,
+            calls: 0,
+            misses: 0,
+            redeemed: 0,
+            row: 0,
+            rows: 0,
+            last: now,
+            is_end: false,
+        }
+    }
+
+    /// Whether anything waits.
+    pub(crate) fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Which hold it is, if anything waits: they have numbers.
+    pub(crate) fn hold(&self) -> Option<u32> {
+        self.held.map(|_| self.holds)
+    }
+
+    /// Whether what waits has waited long enough.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let is_over = |held: Held| now.since(held.since) >= HOLD || held.bytes >= FULL;
+        self.held.is_some_and(is_over)
+    }
+
+    /// The program `called`, and a message of so many bytes was accepted `now`. Whether the message waits.
+    pub(super) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
+        let soon = if self.is_end { SOON } else { SOON_FROM_BEGIN };
+        let needed = CALLS << self.misses;
+        self.calls = match called.since(self.last) < soon {
+            true => (self.calls + 1).min(ENOUGH * needed),
+            false => self.calls / 2,
+        };
+        self.row = self.row.saturating_add(1);
+        self.last = now;
+        // A call that only queues what it accepted is over at once.
+        self.is_end = true;
+        if let Some(held) = &mut self.held {
+            held.bytes = held.bytes.saturating_add(bytes);
+            return !self.is_over(now);
+        }
+        let in_row = self.rows > 0 || self.row > CALLS;
+        let begins = self.allowed && in_row && self.calls >= needed && bytes < FULL;
+        if begins {
+            self.held = Some(Held { since: now, bytes });
+            self.holds = self.holds.wrapping_add(1);
+        } else {
+            self.is_end = false;
+        }
+        begins
+    }
+
+    /// Whether it matters when a call ends that just sent what it accepted.
+    pub(super) fn wants_end(&self) -> bool {
+        self.row > 1 || self.rows > 0
+    }
+
+    /// A call ended, or at least its wait.
+    pub(super) fn on_end(&mut self, now: Instant) {
+        self.last = now;
+        self.is_end = true;
+    }
+
+    /// Everything leaves that may.
+    pub(super) fn on_output(&mut self, now: Instant) {
+        let Some(held) = self.held.take() else {
+            return;
+        };
+        if now.since(held.since) >= LATE {
+            self.calls = 0;
+            self.misses = (self.misses + 1).min(MOST_MISSES);
+            self.redeemed = 0;
+        } else {
+            self.redeemed += 1;
+        }
+        if self.redeemed == REDEEMING {
+            self.redeemed = 0;
+            self.misses = self.misses.saturating_sub(1);
+        }
+    }
+
+    /// The program waits for something.
+    pub(super) fn on_wait(&mut self) {
+        self.rows = match core::mem::take(&mut self.row) {
+            0 => self.rows,
+            1 => self.rows.saturating_sub(1),
+            _ => ROWS,
+        };
+    }
+}
+
+#[cfg(test)]
+impl Gather {
+    /// What is sent next waits, however slow the program is.
+    pub(crate) fn expect_row(&mut self) {
+        let allowed = true;
+        let (calls, rows) = (u32::MAX / 2, ROWS);
+        *self = Self {
+            allowed,
+            calls,
+            rows,
+            ..Self::new(self.last)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: Duration = Duration::from_micros(1);
+
+    /// One that may hold, and the time.
+    fn gather() -> (Gather, Instant) {
+        let gather = Gather {
+            allowed: true,
+            ..Gather::new(Instant::ZERO)
+        };
+        (gather, Instant::ZERO)
+    }
+
+    /// A message of 100 bytes, `pause` after the last call; whether it left, and took others along.
+    fn send(gather: &mut Gather, now: &mut Instant, pause: Duration) -> bool {
+        *now += pause;
+        let leaves = !gather.keeps(*now, *now, 100);
+        if leaves {
+            gather.on_output(*now);
+            gather.on_end(*now);
+        }
+        leaves
+    }
+
+    /// How many of so many left at once, or took others along.
+    fn sends(gather: &mut Gather, now: &mut Instant, count: u32) -> usize {
+        let leave = (0..count).filter(|_| send(gather, now, CALL));
+        leave.count()
+    }
+
+    fn wait(gather: &mut Gather, now: Instant) {
+        gather.on_output(now);
+        gather.on_wait();
+    }
+
+    #[test]
+    fn what_is_sent_in_a_row_leaves_together_after_a_while() {
+        let (mut gather, mut now) = gather();
+        assert_eq!(sends(&mut gather, &mut now, CALLS), CALLS as usize);
+        let outputs = sends(&mut gather, &mut now, 2_100);
+        assert_eq!(outputs, 100, "20 wait, and leave with the next");
+    }
+
+    #[test]
+    fn what_is_sent_now_and_then_waits_for_nothing() {
+        let (mut gather, mut now) = gather();
+        assert!((0..1_000).all(|_| send(&mut gather, &mut now, SOON)));
+    }
+
+    /// A program that sends one message and waits for the answer.
+    #[test]
+    fn a_lone_request_waits_for_nothing() {
+        let (mut gather, mut now) = gather();
+        for _ in 0..1_000 {
+            assert!(send(&mut gather, &mut now, CALL));
+            wait(&mut gather, now);
+        }
+    }
+
+    /// It sends several requests, or answers several, before it waits again.
+    #[test]
+    fn several_requests_leave_when_the_program_waits() {
+        let (mut gather, mut now) = gather();
+        let mut left = 0;
+        for _ in 0..1_000 {
+            left += sends(&mut gather, &mut now, 3);
+            wait(&mut gather, now);
+        }
+        assert_eq!(left, CALLS as usize - 1);
+        // Pauses between them, and it is as before.
+        for _ in 0..1_000 {
+            left += usize::from(send(&mut gather, &mut now, SOON));
+            left += usize::from(send(&mut gather, &mut now, SOON));
+            wait(&mut gather, now);
+        }
+        assert!(left > 2_000, "{left}");
+    }
+
+    #[test]
+    fn much_waits_for_nothing_more() {
+        let (mut gather, mut now) = gather();
+        sends(&mut gather, &mut now, CALLS + 1);
+        assert!(gather.holds());
+        assert!(!gather.keeps(now, now, FULL), "the next takes it along");
+        gather.on_output(now);
+        assert!(!gather.keeps(now, now, FULL), "enough by itself");
+    }
+
+    /// A program that computes after each row: the last message waits for the helper.
+    #[test]
+    fn who_stays_away_after_rows_must_send_longer_ones() {
+        let (mut gather, mut now) = gather();
+        let mut late = 0;
+        for _ in 0..100 {
+            sends(&mut gather, &mut now, 3 * CALLS);
+            late += u32::from(gather.holds());
+            now += Duration::from_millis(2);
+            gather.on_output(now);
+        }
+        assert!((1..=3).contains(&late), "{late}");
+        // Long rows show that it pays.
+        sends(&mut gather, &mut now, 100_000);
+        assert_eq!(gather.misses, 0);
+    }
+
+    #[test]
+    fn where_nobody_looks_after_it_nothing_waits() {
+        let (mut gather, mut now) = (Gather::new(Instant::ZERO), Instant::ZERO);
+        assert_eq!(sends(&mut gather, &mut now, 1_000), 1_000);
+    }
+}

@@ -1,0 +1,88 @@
+//! One wait for input: looks, naps, or sleeps in a receive or beside it.
+
+use super::naps::NAP;
+use super::{AT_ONCE, Driver, PRECISE};
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::sys;
+use crate::wait::Spinner;
+use suci_proto::time::Instant;
+
+impl Driver {
+    /// What arrived and what is due, after waiting for it.
+    pub(super) fn await_input(
+        &mut self,
+        now: Instant,
+        deadline: Deadline,
+        spinner: &mut Spinner,
+    ) -> Result<Instant, Error> {
+        self.gather.on_wait();
+        let now = if spinner.pauses(now) {
+            let now = self.input(now, true)?;
+            // What was there at the first look has more behind it, sometimes.
+            if spinner.looked_once() && self.engine.has_message() {
+                self.expects = self.crowds.take();
+            }
+            now
+        } else if !self.may_block(now, deadline) {
+            self.sleep(None, deadline)?;
+            self.input(self.clock.now(), true)?
+        } else if spinner.may_nap() && self.drained && self.naps.pays() {
+            self.nap(now)?
+        } else {
+            self.wait_in_recv(now, spinner.may_nap())?
+        };
+        self.gather.on_end(now);
+        Ok(now)
+    }
+
+    /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent, and the last one did
+    /// not last to its end, which would make a long sleep a row of short ones.
+    fn may_block(&self, now: Instant, deadline: Deadline) -> bool {
+        let Some(limit) = (self.block_limit).filter(|_| !self.want_write && !self.undisturbed)
+        else {
+            return false;
+        };
+        self.punctual_time(now).is_none_or(|idle| idle >= PRECISE)
+            && deadline.left().is_none_or(|left| left >= limit)
+    }
+
+    /// What arrived and what is due after a nap.
+    fn nap(&mut self, since: Instant) -> Result<Instant, Error> {
+        sys::nap(NAP);
+        let woke = self.clock.now();
+        self.newest = None;
+        self.bulk = true;
+        let now = self.input(woke, true)?;
+        // What is still there arrived later than all that was taken.
+        let newest = if self.drained {
+            self.newest
+        } else {
+            Some(woke)
+        };
+        self.naps.on_nap(since, woke, newest);
+        Ok(now)
+    }
+
+    /// What arrived and what is due, beginning with a receive that blocks.
+    fn wait_in_recv(&mut self, since: Instant, may_nap: bool) -> Result<Instant, Error> {
+        self.check_charge(since);
+        let (got, mut now) = self.take_blocking()?;
+        self.looked_at = now;
+        self.undisturbed = got.is_none();
+        self.drained = got.is_none();
+        if self.drained {
+            self.drained_at = now;
+        }
+        if may_nap {
+            self.naps.on_slept(got.map(|_| now.since(since)));
+        }
+        let got = got.unwrap_or(0);
+        // What was there already has more behind it, often.
+        self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
+        if self.bulk {
+            now = self.drain(now, true)?;
+        }
+        self.expire(now)
+    }
+}
