@@ -61,7 +61,10 @@ struct Ending<'a>(&'a Core);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.alone.store(true, Ordering::Relaxed);
-        if let Some(mut turn) = self.0.enter_at(self.0.cell.word()) {
+        // After a panic of the program's controller, say, the next call may meet it.
+        if !std::thread::panicking()
+            && let Some(mut turn) = self.0.enter_at(self.0.cell.word())
+        {
             turn.send_on();
         }
     }
@@ -69,7 +72,6 @@ impl Drop for Ending<'_> {
 
 fn run(core: &Core) {
     let _ending = Ending(core);
-    let mut seen = core.cell.word();
     let mut watch = Watch::default();
     while !core.stop.load(Ordering::SeqCst) {
         watch.looks = watch.looks.saturating_sub(1);
@@ -80,6 +82,7 @@ fn run(core: &Core) {
         } else {
             UNATTENDED
         };
+        let seen = core.cell.word();
         // Failing to sleep must not become a loop that never does.
         if sleep_alone(core, limit).is_err() {
             return;
@@ -101,7 +104,6 @@ fn run(core: &Core) {
                 }
             }
         }
-        seen = core.cell.word();
     }
 }
 
