@@ -182,6 +182,32 @@ fn close_drains_and_tells_both() {
     assert_eq!(ended(pair.events(1)), [(EndReason::Closed, vec![])]);
 }
 
+/// F20: CLOSE tells once more what was received. Its sender answers no probe any more.
+#[test]
+fn f20_what_arrived_is_delivered_though_its_last_acknowledgement_was_lost() {
+    let mut pair = Pair::new();
+    pair.send(0, message(b"first"));
+    pair.run(Duration::from_secs(1));
+    let acks = |pair: &Pair| pair.stats(1).traffic.acks_sent;
+    let before = acks(&pair);
+    pair.send(0, message(b"last"));
+    while acks(&pair) == before {
+        pair.run(Duration::from_micros(20));
+    }
+    pair.drop_wire();
+    pair.close(1, Duration::from_secs(5));
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.received(1).len(), 2);
+    let events = pair.events(0);
+    let ended = events.iter().find_map(|event| match event {
+        Event::Ended {
+            reason, outcomes, ..
+        } => Some((*reason, outcomes.len())),
+        _ => None,
+    });
+    assert_eq!(ended, Some((EndReason::Closed, 0)), "{events:?}");
+}
+
 #[test]
 fn f14_a_restarted_peer_ends_the_session_once() {
     let mut pair = Pair::new();

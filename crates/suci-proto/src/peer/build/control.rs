@@ -91,7 +91,10 @@ impl Peer {
             return;
         };
         let mut room = permit.size.saturating_sub(train.packet_len());
-        if connection.received.ack_state(now) != AckNeed::None {
+        // Who hears the last words of a session hears nothing again of what was received in it.
+        let closes = connection.pending.close;
+        let owed = connection.received.ack_state(now) != AckNeed::None;
+        if closes || owed {
             if connection.credit.reserve_ask_due(permit.number, now) && connection.may_ask() {
                 // The CREDIT that answered our PING was lost, and its sender believes that we have it. Soon
                 // acknowledgements could not go either.
@@ -107,7 +110,7 @@ impl Peer {
                 frames.push(SentFrame::Ack { largest });
                 return;
             }
-            contents.leaves_some = true;
+            contents.leaves_some |= owed;
         }
         if let Some(credit) = credit {
             Frame::Credit(credit).put(train.head());
