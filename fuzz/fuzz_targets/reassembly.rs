@@ -297,10 +297,16 @@ fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
 /// What a run does. False if the connection would be closed.
 fn take_run(inbox: &mut Inbox, model: &mut Model, run: &Run<'_>) -> bool {
     let taken = inbox.on_run(run).is_ok();
-    // Of one that breaks a rule some messages were taken, too.
+    // Of one that breaks a rule some messages were taken, too, but none beyond all credit.
     for frame in frames(run.frames()) {
         if let Ok(Frame::Frag(frag)) = frame {
-            model.take(&frag);
+            let next = model
+                .channels
+                .get(&frag.channel)
+                .map_or(0, |span| span.next);
+            if taken || frag.message.saturating_sub(next) < WINDOW / MESSAGE {
+                model.take(&frag);
+            }
         }
     }
     taken
