@@ -33,7 +33,7 @@ Tasks `all` have four processes, two on each processor, of which each broadcasts
 the server's CPU is that of three of them. `suci` sends each message by itself, and each request and reply of the mix, as `tcp-cubic` and
 `quinn` do: compare those by `Suci/this`. `suci-batch`, `tcp-cubic-batch` and `quinn-batch` collect small
 ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`. ZeroMQ, Aeron, ENet and KCP
-batch below their API. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
+batch below their API, and so does `suci` where a program sends many in a row. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
 both sides, what the kernel does on their behalf included: per GB, per message to one receiver (`CPU us/msg`; an answer is
 part of what it answers, so that of a round trip and of the mix is per request), and the shares of client and server as
 parts of the measured time.
