@@ -241,7 +241,10 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if let Some(hold) = self.work.driver.gather.hold() {
+        // Not where a controller panicked, which sending would ask again.
+        if let Some(hold) = self.work.driver.gather.hold()
+            && !std::thread::panicking()
+        {
             if self.core.alone.load(Ordering::Relaxed) {
                 self.gather.allowed = false;
                 self.send_on();

@@ -255,8 +255,8 @@ impl Node {
         Ok(result)
     }
 
-    /// Sends one payload to many peers, as [`Node::send`] does to one, and tells for each whether it was accepted. Up to 256 bytes are copied for each peer;
-    /// a longer payload is held once for all, and one of more than 2 KiB is copied for none.
+    /// Sends one payload to many peers, as [`Node::send`] does to one, and tells for each whether it was accepted. Up to 256
+    /// bytes are copied for each peer; a longer payload is held once for all, and one of more than 2 KiB is copied for none.
     ///
     /// # Errors
     /// None by itself; those of single peers stand in the list.
