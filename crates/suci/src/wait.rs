@@ -163,10 +163,11 @@ impl Habit {
         self.open = (self.open + 1).min(MANY);
     }
 
-    /// The program took a message.
-    pub(crate) fn on_taken(&mut self) {
+    /// The program took so many messages: one at least.
+    pub(crate) fn on_taken(&mut self, messages: usize) {
         self.asked = false;
-        self.open = self.open.saturating_sub(1);
+        let taken = u32::try_from(messages).unwrap_or(u32::MAX);
+        self.open = self.open.saturating_sub(taken);
     }
 
     /// A wait for the next message; [`Habit::learn`] follows it.
@@ -200,7 +201,7 @@ mod tests {
     fn look(habit: &mut Habit, comes_after: Duration) -> bool {
         habit.on_sent();
         let mut spinner = habit.message(Wait::Adaptive);
-        habit.on_taken();
+        habit.on_taken(1);
         let start = Instant::ZERO;
         let looked = spinner.pauses(start);
         if looked {

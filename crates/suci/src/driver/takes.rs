@@ -56,7 +56,7 @@ impl Driver {
             return self.head.take();
         }
         let (from, message) = self.engine.recv()?;
-        self.habit.on_taken();
+        self.habit.on_taken(1);
         Some(Message::new(from, message))
     }
 
@@ -64,13 +64,45 @@ impl Driver {
     pub(crate) fn take_messages(&mut self, most: usize, messages: &mut Vec<Message>) -> usize {
         let before = messages.len();
         if most > 0 {
-            messages.extend(self.take_message());
+            messages.extend(self.head.take());
         }
-        let left = most.saturating_sub(messages.len() - before);
-        (self.engine).recv_many(left, |from, message| {
-            messages.push(Message::new(from, message))
+        loop {
+            let left = most.saturating_sub(messages.len() - before);
+            if left == 0 || !self.engine.has_message() {
+                return messages.len() - before;
+            }
+            if messages.len() == messages.capacity() {
+                messages.reserve(1);
+            }
+            self.take_into(messages, left);
+        }
+    }
+
+    /// The same, as many as `messages` has memory for.
+    ///
+    /// They are written where they stay. A push would build each on the stack, because to grow may fail, and copy it from there
+    /// in larger pieces than were written a moment before: the processor waits for that as long as the rest takes.
+    fn take_into(&mut self, messages: &mut Vec<Message>, most: usize) {
+        let (before, mut written) = (messages.len(), 0);
+        let places = messages.spare_capacity_mut();
+        let most = most.min(places.len());
+        let mut places = places.iter_mut();
+        self.engine.recv_many(most, |from, message| {
+            match places.next() {
+                Some(place) => {
+                    place.write(Message::new(from, message));
+                    written += 1;
+                }
+                // No more than `most` come. To drop one here would have each built on the stack again.
+                None => std::mem::forget(message),
+            }
         });
-        messages.len() - before
+        // SAFETY: the first `written` places behind the `before` messages were written just now, each once, in their order;
+        // and there are no more of them than the memory has.
+        unsafe { messages.set_len(before + written) };
+        if written > 0 {
+            self.habit.on_taken(written);
+        }
     }
 
     /// Puts a message back: it is the next one.
