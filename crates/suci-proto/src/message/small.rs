@@ -182,6 +182,18 @@ impl Small {
         count.is_some()
     }
 
+    /// Takes the first `count` of them away, if there are more.
+    pub(super) fn take_front(&mut self, count: u32) -> Option<Self> {
+        let rest = self.count.checked_sub(count).filter(|rest| *rest > 0)?;
+        let front = Self {
+            count,
+            ..self.clone()
+        };
+        (_, self.at) = self.span(count);
+        self.count = rest;
+        Some(front)
+    }
+
     /// Keeps the first `count` of them. The others, if there are any.
     pub(super) fn split(&mut self, count: u32) -> Option<Self> {
         let rest = self.count.checked_sub(count).filter(|rest| *rest > 0)?;

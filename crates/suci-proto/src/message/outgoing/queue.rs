@@ -203,19 +203,17 @@ impl Queue {
         let Some(item) = self.waiting.front_mut() else {
             return;
         };
-        let rest = match &mut item.entry {
-            Entry::Small(run) if count < run.count() => run.split(count),
-            _ => None,
-        };
-        let Some(sent) = self.waiting.pop_front() else {
-            return;
-        };
-        let first = sent.end();
-        self.cursor = first;
-        self.sent.push_back(sent);
-        if let Some(rest) = rest {
-            let entry = Entry::Small(rest);
-            self.waiting.push_front(Item { first, entry });
+        if let Entry::Small(run) = &mut item.entry
+            && let Some(sent) = run.take_front(count)
+        {
+            let first = item.first;
+            item.first = first.saturating_add(count.into());
+            self.cursor = item.first;
+            let entry = Entry::Small(sent);
+            self.sent.push_back(Item { first, entry });
+        } else if let Some(sent) = self.waiting.pop_front() {
+            self.cursor = sent.end();
+            self.sent.push_back(sent);
         }
     }
 
