@@ -456,8 +456,9 @@ impl<'a> Frames<'a> {
         Some(ack.map_err(ProtocolError::from))
     }
 
-    /// The next frame, if it is a FRAG: what most frames are, without the room that the largest would need.
-    #[inline]
+    /// The next frame, if it is a FRAG: what most frames are, without the room that the largest would need. Inlined, so that
+    /// what is read goes where it is wanted: moved there, it would be waited for.
+    #[inline(always)]
     pub fn next_frag(&mut self) -> Option<Result<Frag<'a>, ProtocolError>> {
         let byte = self.left.peek()?;
         if !is_frag(byte) {

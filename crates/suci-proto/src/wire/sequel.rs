@@ -168,12 +168,16 @@ impl<'a> Messages<'a> {
         self.count = 0;
         let mut left = frames(payload);
         while !left.is_empty() {
-            let run = left.next_run().map(Part::Run);
-            let part = run.or_else(|| left.next_frag()?.ok().map(Part::Frag));
-            let (Some(part), Some(place)) = (part, self.parts.get_mut(self.count)) else {
+            let Some(place) = self.parts.get_mut(self.count) else {
                 return false;
             };
-            *place = Some(part);
+            *place = Some(match left.next_run() {
+                Some(run) => Part::Run(run),
+                None => match left.next_frag() {
+                    Some(Ok(frag)) => Part::Frag(frag),
+                    _ => return false,
+                },
+            });
             self.count = self.count.saturating_add(1);
             left.skip_padding();
         }
