@@ -1,5 +1,6 @@
 //! One message on its way out, or a run of small ones: what was sent of it, what is owed again, what arrived.
 
+use super::chain::Chain;
 use super::outgoing::{Plan, What};
 use super::small::{Fate, Small};
 use super::{Outgoing, charge, index, len64};
@@ -10,10 +11,13 @@ use crate::wire::{FragHead, Frame, Rts, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
-/// A message until its number leaves the channel's front; small ones that are alike and side by side are one.
+/// A message until its number leaves the channel's front; small ones that are alike and side by side are one, and so are those
+/// of a chain.
 #[derive(Debug)]
 pub(super) enum Entry {
     Small(Small),
+    /// Longer ones that are alike, while several wait.
+    Chain(Box<Chain>),
     Long(Box<Long>),
 }
 
@@ -23,6 +27,7 @@ impl Entry {
     pub(super) fn count(&self) -> u64 {
         match self {
             Self::Small(small) => small.count().into(),
+            Self::Chain(chain) => chain.count(),
             Self::Long(_) => 1,
         }
     }
@@ -31,6 +36,7 @@ impl Entry {
     pub(super) fn total(&self) -> u64 {
         match self {
             Self::Small(small) => small.total(),
+            Self::Chain(chain) => chain.total(),
             Self::Long(long) => long.total(),
         }
     }
@@ -39,6 +45,7 @@ impl Entry {
     pub(super) fn charge(&self) -> u64 {
         match self {
             Self::Small(small) => small.charge(),
+            Self::Chain(chain) => chain.charge(),
             Self::Long(long) => long.charge(),
         }
     }
@@ -47,6 +54,7 @@ impl Entry {
     pub(super) fn request_charge(&self) -> u64 {
         match self {
             Self::Small(small) => small.request_charge(),
+            Self::Chain(_) => charge(0, 0),
             Self::Long(long) => long.request_charge(),
         }
     }
@@ -55,6 +63,7 @@ impl Entry {
     pub(super) fn owes(&self) -> bool {
         match self {
             Self::Small(small) => small.fate == Fate::Lost,
+            Self::Chain(chain) => chain.owes(),
             Self::Long(long) => long.owes(),
         }
     }
@@ -63,6 +72,7 @@ impl Entry {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Small(small) => small.fate == Fate::Acked,
+            Self::Chain(chain) => chain.is_done(),
             Self::Long(long) => matches!(long.phase, Phase::Acked | Phase::Refused(_)),
         }
     }
@@ -76,6 +86,7 @@ impl Entry {
     pub(super) fn listed(&mut self) -> &mut bool {
         match self {
             Self::Small(small) => &mut small.listed,
+            Self::Chain(chain) => &mut chain.listed,
             Self::Long(long) => &mut long.listed,
         }
     }
@@ -84,6 +95,7 @@ impl Entry {
     pub(super) fn small(&self) -> Option<&Small> {
         match self {
             Self::Small(small) => Some(small),
+            Self::Chain(_) => None,
             Self::Long(long) => long.was.as_ref(),
         }
     }
@@ -97,6 +109,7 @@ impl Entry {
     pub(super) fn token(&self) -> (u64, bool) {
         match self {
             Self::Small(small) => (small.token, small.notify),
+            Self::Chain(chain) => (chain.token, chain.notify),
             Self::Long(long) => (long.token, long.notify),
         }
     }
@@ -108,6 +121,8 @@ impl Entry {
                 small.fate = Fate::Acked;
                 small.held()
             }
+            // Parts of it arrive.
+            Self::Chain(_) => 0,
             Self::Long(long) => long.finish(Phase::Acked),
         }
     }
@@ -116,7 +131,7 @@ impl Entry {
     pub(super) fn whole_lost(&mut self) {
         match self {
             Self::Small(small) if small.fate == Fate::Open => small.fate = Fate::Lost,
-            Self::Small(_) => {}
+            Self::Small(_) | Self::Chain(_) => {}
             Self::Long(long) => long.whole_lost(),
         }
     }
@@ -380,18 +395,10 @@ impl Long {
             .is_some_and(|space| space >= self.payload.len())
     }
 
-    /// The beginning of `range` that fits into `room`; none rather than a sliver.
+    /// As [`fit`].
     fn fit(&self, range: Range<u64>, room: usize, of: Name) -> Option<Range<u64>> {
-        let wanted = range.end.saturating_sub(range.start);
-        let space = |end| self.head(of, range.start, end).capacity(room).map(len64);
-        if range.end == self.total() && space(true)? >= wanted {
-            return Some(range);
-        }
-        let len = space(false)?.min(wanted);
-        if len < wanted.min(len64(MIN_PIECE)) {
-            return None;
-        }
-        (len > 0).then(|| range.start..range.start.saturating_add(len))
+        let start = range.start;
+        fit(range, self.total(), room, |end| self.head(of, start, end))
     }
 
     /// The head of a piece that begins at `start`.
@@ -440,6 +447,26 @@ impl Long {
             span
         }
     }
+}
+
+/// The beginning of `range`, bytes of a message of `total`, that fits into `room` behind its head, which is told whether it is
+/// the message's end; none rather than a sliver.
+pub(super) fn fit<'a>(
+    range: Range<u64>,
+    total: u64,
+    room: usize,
+    head: impl Fn(bool) -> FragHead<'a>,
+) -> Option<Range<u64>> {
+    let wanted = range.end.saturating_sub(range.start);
+    let space = |end| head(end).capacity(room).map(len64);
+    if range.end == total && space(true)? >= wanted {
+        return Some(range);
+    }
+    let len = space(false)?.min(wanted);
+    if len < wanted.min(len64(MIN_PIECE)) {
+        return None;
+    }
+    (len > 0).then(|| range.start..range.start.saturating_add(len))
 }
 
 /// Which message a [`Long`] is.

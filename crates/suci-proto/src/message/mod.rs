@@ -11,6 +11,7 @@
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
 //! | `small` | the same for runs of small ones: frames that stand ready |
+//! | `chain` | the same for longer ones that are alike, while several wait |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
@@ -27,6 +28,7 @@
 mod answer;
 mod assembly;
 mod brief;
+mod chain;
 mod entry;
 mod held;
 mod inbox;
@@ -41,6 +43,7 @@ mod spare;
 
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use brief::Brief;
+pub(crate) use chain::COPIED;
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};

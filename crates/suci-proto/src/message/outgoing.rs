@@ -4,6 +4,7 @@
 //! sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next may go
 //! while the bytes of the one before still flow, which hides its round trip.
 
+mod chain;
 mod fate;
 mod pack;
 mod queue;
@@ -173,7 +174,7 @@ impl Channel {
 
     pub(super) fn push(&mut self, message: Outgoing, spares: &mut Spares) -> MessageNumber {
         self.queue.borrow(spares);
-        self.queue.push(Entry::Long(Box::new(Long::new(message))))
+        self.queue.push_long(message)
     }
 
     #[inline(always)]
@@ -229,14 +230,14 @@ impl Channel {
     fn long(&self, number: MessageNumber) -> Option<&Long> {
         match self.entry(number)? {
             Entry::Long(long) => Some(long),
-            Entry::Small(_) => None,
+            Entry::Small(_) | Entry::Chain(_) => None,
         }
     }
 
     fn long_mut(&mut self, number: MessageNumber) -> Option<&mut Long> {
         match self.entry_mut(number)? {
             Entry::Long(long) => Some(long),
-            Entry::Small(_) => None,
+            Entry::Small(_) | Entry::Chain(_) => None,
         }
     }
 
@@ -314,7 +315,8 @@ impl Channel {
             return Status::Idle;
         };
         let phase = match entry {
-            Entry::Small(_) => &Phase::Queued,
+            Entry::Chain(chain) if chain.is_within() => return Status::Ready,
+            Entry::Small(_) | Entry::Chain(_) => &Phase::Queued,
             Entry::Long(long) => &long.phase,
         };
         match phase {
@@ -331,6 +333,7 @@ impl Channel {
     /// The first message that owes something; those in the list that owe nothing any more are passed over.
     fn first_owed(&mut self) -> Option<MessageNumber> {
         while let Some(&number) = self.resend.front() {
+            let number = self.chain_at(number).unwrap_or(number);
             if self.entry(number).is_some_and(Entry::owes) {
                 return Some(number);
             }
@@ -350,6 +353,7 @@ impl Channel {
         let (number, name) = (self.queue.cursor(), self.name(self.queue.cursor()));
         let entry = self.queue.next()?;
         let is_new = match entry {
+            Entry::Chain(_) => return self.ask_ahead(room, terms),
             Entry::Small(_) => true,
             Entry::Long(long) => match long.phase {
                 Phase::Queued => true,
@@ -402,16 +406,18 @@ impl Channel {
     }
 
     fn unlist_front(&mut self) {
-        if let Some(number) = self.resend.pop_front()
-            && let Some(entry) = self.entry_mut(number)
-        {
-            *entry.listed() = false;
+        if let Some(number) = self.resend.pop_front() {
+            let number = self.chain_at(number).unwrap_or(number);
+            if let Some(entry) = self.entry_mut(number) {
+                *entry.listed() = false;
+            }
         }
     }
 
     /// Sends the RTS of `number`, if it fits.
     fn ask(&mut self, number: MessageNumber, room: usize) -> Option<Plan> {
         let name = self.name(number);
+        self.queue.dissolve(number);
         self.lengthen(number);
         let entry = self.long_mut(number)?;
         if Frame::Rts(entry.request(name)).size() > room {
@@ -450,11 +456,13 @@ impl Channel {
 
     /// The message that asks while the one before is being sent, if it may.
     fn asks_ahead(&self, terms: Terms) -> Option<MessageNumber> {
-        let number = self.queue.cursor().checked_add(1)?;
+        let &Item {
+            first: number,
+            ref entry,
+        } = self.queue.after_next()?;
         if self.asked.is_some() || self.charged != number {
             return None;
         }
-        let entry = self.queue.after_next()?;
         let may =
             Self::asks_first(entry, terms) && self.fits(entry.request_charge(), terms).is_ok();
         may.then_some(number)
@@ -466,10 +474,12 @@ impl Channel {
     }
 
     fn move_cursor(&mut self) {
-        while let Some(Entry::Long(long)) = self.queue.next()
-            && long.is_sent()
-        {
-            self.queue.advance(1);
+        while let Some(entry) = self.queue.next() {
+            match entry {
+                Entry::Long(long) if long.is_sent() => self.queue.advance(1),
+                Entry::Chain(chain) if chain.is_sent() => self.queue.advance(1),
+                _ => break,
+            }
         }
     }
 

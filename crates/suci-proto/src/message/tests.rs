@@ -1,5 +1,6 @@
 //! Both halves against each other, through the bytes of the wire.
 
+mod chains;
 mod credit;
 mod footprint;
 mod lossy;
@@ -107,6 +108,9 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
                     let next = outbox.next(full - bytes.len(), &mut bytes);
                     assert!(next.is_none(), "no room for what is next");
                 }
+                if run.closed {
+                    break;
+                }
                 continue;
             }
             Some(Next::Piece(piece)) => piece,
@@ -125,6 +129,10 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
                 sent,
                 ..
             } => {
+                let size = head.size(range.len(), true) + range.len();
+                if last && size < room {
+                    Frame::Padding(room - size).put(&mut bytes);
+                }
                 head.put(&mut bytes, range.len(), last);
                 bytes.extend_from_slice(&payload[range]);
                 (sent, last)

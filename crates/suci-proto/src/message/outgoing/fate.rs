@@ -37,7 +37,7 @@ impl Released {
 
 impl Channel {
     /// Changes the entry of message `number`, which is the first in it, and keeps the books of what is owed.
-    fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
+    pub(super) fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.entry_mut(number) else {
             return;
         };
@@ -112,13 +112,20 @@ impl Channel {
         }
     }
 
-    /// `range` of message `number` was acknowledged.
+    /// `range` of message `number`, or of the chain that it began, was acknowledged.
     pub(in crate::message) fn part_acked(
         &mut self,
         number: MessageNumber,
         range: Range<u64>,
     ) -> Released {
         let mut released = Released::default();
+        if let Some(at) = self.chain_at(number) {
+            self.change_chain(at, |chain| {
+                let more = chain.acked(range);
+                released.add(more.saturating_mul(chain.total()), 0, more);
+            });
+            return released;
+        }
         self.change(number, |entry| {
             let Entry::Long(long) = entry else { return };
             if long.part_acked(range) {
@@ -152,6 +159,7 @@ impl Channel {
             channel.change(number, |entry| match entry {
                 Entry::Small(_) if number < sent => entry.whole_lost(),
                 Entry::Small(_) => {}
+                Entry::Chain(chain) => chain.all_lost(),
                 Entry::Long(long) => long.all_lost(),
             });
         });
@@ -166,7 +174,10 @@ impl Channel {
     }
 
     pub(in crate::message) fn part_lost(&mut self, number: MessageNumber, range: Range<u64>) {
-        self.change_long(number, |long| long.part_lost(range));
+        match self.chain_at(number) {
+            Some(at) => self.change_chain(at, |chain| chain.lost(range)),
+            None => self.change_long(number, |long| long.part_lost(range)),
+        }
     }
 
     pub(in crate::message) fn rts_lost(&mut self, number: MessageNumber) {
@@ -240,11 +251,26 @@ impl Channel {
         if let Some(end) = frames {
             self.frames.release(end);
         }
+        // A chain's first messages may be over while others of it are not.
+        let channel = self.id;
+        if let Some((numbers, chain)) = self.queue.leave() {
+            popped.add(0, 0, numbers.end.saturating_sub(numbers.start));
+            let (token, notify) = (chain.token, chain.notify);
+            let completion = |number| Completion {
+                channel,
+                number,
+                token,
+                notify,
+                outcome: Outcome::Delivered,
+                reason: None,
+            };
+            out.extend(numbers.filter(|_| notify).map(completion));
+        }
         popped
     }
 
     /// What became of the messages of an entry.
-    fn completions(&self, item: &Item) -> impl Iterator<Item = Completion> + use<> {
+    fn completions(&self, item: &Item) -> impl Iterator<Item = Completion> {
         let Item { first, entry } = item;
         let (outcome, reason) = match entry {
             Entry::Long(long) if let Phase::Refused(reason) = long.phase => {
@@ -261,7 +287,12 @@ impl Channel {
             number,
             token,
             notify,
-            outcome,
+            outcome: match entry {
+                Entry::Chain(chain) if chain.has_arrived(number) => Outcome::Delivered,
+                Entry::Chain(chain) if number < chain.unfinished() => unacknowledged(),
+                Entry::Chain(_) => Outcome::NotDelivered,
+                _ => outcome,
+            },
             reason,
         })
     }

@@ -1,4 +1,4 @@
-//! Small messages on their way into a packet: whole frames, many at once.
+//! Messages on their way into a packet, many at once: of small ones whole frames.
 
 use super::{Channel, Terms};
 use crate::message::entry::Entry;
@@ -7,7 +7,7 @@ use crate::message::small::Fate;
 use crate::recovery::SentFrame;
 use crate::types::MessageNumber;
 
-/// Small messages that were put into a packet.
+/// Messages that were put into a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// What the packet has to remember.
@@ -20,13 +20,15 @@ pub struct Run {
     pub resent: bool,
     /// The packet has no room for what is next, nor for a part of it.
     pub full: bool,
+    /// The last frame reaches to the packet's end: nothing may follow it.
+    pub closed: bool,
     /// Memory credit taken for them.
     pub(in crate::message) charged: u64,
 }
 
 impl Channel {
-    /// Puts the small messages that are next behind `out`: whole frames, as many as `room` bytes, a turn of `turn`
-    /// bytes and the credit allow. None if the next one is no small one, or may not go.
+    /// Puts the messages that are next behind `out`, if they are small or of a chain: as many as `room` bytes, a turn of `turn`
+    /// bytes and the credit allow, of small ones whole frames. None if the next one is neither, or may not go.
     pub(in crate::message) fn pack(
         &mut self,
         room: usize,
@@ -36,6 +38,9 @@ impl Channel {
     ) -> Option<Run> {
         if self.owed > 0 {
             return self.pack_lost(room, turn, out);
+        }
+        if let Some(Entry::Chain(_)) = self.queue.next() {
+            return self.pack_chain(room, turn, terms, out);
         }
         let first = self.queue.cursor();
         let credit = self.room().min(terms.session_room);
@@ -85,6 +90,7 @@ impl Channel {
             payload,
             resent: false,
             full,
+            closed: false,
             charged,
         })
     }
@@ -92,8 +98,10 @@ impl Channel {
     /// As [`pack`](Self::pack), with those that were lost.
     fn pack_lost(&mut self, room: usize, turn: usize, out: &mut Vec<u8>) -> Option<Run> {
         let number = self.first_owed()?;
-        let Some(Entry::Small(run)) = self.entry_mut(number) else {
-            return None;
+        let run = match self.entry_mut(number)? {
+            Entry::Small(run) => run,
+            Entry::Chain(_) => return self.pack_chain_lost(number, room, turn, out),
+            Entry::Long(_) => return None,
         };
         let count = run.fitting(room, turn);
         if count == 0 {
@@ -119,6 +127,7 @@ impl Channel {
             payload,
             resent: true,
             full: false,
+            closed: false,
             charged: 0,
         })
     }

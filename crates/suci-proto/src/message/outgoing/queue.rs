@@ -3,10 +3,13 @@
 //! They stand apart because small ones stand in runs, as they were accepted, and leave in others, as packets have room:
 //! a run is divided where the two meet, which costs nothing at the ends of two queues.
 
-use super::super::entry::Entry;
+use super::super::Outgoing;
+use super::super::chain::Chain;
+use super::super::entry::{Entry, Long};
 use super::super::small::Small;
 use super::{OWN, Spares};
 use crate::types::MessageNumber;
+use core::ops::Range;
 use std::collections::VecDeque;
 
 /// A message or a run of them.
@@ -100,8 +103,8 @@ impl Queue {
     }
 
     /// What waits behind it.
-    pub(super) fn after_next(&self) -> Option<&Entry> {
-        self.waiting.get(1).map(|item| &item.entry)
+    pub(super) fn after_next(&self) -> Option<&Item> {
+        self.waiting.get(1)
     }
 
     /// Where message `number` stands in `list`.
@@ -160,6 +163,69 @@ impl Queue {
         self.end = first.saturating_add(1);
         self.waiting.push_back(Item { first, entry });
         first
+    }
+
+    /// Appends a message that is no small one: to the chain that stands last, or makes one of it and the last message, if
+    /// they are alike and wait.
+    pub(super) fn push_long(&mut self, message: Outgoing) -> MessageNumber {
+        let number = self.end;
+        if let Some(Item { first, entry }) = self.waiting.back_mut() {
+            match entry {
+                Entry::Chain(chain) if chain.takes(&message) => {
+                    chain.push(message);
+                    self.end = number.saturating_add(1);
+                    return number;
+                }
+                Entry::Long(long) if let Some(mut chain) = Chain::of(*first, &*long, &message) => {
+                    chain.push(message);
+                    *entry = Entry::Chain(Box::new(chain));
+                    self.end = number.saturating_add(1);
+                    return number;
+                }
+                _ => {}
+            }
+        }
+        self.push(Entry::Long(Box::new(Long::new(message))))
+    }
+
+    /// Makes messages of their own of those of the chain in which message `number` waits, if it is a chain, of which nothing
+    /// was sent.
+    pub(super) fn dissolve(&mut self, number: MessageNumber) {
+        let Some(place) = Self::place(&self.waiting, number) else {
+            return;
+        };
+        let Some(Item {
+            entry: Entry::Chain(chain),
+            ..
+        }) = self.waiting.get_mut(place)
+        else {
+            return;
+        };
+        let singles = (chain.untouched()..).zip(chain.cut_off());
+        let is_left = chain.count() > 0;
+        let mut behind = self.waiting.split_off(place);
+        let chain = behind.pop_front().filter(|_| is_left);
+        self.waiting.extend(chain);
+        self.waiting.extend(singles.map(|(first, long)| Item {
+            first,
+            entry: Entry::Long(Box::new(long)),
+        }));
+        self.waiting.append(&mut behind);
+    }
+
+    /// Takes those of the front's messages away that are over while others behind them are not: the number of the first, how
+    /// many, and what they are.
+    pub(super) fn leave(&mut self) -> Option<(Range<MessageNumber>, &Chain)> {
+        let front = self.sent.front_mut().or(self.waiting.front_mut())?;
+        let Entry::Chain(chain) = &mut front.entry else {
+            return None;
+        };
+        let over = chain.leave();
+        let first = front.first;
+        front.first = first.saturating_add(over);
+        self.base = front.first;
+        self.cursor = self.cursor.max(self.base);
+        (over > 0).then_some((first..front.first, chain))
     }
 
     /// Whether the last message is a small one that waits.

@@ -2,7 +2,7 @@
 
 use super::control::UNASKED;
 use super::{Contents, Permit};
-use crate::message::{Next, Piece, SMALL, merge};
+use crate::message::{COPIED, Next, Piece, SMALL, merge};
 use crate::peer::Peer;
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
@@ -12,10 +12,6 @@ use crate::wire::{Frame, Mode};
 /// that the train goes on; beyond it the train ends. More is left over only where a message with a long header of its
 /// own did not fit.
 const PADDING_LIMIT: usize = SMALL + 32;
-
-/// Bytes of the longest message that is copied into its packets. Longer ones are gathered from where they lie: what two slices more
-/// of a gather list cost for each packet is about what copying its bytes costs.
-const COPIED: usize = 2_048;
 
 impl Peer {
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
@@ -32,7 +28,7 @@ impl Peer {
                 Some(Next::Run(run)) => {
                     train.note_copied(run.payload);
                     resent += if run.resent { run.payload } else { 0 };
-                    (run.sent, false, run.full)
+                    (run.sent, run.closed, run.full || run.closed)
                 }
                 Some(Next::Piece(piece)) => {
                     resent += piece.resent();

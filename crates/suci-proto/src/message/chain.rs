@@ -1,0 +1,348 @@
+//! Messages of middle length, sent as if they were one: they are alike, were accepted one after the other, and wait
+//! together.
+//!
+//! Such a message mostly stands in two packets, and each of those holds parts of two. With an entry, a phase and the
+//! ranges of its parts for each, two records for each packet and two questions what is next, all that around a message of a
+//! kilobyte took several times what its bytes did. Here one range tells what was sent, one what arrived and one what is
+//! owed again, of all messages side by side; each packet has one record. On the wire nothing differs.
+
+use super::entry::{Long, Phase, fit};
+use super::{Outgoing, charge, index, len64};
+use crate::ranges::RangeSet;
+use crate::types::{ChannelId, Kind, MessageNumber};
+use crate::wire::{FragHead, Frame, Start};
+use bytes::Bytes;
+use core::ops::Range;
+use std::collections::VecDeque;
+
+/// Bytes of the longest message that is copied into its packets. Longer ones are gathered from where they lie: what two slices more
+/// of a gather list cost for each packet is about what copying its bytes costs.
+pub(crate) const COPIED: usize = 2_048;
+
+/// Most messages of a chain: what is acknowledged of it is told apart in so many.
+const MOST: usize = 64;
+
+/// Messages of one length without headers, which differ in nothing but number and bytes. The bytes of all side by side
+/// are counted from the first byte of the first.
+#[derive(Debug)]
+pub(super) struct Chain {
+    /// The number of the first message there ever was in it.
+    origin: MessageNumber,
+    /// Bytes of each.
+    each: u64,
+    pub(super) tag: u64,
+    pub(super) kind: Kind,
+    pub(super) token: u64,
+    pub(super) notify: bool,
+    /// The number stands in the channel's list of what is owed again.
+    pub(super) listed: bool,
+    /// From the first message on that has not arrived as a whole.
+    payloads: VecDeque<Bytes>,
+    /// Messages before those.
+    gone: u64,
+    /// Of these, messages that have left the channel's front.
+    left: u64,
+    /// Where what was never sent begins.
+    next: u64,
+    acked: RangeSet,
+    /// What was lost and not sent again; disjoint from `acked`.
+    lost: RangeSet,
+}
+
+/// What was put into a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Put {
+    /// The bytes of messages.
+    pub(super) range: Range<u64>,
+    /// What they take in the packet.
+    pub(super) bytes: usize,
+    /// The packet's last frame reaches to its end.
+    pub(super) closed: bool,
+    /// The packet has no room for what is next, nor for a part of it.
+    pub(super) full: bool,
+}
+
+impl Chain {
+    /// One of `first`, which has the number `origin`, and `second`, if they may be of one chain.
+    pub(super) fn of(origin: MessageNumber, first: &Long, second: &Outgoing) -> Option<Self> {
+        let mut chain = Self {
+            origin,
+            each: first.total(),
+            tag: first.tag,
+            kind: first.kind,
+            token: first.token,
+            notify: first.notify,
+            listed: false,
+            payloads: VecDeque::new(),
+            gone: 0,
+            left: 0,
+            next: 0,
+            acked: RangeSet::new(),
+            lost: RangeSet::new(),
+        };
+        let fits = matches!(first.phase, Phase::Queued) && first.user_header.is_empty();
+        if !fits || !chain.takes(second) {
+            return None;
+        }
+        chain.payloads.reserve_exact(MOST);
+        chain.payloads.push_back(first.payload.clone());
+        Some(chain)
+    }
+
+    /// Whether `next` may stand behind these.
+    pub(super) fn takes(&self, next: &Outgoing) -> bool {
+        let alike = self.each == len64(next.payload.len())
+            && self.tag == next.tag
+            && self.kind == next.kind
+            && self.token == next.token
+            && self.notify == next.notify
+            && next.user_header.is_empty();
+        alike && next.payload.len() <= COPIED && self.messages() < len64(MOST)
+    }
+
+    /// Appends it.
+    pub(super) fn push(&mut self, next: Outgoing) {
+        self.payloads.push_back(next.payload);
+    }
+
+    /// All messages there ever were in it.
+    fn messages(&self) -> u64 {
+        self.gone.saturating_add(len64(self.payloads.len()))
+    }
+
+    /// How many messages stand in the channel's queue.
+    pub(super) fn count(&self) -> u64 {
+        self.messages().saturating_sub(self.left)
+    }
+
+    /// Bytes of each message.
+    pub(super) fn total(&self) -> u64 {
+        self.each
+    }
+
+    /// What sending each at once is charged.
+    pub(super) fn charge(&self) -> u64 {
+        charge(self.each, 0)
+    }
+
+    /// The number of the first message there ever was in it: what the bytes of all are counted from.
+    pub(super) fn origin(&self) -> MessageNumber {
+        self.origin
+    }
+
+    /// The message in which byte `at` lies, and where in it.
+    fn locate(&self, at: u64) -> (MessageNumber, u64) {
+        let place = at / self.each.max(1);
+        let offset = at.saturating_sub(place.saturating_mul(self.each));
+        (self.origin.saturating_add(place), offset)
+    }
+
+    /// Whether some bytes of a message, and not all, were sent.
+    pub(super) fn is_within(&self) -> bool {
+        self.locate(self.next).1 > 0
+    }
+
+    /// The number of the first message of which no byte was sent.
+    pub(super) fn untouched(&self) -> MessageNumber {
+        let (number, offset) = self.locate(self.next);
+        number.saturating_add(u64::from(offset > 0))
+    }
+
+    /// The number of the first message of which some byte was never sent.
+    pub(super) fn unfinished(&self) -> MessageNumber {
+        self.locate(self.next).0
+    }
+
+    /// Whether every byte was sent at least once.
+    pub(super) fn is_sent(&self) -> bool {
+        self.next >= self.messages().saturating_mul(self.each)
+    }
+
+    /// Whether all of message `number` arrived.
+    pub(super) fn has_arrived(&self, number: MessageNumber) -> bool {
+        let start = number.saturating_sub(self.origin).saturating_mul(self.each);
+        self.acked.covers(start..start.saturating_add(self.each))
+    }
+
+    /// Whether all of its messages arrived.
+    pub(super) fn is_done(&self) -> bool {
+        self.payloads.is_empty()
+    }
+
+    pub(super) fn owes(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Those that arrived and stand at its front leave the queue. How many.
+    pub(super) fn leave(&mut self) -> u64 {
+        let over = self.gone.saturating_sub(self.left);
+        self.left = self.gone;
+        over
+    }
+
+    /// Takes all messages away of which nothing was sent.
+    pub(super) fn cut_off(&mut self) -> impl Iterator<Item = Long> + use<> {
+        let first = self.untouched().saturating_sub(self.origin);
+        let kept = index(first.saturating_sub(self.gone));
+        let rest = self.payloads.split_off(kept.min(self.payloads.len()));
+        let (tag, kind, token, notify) = (self.tag, self.kind, self.token, self.notify);
+        rest.into_iter().map(move |payload| {
+            Long::new(Outgoing {
+                channel: ChannelId(0),
+                tag,
+                kind,
+                user_header: Bytes::new(),
+                payload,
+                notify,
+                token,
+            })
+        })
+    }
+
+    // ---- what becomes of it
+
+    /// The bytes in `range` arrived. How many messages more are complete with that, without a gap from the first on.
+    pub(super) fn acked(&mut self, range: Range<u64>) -> u64 {
+        if self.owes() {
+            self.lost.remove(range.clone());
+        }
+        self.acked.insert(range);
+        let reach = self.acked.first().filter(|first| first.start == 0);
+        let complete = reach.map_or(0, |reach| reach.end / self.each.max(1));
+        let more = complete.saturating_sub(self.gone);
+        self.payloads.drain(..index(more).min(self.payloads.len()));
+        self.gone = self.gone.max(complete);
+        more
+    }
+
+    /// The bytes in `range` are owed again, unless they are known to have arrived.
+    pub(super) fn lost(&mut self, range: Range<u64>) {
+        self.lost.insert(range.clone());
+        let arrived: Vec<_> = (self.acked.iter())
+            .filter(|known| known.start < range.end && range.start < known.end)
+            .collect();
+        for known in arrived {
+            self.lost.remove(known);
+        }
+    }
+
+    /// Whatever was sent and is not known to have arrived is owed again.
+    pub(super) fn all_lost(&mut self) {
+        self.lost(0..self.next);
+    }
+
+    // ---- into packets
+
+    /// Puts what is next of it behind what `out` holds, if it was never sent, and counts it as sent: no more than `room`
+    /// bytes, of which none begin beyond `turn`, and of at most `messages` that were not begun.
+    pub(super) fn put_new(
+        &mut self,
+        channel: ChannelId,
+        messages: u64,
+        (room, turn): (usize, usize),
+        out: &mut Vec<u8>,
+    ) -> Put {
+        let begun = self.untouched().saturating_sub(self.origin);
+        let end = begun.saturating_add(messages).min(self.messages());
+        let range = self.next..end.saturating_mul(self.each);
+        let put = self.put(channel, range, (room, turn), out);
+        self.next = put.range.end;
+        put
+    }
+
+    /// The same with what is owed again.
+    pub(super) fn put_lost(
+        &mut self,
+        channel: ChannelId,
+        bounds: (usize, usize),
+        out: &mut Vec<u8>,
+    ) -> Put {
+        let range = self.lost.first().unwrap_or_default();
+        let put = self.put(channel, range, bounds, out);
+        self.lost.remove(put.range.clone());
+        put
+    }
+
+    fn put(
+        &self,
+        channel: ChannelId,
+        range: Range<u64>,
+        (room, turn): (usize, usize),
+        out: &mut Vec<u8>,
+    ) -> Put {
+        let before = out.len();
+        let (mut number, mut offset) = self.locate(range.start);
+        let mut put = Put {
+            range: range.start..range.start,
+            bytes: 0,
+            closed: false,
+            full: false,
+        };
+        while put.range.end < range.end && put.bytes < turn && !put.closed {
+            let at = number.saturating_sub(self.origin).saturating_sub(self.gone);
+            let Some(payload) = self.payloads.get(index(at)) else {
+                debug_assert!(false, "bytes are kept until they arrived");
+                break;
+            };
+            let left = room.saturating_sub(put.bytes);
+            let until = self
+                .each
+                .min(offset.saturating_add(range.end - put.range.end));
+            let head = |end| self.head(channel, number, offset, end);
+            let wanted = until - offset;
+            let size = head(until == self.each).size(index(wanted), false);
+            let alone = size.saturating_add(index(wanted)) > left;
+            let end = if alone {
+                let Some(cut) = fit(offset..until, self.each, left, head) else {
+                    put.full = true;
+                    break;
+                };
+                cut.end
+            } else {
+                until
+            };
+            let len = index(end - offset);
+            let head = head(end == self.each);
+            if alone {
+                // Without its length the fragment reaches to the packet's end, so it must fill it.
+                let short = left.saturating_sub(head.size(len, true).saturating_add(len));
+                if short > 0 {
+                    Frame::Padding(short).put(out);
+                }
+                put.closed = true;
+            }
+            head.put(out, len, alone);
+            let bytes = payload.get(index(offset)..index(end));
+            out.extend_from_slice(bytes.unwrap_or_default());
+            put.range.end = put.range.end.saturating_add(end - offset);
+            put.bytes = out.len().saturating_sub(before);
+            (number, offset) = match end == self.each {
+                true => (number.saturating_add(1), 0),
+                false => (number, end),
+            };
+        }
+        put
+    }
+
+    fn head(
+        &self,
+        channel: ChannelId,
+        message: MessageNumber,
+        offset: u64,
+        end: bool,
+    ) -> FragHead<'static> {
+        let description = Start {
+            total: self.each,
+            tag: self.tag,
+            kind: self.kind,
+            user_header: &[],
+        };
+        FragHead {
+            channel,
+            message,
+            offset,
+            end,
+            start: (offset == 0).then_some(description),
+        }
+    }
+}
