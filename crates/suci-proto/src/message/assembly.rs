@@ -200,7 +200,10 @@ impl Assembly {
                 ..
             }) = part.start
         {
-            let user_header = Bytes::copy_from_slice(user_header);
+            let user_header = match user_header {
+                [] => Bytes::new(),
+                header => Bytes::copy_from_slice(header),
+            };
             self.description = Some(Description {
                 tag,
                 kind,
@@ -231,6 +234,27 @@ impl Assembly {
             return Err(Fault::Gaps);
         }
         Ok(())
+    }
+
+    /// Takes the end of a message of which all before it is there, if `part` is that: nothing is to be charged, or looked for.
+    pub(super) fn add_end(&mut self, part: &Part<'_>) -> bool {
+        let is_end = part.start.is_none()
+            && part.total.is_some()
+            && part.total == self.total
+            && self.way == Way::Unasked
+            && self.description.is_some()
+            && self.reach == part.offset
+            && self.got.len() == part.offset;
+        let written = is_end
+            && self.buffer.as_mut().is_some_and(|buffer| {
+                let fits = len64(buffer.len()) == part.end();
+                fits && buffer.write(index(part.offset), part.data)
+            });
+        if written {
+            self.reach = part.end();
+            self.got.insert(part.offset..part.end());
+        }
+        written
     }
 
     /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add).

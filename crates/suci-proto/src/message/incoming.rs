@@ -234,6 +234,12 @@ impl Channel {
             start: frag.start,
             data: frag.data,
         };
+        if let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
+            && assembly.add_end(&part)
+        {
+            self.complete(place, accounts);
+            return Ok(());
+        }
         let charged = match self.slot(place) {
             Slot::Pieces(assembly) => {
                 if let Way::Asked { granted: false, .. } = assembly.way {
@@ -248,20 +254,26 @@ impl Channel {
         if matches!(self.slot(place), Slot::Unseen) {
             self.put(place, Slot::Pieces(accounts.unasked()));
         }
-        let Some(slot) = self.slots.get_mut(place) else {
-            return Ok(());
-        };
-        let Slot::Pieces(assembly) = slot else {
+        let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place) else {
             return Ok(());
         };
         let chunk = (place == self.settled).then_some(&mut accounts.chunk);
         let taken = assembly.add(&part, &accounts.pool, chunk);
-        let complete = taken.is_ok() && assembly.is_complete();
-        if complete && let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
+        if taken.is_ok() && assembly.is_complete() {
+            self.complete(place, accounts);
+        }
+        taken.map_err(|fault| self.fault(frag.message, fault))
+    }
+
+    /// All pieces of message `place` are there.
+    fn complete(&mut self, place: usize, accounts: &mut Accounts) {
+        let Some(slot) = self.slots.get_mut(place) else {
+            return;
+        };
+        if let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
             *slot = accounts.on_assembled(assembly);
             self.settle();
         }
-        taken.map_err(|fault| self.fault(frag.message, fault))
     }
 
     /// Takes pieces of message `number` that follow one which was just taken.

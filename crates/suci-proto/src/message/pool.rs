@@ -7,6 +7,7 @@
 
 use crate::wire;
 use bytes::{Bytes, BytesMut};
+use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,9 +28,10 @@ const FIRST_CHUNK: usize = 1_024;
 /// A chunk's largest size.
 const CHUNK: usize = 16_384;
 
-/// Full chunks of that size that are looked at again when another is needed. A program that takes messages as they come has let
-/// go of all in the last but one.
-const FULL_CHUNKS: usize = 4;
+/// Full chunks of that size that are looked at again when another is needed, at least and at most. A program that takes messages
+/// as they come has let go of all in the last but one; one that takes what arrived within a while at once, of those before:
+/// memory that goes back meanwhile comes anew from the kernel, page by page.
+const FULL_CHUNKS: RangeInclusive<usize> = 4..=64;
 
 /// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the same.
 #[derive(Clone)]
@@ -66,8 +68,8 @@ impl Shelves {
 }
 
 impl Pool {
-    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and 64 KiB for small ones
-    /// whatever `max_kept` is.
+    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and as much for small ones,
+    /// but at least 64 KiB and at most 1 MiB.
     #[must_use]
     pub fn new(max_kept: usize) -> Self {
         let shelves = Shelves {
@@ -116,10 +118,12 @@ impl Pool {
     /// Takes a full chunk of [`CHUNK`] bytes, and gives one whose messages are gone, if there is one.
     fn exchange(&self, full: BytesMut) -> Option<BytesMut> {
         let mut shelves = self.lock();
+        let most = shelves.max_kept / CHUNK;
+        let most = most.clamp(*FULL_CHUNKS.start(), *FULL_CHUNKS.end());
         let chunks = &mut shelves.full_chunks;
         let free = chunks.iter_mut().position(|chunk| chunk.try_reclaim(CHUNK));
         let free = free.and_then(|place| chunks.remove(place));
-        if chunks.len() >= FULL_CHUNKS {
+        if chunks.len() >= most {
             chunks.pop_front();
         }
         chunks.push_back(full);

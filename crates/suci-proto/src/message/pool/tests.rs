@@ -126,7 +126,20 @@ fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_mea
     for _ in 0..10_000 {
         held.push_back((0, chunk.copy(&pool, &[], &[7; 100])));
     }
-    assert!(pool.lock().full_chunks.len() <= FULL_CHUNKS);
+    assert!(pool.lock().full_chunks.len() <= *FULL_CHUNKS.start());
+}
+
+/// A program that takes what came within a while at once, again and again.
+#[test]
+fn what_a_burst_needed_is_used_again_by_the_next() {
+    let (mut chunk, pool) = (Chunk::default(), Pool::new(1 << 20));
+    for _ in 0..100 {
+        let burst: Vec<_> = (0..500)
+            .map(|_| chunk.copy(&pool, &[], &[7; 1_000]))
+            .collect();
+        drop(burst);
+    }
+    assert!(chunk.allocated <= 40 * CHUNK, "{} B", chunk.allocated);
 }
 
 /// Pieces of a message come in any order, and others are copied beside it meanwhile.
