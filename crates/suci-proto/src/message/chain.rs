@@ -63,8 +63,15 @@ pub(super) struct Put {
 }
 
 impl Chain {
-    /// One of `first`, which has the number `origin`, and `second`, if they may be of one chain.
+    /// One of `first`, which has the number `origin` and was not sent, and `second`, if they are alike.
     pub(super) fn of(origin: MessageNumber, first: &Long, second: &Outgoing) -> Option<Self> {
+        let alike = first.total() == len64(second.payload.len())
+            && second.payload.len() <= COPIED
+            && matches!(first.phase, Phase::Queued)
+            && first.user_header.is_empty();
+        if !alike {
+            return None;
+        }
         let mut chain = Self {
             origin,
             each: first.total(),
@@ -80,24 +87,24 @@ impl Chain {
             acked: RangeSet::new(),
             lost: RangeSet::new(),
         };
-        let fits = matches!(first.phase, Phase::Queued) && first.user_header.is_empty();
-        if !fits || !chain.takes(second) {
+        if !chain.takes(second) {
             return None;
         }
         chain.payloads.reserve_exact(MOST);
         chain.payloads.push_back(first.payload.clone());
+        chain.payloads.push_back(second.payload.clone());
         Some(chain)
     }
 
     /// Whether `next` may stand behind these.
     pub(super) fn takes(&self, next: &Outgoing) -> bool {
-        let alike = self.each == len64(next.payload.len())
+        self.each == len64(next.payload.len())
             && self.tag == next.tag
             && self.kind == next.kind
             && self.token == next.token
             && self.notify == next.notify
-            && next.user_header.is_empty();
-        alike && next.payload.len() <= COPIED && self.messages() < len64(MOST)
+            && next.user_header.is_empty()
+            && self.messages() < len64(MOST)
     }
 
     /// Appends it.

@@ -173,6 +173,7 @@ fn take(inbox: &mut Inbox, packet: &Packet) -> Result<(), ProtocolError> {
         match frame? {
             Frame::Frag(frag) => inbox.on_frag(&frag)?,
             Frame::Rts(rts) => inbox.on_rts(&rts)?,
+            Frame::Padding(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -176,8 +176,7 @@ impl Queue {
                     self.end = number.saturating_add(1);
                     return number;
                 }
-                Entry::Long(long) if let Some(mut chain) = Chain::of(*first, &*long, &message) => {
-                    chain.push(message);
+                Entry::Long(long) if let Some(chain) = Chain::of(*first, long, &message) => {
                     *entry = Entry::Chain(Box::new(chain));
                     self.end = number.saturating_add(1);
                     return number;
