@@ -47,9 +47,6 @@ pub struct Recovery {
     /// or the process stood still.
     persistence_from: Option<Instant>,
     delivery: RateMark,
-    /// What is sent until so much was delivered is sent by a sender that had no more
-    /// (draft-ietf-ccwg-bbr, "Detecting application-limited phases").
-    app_limited_until: u64,
     /// The last `now` seen.
     clock: Instant,
 }
@@ -66,7 +63,6 @@ folds!(Recovery {
     spared,
     persistence_from,
     delivery,
-    app_limited_until,
     clock,
 });
 
@@ -90,9 +86,8 @@ impl Recovery {
                 delivered: 0,
                 delivered_at: Instant::ZERO,
                 first_sent_at: Instant::ZERO,
-                app_limited: false,
+                app_limited_until: 0,
             },
-            app_limited_until: 0,
             clock: Instant::ZERO,
         }
     }
@@ -128,7 +123,6 @@ impl Recovery {
             self.delivery.first_sent_at = now;
             self.delivery.delivered_at = now;
         }
-        self.delivery.app_limited = self.delivery.delivered < self.app_limited_until;
         let sent = Sent {
             eliciting: kind.eliciting,
             mtu_probe: kind.mtu_probe,
@@ -295,7 +289,7 @@ impl Recovery {
     pub fn on_app_limited(&mut self) {
         let until = self.delivery.delivered.saturating_add(self.in_flight());
         // Also if nothing is in flight: what is sent next is sent into an idle path.
-        self.app_limited_until = until.max(self.delivery.delivered.saturating_add(1));
+        self.delivery.app_limited_until = until.max(self.delivery.delivered.saturating_add(1));
     }
 
     /// Bytes of eliciting packets that the peer acknowledged so far.
@@ -461,7 +455,7 @@ impl Recovery {
         (!interval.is_zero()).then_some(RateSample {
             delivered,
             interval,
-            app_limited: mark.app_limited,
+            app_limited: mark.delivered < mark.app_limited_until,
         })
     }
 

@@ -62,14 +62,16 @@ pub(super) struct RateMark {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
     pub(super) first_sent_at: Instant,
-    pub(super) app_limited: bool,
+    /// What is sent until so much was delivered is sent by a sender that had no more (draft-ietf-ccwg-bbr, "Detecting
+    /// application-limited phases").
+    pub(super) app_limited_until: u64,
 }
 
 folds!(RateMark {
     delivered,
     delivered_at,
     first_sent_at,
-    app_limited
+    app_limited_until
 });
 
 /// Packets with consecutive numbers, of one flight and one fate.

@@ -133,7 +133,7 @@ fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
         delivered: 0,
         delivered_at: at(0),
         first_sent_at: at(0),
-        app_limited: false,
+        app_limited_until: 0,
     };
     Sent {
         eliciting: kind.eliciting,

@@ -24,24 +24,26 @@ impl Peer {
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
-            let (sent, closed, done) = match self.session.outbox.next(room, train.head()) {
+            let closed = match self.session.outbox.next(room, train.head()) {
                 Some(Next::Run(run)) => {
                     train.note_copied(run.payload);
                     resent += if run.resent { run.payload } else { 0 };
-                    (run.sent, run.closed, run.full || run.closed)
+                    remember(frames, run.sent);
+                    if run.full {
+                        break false;
+                    }
+                    run.closed
                 }
                 Some(Next::Piece(piece)) => {
                     resent += piece.resent();
                     let (sent, closed) = write_piece(&piece, room, train);
-                    (sent, closed, closed)
+                    remember(frames, sent);
+                    closed
                 }
                 None => break false,
             };
-            if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
-                frames.push(sent);
-            }
-            if done {
-                break closed;
+            if closed {
+                break true;
             }
         };
         self.traffic_mut().bytes_resent += resent;
@@ -77,6 +79,13 @@ impl Peer {
         if more && (1..=PADDING_LIMIT).contains(&short) {
             Frame::Padding(short).put(train.head());
         }
+    }
+}
+
+/// Adds what a packet holds to what it has to remember.
+fn remember(frames: &mut Vec<SentFrame>, sent: SentFrame) {
+    if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
+        frames.push(sent);
     }
 }
 
