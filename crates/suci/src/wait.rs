@@ -212,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn who_sent_as_much_as_it_took_expects_nothing_more() {
+        let mut habit = Habit::default();
+        (0..5).for_each(|_| habit.on_sent());
+        for (taken, may_nap) in [(4, false), (3, true)] {
+            habit.on_taken(taken);
+            assert_eq!(habit.message(Wait::Adaptive).may_nap(), may_nap);
+        }
+    }
+
+    #[test]
     fn answers_that_come_late_are_looked_for_less_and_less() {
         let (soon, late) = (ANSWER / 2, ANSWER * 2);
         let mut habit = Habit::default();

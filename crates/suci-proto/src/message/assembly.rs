@@ -244,6 +244,7 @@ impl Assembly {
             && self.way == Way::Unasked
             && self.description.is_some()
             && self.reach == part.offset
+            // Nothing lies beyond: so much is all before it.
             && self.got.len() == part.offset;
         let written = is_end
             && self.buffer.as_mut().is_some_and(|buffer| {
@@ -253,6 +254,7 @@ impl Assembly {
         if written {
             self.reach = part.end();
             self.got.insert(part.offset..part.end());
+            debug_assert!(self.is_complete(), "it was its end");
         }
         written
     }

@@ -270,6 +270,7 @@ impl Channel {
         let Some(slot) = self.slots.get_mut(place) else {
             return;
         };
+        debug_assert!(matches!(slot, Slot::Pieces(_)), "it came in pieces");
         if let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
             *slot = accounts.on_assembled(assembly);
             self.settle();

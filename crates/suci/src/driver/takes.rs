@@ -74,7 +74,9 @@ impl Driver {
             if messages.len() == messages.capacity() {
                 messages.reserve(1);
             }
-            self.take_into(messages, left);
+            if self.take_into(messages, left) == 0 {
+                return messages.len() - before;
+            }
         }
     }
 
@@ -82,7 +84,7 @@ impl Driver {
     ///
     /// They are written where they stay. A push would build each on the stack, because to grow may fail, and copy it from there
     /// in larger pieces than were written a moment before: the processor waits for that as long as the rest takes.
-    fn take_into(&mut self, messages: &mut Vec<Message>, most: usize) {
+    fn take_into(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
         let (before, mut written) = (messages.len(), 0);
         let places = messages.spare_capacity_mut();
         let most = most.min(places.len());
@@ -93,8 +95,11 @@ impl Driver {
                     place.write(Message::new(from, message));
                     written += 1;
                 }
-                // No more than `most` come. To drop one here would have each built on the stack again.
-                None => std::mem::forget(message),
+                // To drop one here would have each built on the stack again.
+                None => {
+                    std::mem::forget(message);
+                    debug_assert!(false, "no more than was asked for");
+                }
             }
         });
         // SAFETY: the first `written` places behind the `before` messages were written just now, each once, in their order;
@@ -103,6 +108,7 @@ impl Driver {
         if written > 0 {
             self.habit.on_taken(written);
         }
+        written
     }
 
     /// Puts a message back: it is the next one.
