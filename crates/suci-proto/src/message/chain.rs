@@ -44,6 +44,7 @@ pub(super) struct Chain {
     left: u64,
     /// Where what was never sent begins.
     next: u64,
+    /// As many spans as its bytes make packets, at most: what one carried arrives or is lost together.
     acked: RangeSet,
     /// What was lost and not sent again; disjoint from `acked`.
     lost: RangeSet,
@@ -90,7 +91,6 @@ impl Chain {
         if !chain.takes(second) {
             return None;
         }
-        chain.payloads.reserve_exact(MOST);
         chain.payloads.push_back(first.payload.clone());
         chain.payloads.push_back(second.payload.clone());
         Some(chain)
@@ -115,6 +115,11 @@ impl Chain {
     /// All messages there ever were in it.
     fn messages(&self) -> u64 {
         self.gone.saturating_add(len64(self.payloads.len()))
+    }
+
+    /// The number behind its last message.
+    pub(super) fn end(&self) -> MessageNumber {
+        self.origin.saturating_add(self.messages())
     }
 
     /// How many messages stand in the channel's queue.
@@ -188,7 +193,7 @@ impl Chain {
     }
 
     /// Takes all messages away of which nothing was sent.
-    pub(super) fn cut_off(&mut self) -> impl Iterator<Item = Long> + use<> {
+    pub(super) fn cut_off(&mut self) -> impl DoubleEndedIterator<Item = Long> + use<> {
         let first = self.untouched().saturating_sub(self.origin);
         let kept = index(first.saturating_sub(self.gone));
         let rest = self.payloads.split_off(kept.min(self.payloads.len()));
@@ -219,6 +224,13 @@ impl Chain {
         let more = complete.saturating_sub(self.gone);
         self.payloads.drain(..index(more).min(self.payloads.len()));
         self.gone = self.gone.max(complete);
+        if self.is_done() {
+            // It may stand behind others for long, and counts little.
+            self.payloads = VecDeque::new();
+            let all = 0..self.gone.saturating_mul(self.each);
+            self.acked = RangeSet::from_iter([all]);
+            self.lost = RangeSet::new();
+        }
         more
     }
 

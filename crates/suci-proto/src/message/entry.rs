@@ -121,8 +121,10 @@ impl Entry {
                 small.fate = Fate::Acked;
                 small.held()
             }
-            // Parts of it arrive.
-            Self::Chain(_) => 0,
+            Self::Chain(_) => {
+                debug_assert!(false, "parts of it arrive");
+                0
+            }
             Self::Long(long) => long.finish(Phase::Acked),
         }
     }

@@ -72,7 +72,7 @@ pub enum Piece<'a> {
 /// What goes into a packet next.
 #[derive(Clone, Debug)]
 pub enum Next<'a> {
-    /// Small messages, which were put there.
+    /// Small messages, or bytes of a chain, which were put there.
     Run(Run),
     /// Something to put there.
     Piece(Piece<'a>),
@@ -80,7 +80,7 @@ pub enum Next<'a> {
 
 /// What a channel has for a packet.
 enum Choice {
-    /// Small messages, which were put there.
+    /// Small messages, or bytes of a chain, which were put there.
     Run(Run),
     /// A piece to be made.
     Plan(Plan),
@@ -316,8 +316,8 @@ impl Outbox {
         None
     }
 
-    /// What is next for a packet with `room` bytes left: small messages, which are put behind what `out` holds, or a piece of
-    /// a long one. Lost ones go before new ones. None if nothing fits: the packet is to be closed.
+    /// What is next for a packet with `room` bytes left: small messages, or bytes of a chain, which are put behind what `out`
+    /// holds, or a piece of a long one. Lost ones go before new ones. None if nothing fits: the packet is to be closed.
     ///
     /// What was returned counts as put into the packet: if it is not sent, it is lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Next<'_>> {
@@ -355,8 +355,8 @@ impl Outbox {
         Some(Choice::Plan(plan))
     }
 
-    /// Puts the small messages of the channel whose turn it is behind what `out` holds. None if what is next is none, or does
-    /// not fit.
+    /// Puts the small messages of the channel whose turn it is, or bytes of its chain, behind what `out` holds. None if what is
+    /// next is neither, or does not fit.
     fn pack(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Run> {
         let terms = self.terms();
         let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);

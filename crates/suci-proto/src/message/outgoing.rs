@@ -113,15 +113,16 @@ pub(super) struct Channel {
     queue: Queue,
     /// The frames of those that are small.
     frames: FrameQueue,
-    /// The first message that was not charged: `cursor`, or one or two beyond it.
+    /// The first message that was not charged: `cursor`, or one or two beyond it; more if that stands in a chain.
     charged: MessageNumber,
     /// The message whose RTS is unanswered.
     asked: Option<MessageNumber>,
     limit: u64,
     used: u64,
-    /// The first numbers of entries in the order of their losses; those that owe nothing any more are passed over.
+    /// The first numbers of entries in the order of their losses; those that owe nothing any more are passed over. What was the
+    /// first of a chain may have left the front since ([`chain_at`](Self::chain_at)).
     resend: VecDeque<MessageNumber>,
-    /// How many entries owe something: long messages, and runs of small ones.
+    /// How many entries owe something: long messages, chains, and runs of small ones.
     owed: usize,
     pub(super) turn: Turn,
 }

@@ -5,6 +5,7 @@ use crate::message::chain::{Chain, Put};
 use crate::message::entry::Entry;
 use crate::recovery::SentFrame;
 use crate::types::MessageNumber;
+use crate::wire::Frame;
 
 impl Channel {
     /// Where the chain stands that began with message `origin`, which may have left the channel's front.
@@ -29,7 +30,9 @@ impl Channel {
             self.move_cursor();
         }
         // What asks while others are sent goes first.
-        if self.asks_ahead(terms).is_some() {
+        if let Some(number) = self.asks_ahead(terms)
+            && self.has_room_to_ask(number, room)
+        {
             return None;
         }
         let (id, credit) = (self.id, self.room().min(terms.session_room));
@@ -70,6 +73,13 @@ impl Channel {
             resent: true,
             ..run
         })
+    }
+
+    /// Whether the RTS of message `number` fits, as far as that is known.
+    fn has_room_to_ask(&self, number: MessageNumber, room: usize) -> bool {
+        let name = self.name(number);
+        self.long(number)
+            .is_none_or(|long| Frame::Rts(long.request(name)).size() <= room)
     }
 
     /// What the packet has to remember of it. None if nothing was put there.

@@ -55,7 +55,7 @@ impl Queue {
         self.base
     }
 
-    /// The first message of which some byte was never sent.
+    /// The first message of which some byte was never sent; if a chain was sent in part, the first that is left of it.
     pub(super) fn cursor(&self) -> MessageNumber {
         self.cursor
     }
@@ -200,16 +200,25 @@ impl Queue {
         else {
             return;
         };
-        let singles = (chain.untouched()..).zip(chain.cut_off());
+        let mut single = chain.end();
+        if chain.untouched() == single {
+            return;
+        }
+        let singles = chain.cut_off();
         let is_left = chain.count() > 0;
-        let mut behind = self.waiting.split_off(place);
-        let chain = behind.pop_front().filter(|_| is_left);
-        self.waiting.extend(chain);
-        self.waiting.extend(singles.map(|(first, long)| Item {
-            first,
-            entry: Entry::Long(Box::new(long)),
-        }));
-        self.waiting.append(&mut behind);
+        // Few stand before it.
+        let before: Vec<_> = self.waiting.drain(..place).collect();
+        let chain = self.waiting.pop_front().filter(|_| is_left);
+        for long in singles.rev() {
+            single = single.saturating_sub(1);
+            self.waiting.push_front(Item {
+                first: single,
+                entry: Entry::Long(Box::new(long)),
+            });
+        }
+        for item in before.into_iter().chain(chain).rev() {
+            self.waiting.push_front(item);
+        }
     }
 
     /// Takes those of the front's messages away that are over while others behind them are not: the number of the first, how

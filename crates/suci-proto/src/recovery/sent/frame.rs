@@ -14,11 +14,12 @@ pub enum SentFrame {
         /// How many.
         count: u32,
     },
-    /// Bytes `start..end` of one message; at `start == 0` its description too. Never empty.
+    /// Bytes `start..end` of one message, or of several side by side that are sent as one: counted from the first byte of the
+    /// first. Where a message begins its description too. Never empty.
     Part {
         /// Its channel.
         channel: ChannelId,
-        /// The message.
+        /// The message, or the first of them.
         message: MessageNumber,
         /// First byte.
         start: u64,
