@@ -22,6 +22,9 @@ pub(crate) const COPIED: usize = 2_048;
 /// Most messages of a chain: what is acknowledged of it is told apart in so many.
 const MOST: usize = 64;
 
+/// Messages for which a chain has memory at first.
+const FEW: usize = 4;
+
 /// Messages of one length without headers, which differ in nothing but number and bytes. The bytes of all side by side
 /// are counted from the first byte of the first.
 #[derive(Debug)]
@@ -81,7 +84,7 @@ impl Chain {
             token: first.token,
             notify: first.notify,
             listed: false,
-            payloads: VecDeque::new(),
+            payloads: VecDeque::with_capacity(FEW),
             gone: 0,
             left: 0,
             next: 0,
@@ -107,8 +110,11 @@ impl Chain {
             && self.messages() < len64(MOST)
     }
 
-    /// Appends it.
+    /// Appends it. Few become longer than a few: those get memory for all at once.
     pub(super) fn push(&mut self, next: Outgoing) {
+        if self.payloads.len() == FEW {
+            self.payloads.reserve_exact(MOST - FEW);
+        }
         self.payloads.push_back(next.payload);
     }
 
