@@ -12,7 +12,7 @@ use suci_proto::{Engine, Event, Outgoing, SendError, TransmitResult};
 use crate::invariants::{self, Progress};
 use crate::network::Network;
 use crate::options::{Consume, Drive};
-use crate::oracle::{Oracle, Spec, Violation};
+use crate::oracle::{Oracle, Spec, TWIN, Violation};
 use crate::packet::{Carried, Fate, Packet, PlaceId, ProcId};
 use crate::report::Tally;
 use crate::rng::Rng;
@@ -230,7 +230,7 @@ impl Process {
             user_header: name.header(spec.header),
             payload: name.payload(spec.length),
             notify: spec.notify,
-            token: name.token,
+            token: if spec.twin { TWIN } else { name.token },
         };
         match self.engine.send(cx.now, NodeId(spec.to), message) {
             Ok(number) => {

@@ -43,6 +43,8 @@ struct Flow {
     next_at: Instant,
     pending: Option<Spec>,
     huge: bool,
+    /// What is sent next so many times more.
+    row: Option<(Spec, u64)>,
 }
 
 /// One program's intentions. They outlive its process: a successor goes on where it was.
@@ -80,6 +82,7 @@ impl Workload {
                 next_at: start + Duration::from_nanos(rng.range(0, gap.max(1))),
                 pending: None,
                 huge: traffic.huge_first,
+                row: None,
             })
             .filter(|flow| flow.left > 0)
             .collect();
@@ -101,6 +104,7 @@ impl Workload {
             flow.left = 1;
             flow.pending = None;
             flow.huge = false;
+            flow.row = None;
             flow.next_at = now;
         }
     }
@@ -150,6 +154,7 @@ impl Workload {
                 kind: ANSWER,
                 tagged: true,
                 notify: false,
+                twin: false,
             };
             // An answer that finds no room is dropped: a program must not wait for its own reader.
             send(spec)?;
@@ -194,7 +199,12 @@ impl Workload {
     }
 }
 
-fn draw(rng: &mut Rng, traffic: &Traffic, flow: &Flow) -> Spec {
+/// What is sent next: now and then a row of messages that are alike, which the library keeps as one while they wait.
+fn draw(rng: &mut Rng, traffic: &Traffic, flow: &mut Flow) -> Spec {
+    if let Some((spec, left)) = flow.row.take_if(|(_, left)| *left > 0) {
+        flow.row = Some((spec, left - 1));
+        return spec;
+    }
     let total: u32 = traffic.sizes.iter().map(|(weight, ..)| weight).sum();
     let mut at = rng.range(0, u64::from(total.max(1)));
     let mut range = (0, 0);
@@ -226,7 +236,7 @@ fn draw(rng: &mut Rng, traffic: &Traffic, flow: &Flow) -> Spec {
     } else {
         128
     };
-    Spec {
+    let spec = Spec {
         to: flow.to,
         channel: u32::try_from(rng.range(0, u64::from(traffic.channels.max(1)))).unwrap_or(0),
         length: length.min(MAX_PAYLOAD),
@@ -234,5 +244,12 @@ fn draw(rng: &mut Rng, traffic: &Traffic, flow: &Flow) -> Spec {
         kind: u8::try_from(kind).unwrap_or(u8::MAX),
         tagged: rng.chance(700_000),
         notify: rng.chance(traffic.notify),
+        twin: false,
+    };
+    if spec.tagged || spec.header > 0 || flow.huge || !rng.chance(150_000) {
+        return spec;
     }
+    let twin = Spec { twin: true, ..spec };
+    flow.row = Some((twin, rng.range(1, 40)));
+    twin
 }

@@ -28,6 +28,7 @@ use crate::content::Name;
 use crate::packet::{Carried, Packet, ProcId};
 use crate::tap::Part;
 pub use coverage::Coverage;
+pub(crate) use sender::TWIN;
 use receiver::Inbound;
 
 /// A broken promise.
@@ -115,6 +116,8 @@ pub struct Spec {
     pub tagged: bool,
     /// Whether `Delivered` was asked for.
     pub notify: bool,
+    /// Its token is the one of all twins, so that the library may keep it with others as one.
+    pub twin: bool,
 }
 
 /// How a message ended for its sender.

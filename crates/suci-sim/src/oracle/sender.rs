@@ -8,6 +8,9 @@ use suci_proto::{EndReason, Event, MessageOutcome, Outcome};
 use super::{Fate, Kind, Link, Oracle, Record, Verdict, broken};
 use crate::packet::ProcId;
 
+/// The token of all twins, which their numbers tell apart.
+pub(crate) const TWIN: u64 = u64::MAX;
+
 /// How an event names a message.
 #[derive(Clone, Copy)]
 struct Named {
@@ -51,12 +54,7 @@ impl Oracle {
                 token,
                 ..
             } => {
-                let named = Named {
-                    node,
-                    channel,
-                    number,
-                    token,
-                };
+                let named = self.named(process, node, (channel, number), token);
                 let fate = match event {
                     Event::Delivered { .. } => Fate::Delivered,
                     _ => Fate::NotDelivered,
@@ -123,12 +121,8 @@ impl Oracle {
                 token,
                 outcome,
             } = *outcome;
-            let named = Named {
-                node,
-                channel,
-                number,
-                token,
-            };
+            let named = self.named(process, node, (channel, number), token);
+            let token = named.token;
             self.settle(process, named, Fate::from(outcome))?;
             if outcome == Outcome::Unknown {
                 self.check_unknown(token)?;
@@ -200,6 +194,34 @@ impl Oracle {
             }
         }
         Ok(())
+    }
+
+    /// What an event names, with its own token if it is a twin: the first of its number that is open, since sessions end in
+    /// their order.
+    fn named(
+        &self,
+        process: ProcId,
+        node: NodeId,
+        (channel, number): (ChannelId, u64),
+        mut token: u64,
+    ) -> Named {
+        let stream = self.streams.get(&(process, node.0, channel.0));
+        if let Some(stream) = stream.filter(|_| token == TWIN) {
+            let starts = std::iter::once(&0).chain(&stream.sessions);
+            let place = |start: &usize| start.checked_add(usize::try_from(number).ok()?);
+            let tokens = starts.filter_map(|start| stream.tokens.get(place(start)?).copied());
+            let mut open = tokens.filter(|token| {
+                let record = self.record(*token);
+                record.is_some_and(|r| r.spec.twin && r.number == number && r.fate == Fate::Open)
+            });
+            token = open.next().unwrap_or(TWIN);
+        }
+        Named {
+            node,
+            channel,
+            number,
+            token,
+        }
     }
 
     fn settle(&mut self, process: ProcId, named: Named, fate: Fate) -> Verdict {

@@ -25,6 +25,7 @@ const SPEC: Spec = Spec {
     kind: 130,
     tagged: true,
     notify: true,
+    twin: false,
 };
 
 impl Pair {
