@@ -12,7 +12,7 @@ use suci_proto::{Engine, Event, Outgoing, SendError, TransmitResult};
 use crate::invariants::{self, Progress};
 use crate::network::Network;
 use crate::options::{Consume, Drive};
-use crate::oracle::{Oracle, Spec, TWIN, Violation};
+use crate::oracle::{Oracle, Spec, Violation};
 use crate::packet::{Carried, Fate, Packet, PlaceId, ProcId};
 use crate::report::Tally;
 use crate::rng::Rng;
@@ -83,6 +83,9 @@ pub struct Process {
     pub consume: Consume,
     /// The program takes nothing until then.
     pub consumes_from: Instant,
+    /// For a node and channel, the token of the row of twins that ends with the last message sent there, and the number that
+    /// the next one would have.
+    rows: BTreeMap<(u32, u32), (u64, u64)>,
     /// The process is stopped until then.
     pub paused_until: Instant,
     /// It does nothing before then: it is busy.
@@ -118,6 +121,7 @@ impl Process {
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
+            rows: BTreeMap::new(),
             paused_until: now,
             busy_until: now,
             unreachable: 0,
@@ -217,6 +221,27 @@ impl Process {
         self.consume == Consume::Eager && self.consumes_from <= now
     }
 
+    /// The token that a message has for the engine: its own, or of a twin the one of those before it.
+    fn row_token(&self, spec: &Spec, own: u64) -> u64 {
+        let row = self.rows.get(&(spec.to, spec.channel));
+        row.filter(|_| spec.twin).map_or(own, |(first, _)| *first)
+    }
+
+    /// A message got its number. A row ends where anything else comes between, and none begins with a session: by its number
+    /// each of them is told from the others then.
+    fn in_row(&mut self, spec: &Spec, own: u64, number: u64) {
+        let key = (spec.to, spec.channel);
+        let row = self.rows.remove(&key).filter(|_| spec.twin);
+        let next = match row {
+            Some((first, expected)) if expected == number => Some(first),
+            Some(_) => None,
+            None => Some(own).filter(|_| spec.twin && number > 0),
+        };
+        if let Some(first) = next {
+            self.rows.insert(key, (first, number + 1));
+        }
+    }
+
     /// Offers one message; its token comes back with the answer.
     ///
     /// # Errors
@@ -230,10 +255,11 @@ impl Process {
             user_header: name.header(spec.header),
             payload: name.payload(spec.length),
             notify: spec.notify,
-            token: if spec.twin { TWIN } else { name.token },
+            token: self.row_token(&spec, name.token),
         };
         match self.engine.send(cx.now, NodeId(spec.to), message) {
             Ok(number) => {
+                self.in_row(&spec, name.token, number);
                 cx.trace.note(
                     cx.now,
                     1 ^ number << 8,

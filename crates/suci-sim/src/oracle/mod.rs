@@ -28,7 +28,6 @@ use crate::content::Name;
 use crate::packet::{Carried, Packet, ProcId};
 use crate::tap::Part;
 pub use coverage::Coverage;
-pub(crate) use sender::TWIN;
 use receiver::Inbound;
 
 /// A broken promise.
@@ -116,7 +115,7 @@ pub struct Spec {
     pub tagged: bool,
     /// Whether `Delivered` was asked for.
     pub notify: bool,
-    /// Its token is the one of all twins, so that the library may keep it with others as one.
+    /// It may have the token of the one before, so that the library may keep both as one.
     pub twin: bool,
 }
 

@@ -8,9 +8,6 @@ use suci_proto::{EndReason, Event, MessageOutcome, Outcome};
 use super::{Fate, Kind, Link, Oracle, Record, Verdict, broken};
 use crate::packet::ProcId;
 
-/// The token of all twins, which their numbers tell apart.
-pub(crate) const TWIN: u64 = u64::MAX;
-
 /// How an event names a message.
 #[derive(Clone, Copy)]
 struct Named {
@@ -196,8 +193,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// What an event names, with its own token if it is a twin: the first of its number that is open, since sessions end in
-    /// their order.
+    /// What an event names, with its own token: that of a twin is the first one's of its row, behind which they stand with
+    /// consecutive numbers, except the last, which may be the first of the next session.
     fn named(
         &self,
         process: ProcId,
@@ -205,16 +202,14 @@ impl Oracle {
         (channel, number): (ChannelId, u64),
         mut token: u64,
     ) -> Named {
+        let first = self.record(token).filter(|first| first.spec.twin);
         let stream = self.streams.get(&(process, node.0, channel.0));
-        if let Some(stream) = stream.filter(|_| token == TWIN) {
-            let starts = std::iter::once(&0).chain(&stream.sessions);
-            let place = |start: &usize| start.checked_add(usize::try_from(number).ok()?);
-            let tokens = starts.filter_map(|start| stream.tokens.get(place(start)?).copied());
-            let mut open = tokens.filter(|token| {
-                let record = self.record(*token);
-                record.is_some_and(|r| r.spec.twin && r.number == number && r.fate == Fate::Open)
-            });
-            token = open.next().unwrap_or(TWIN);
+        if let Some((first, stream)) = first.zip(stream) {
+            let place = match number.checked_sub(first.number) {
+                Some(behind) => usize::try_from(behind).map_or(0, |at| first.position + at),
+                None => stream.end_of_session(first.position).unwrap_or(0),
+            };
+            token = stream.tokens.get(place).copied().unwrap_or(token);
         }
         Named {
             node,
