@@ -24,6 +24,7 @@ pub(crate) fn spec(to: u32, channel: u32, length: u64) -> Spec {
         kind: 128,
         tagged: true,
         notify: true,
+        twin: false,
     }
 }
 
