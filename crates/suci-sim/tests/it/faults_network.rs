@@ -118,7 +118,7 @@ fn f27_a_black_hole_and_emsgsize_lower_the_packet_size() {
 fn f30_flipped_bits_are_counted_and_never_delivered() {
     let mut options = Options::quiet(2);
     options.faults.flip = 100_000;
-    options.traffic = chatty(200);
+    options.traffic = chatty(400);
     let mut world = world(options);
     ok(world.run_for(SECOND * 10));
     let refused: u64 = (0..2)
