@@ -206,6 +206,7 @@ impl Chain {
         let (tag, kind, token, notify) = (self.tag, self.kind, self.token, self.notify);
         rest.into_iter().map(move |payload| {
             Long::new(Outgoing {
+                // Not kept: the queue is the channel's.
                 channel: ChannelId(0),
                 tag,
                 kind,
@@ -369,5 +370,85 @@ impl Chain {
             end,
             start: (offset == 0).then_some(description),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EACH: usize = 1_000;
+
+    fn message() -> Outgoing {
+        Outgoing {
+            channel: ChannelId(0),
+            tag: 0,
+            kind: Kind::USER,
+            user_header: Bytes::new(),
+            payload: Bytes::from_static(&[7; EACH]),
+            notify: false,
+            token: 0,
+        }
+    }
+
+    fn chain() -> Chain {
+        let mut chain = Chain::of(5, &Long::new(message()), &message()).unwrap();
+        while chain.takes(&message()) {
+            chain.push(message());
+        }
+        chain
+    }
+
+    /// Puts all of it into packets. What each of them carried.
+    fn send(chain: &mut Chain) -> Vec<Range<u64>> {
+        let mut sent = Vec::new();
+        while !chain.is_sent() {
+            let room = (1_444, usize::MAX);
+            let put = chain.put_new(ChannelId(0), u64::MAX, room, &mut Vec::new());
+            sent.push(put.range);
+        }
+        sent
+    }
+
+    /// A peer that acknowledges everything but a message before them has them stay, and each counts its entry only.
+    #[test]
+    fn what_is_over_keeps_no_memory() {
+        let mut chain = chain();
+        assert_eq!(chain.count(), MOST as u64);
+        let sent = send(&mut chain);
+        // Every second one, which makes as many ranges as there can be, and the others are lost before they arrive late.
+        let (late, soon): (Vec<_>, Vec<_>) = (0..sent.len()).partition(|at| at % 2 == 0);
+        let mut complete = 0;
+        for at in soon {
+            complete += chain.acked(sent[at].clone());
+        }
+        late.iter().for_each(|at| chain.lost(sent[*at].clone()));
+        assert!(complete == 0 && chain.owes() && chain.acked.span_count() > 20);
+        for at in late {
+            complete += chain.acked(sent[at].clone());
+        }
+        assert!(complete == MOST as u64 && chain.is_done() && !chain.owes());
+        assert_eq!(
+            chain.payloads.capacity() + chain.acked.heap() + chain.lost.heap(),
+            0
+        );
+        // Who asks still hears what became of each.
+        assert!((5..chain.end()).all(|number| chain.has_arrived(number)));
+        assert_eq!(chain.leave(), MOST as u64);
+    }
+
+    /// What a peer's program is asked about leaves whole messages behind, and of those sent the chain.
+    #[test]
+    fn messages_that_were_not_begun_can_be_taken_out() {
+        let mut chain = chain();
+        chain.put_new(ChannelId(0), 3, (1_444, usize::MAX), &mut Vec::new());
+        assert!(chain.is_within() && chain.untouched() == 7);
+        assert_eq!(chain.cut_off().count(), MOST - 2);
+        assert_eq!(
+            (chain.count(), chain.end(), chain.cut_off().count()),
+            (2, 7, 0)
+        );
+        send(&mut chain);
+        assert_eq!(chain.acked(0..2 * EACH as u64), 2);
     }
 }
