@@ -53,7 +53,7 @@ pub use engine::{
     Engine, Identity, IncomingError, PatienceError, PeerError, RouteQuery, SendError,
 };
 pub use event::{EndReason, Event, MessageOutcome, RefusedReason, Side, UNNUMBERED};
-pub use message::{Message, Outcome, Outgoing, SMALL, SmallOutgoing};
+pub use message::{Data, Lease, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use turns::{CLASSES, Priority, PriorityError};

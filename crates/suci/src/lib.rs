@@ -76,7 +76,7 @@ pub use suci_proto::plant;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
-    Accept, Config, ConfigError, ControllerChoice, Counters, Decision, EndReason, Event,
+    Accept, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EndReason, Event,
     IncomingError, Link, MessageOutcome, Observation, Outcome, PeerError, PeerStats, Priority,
     PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic, UNNUMBERED, WaitReason, Waited,
     Waits,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::fmt;
 use suci_proto::message::Brief;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
-use suci_proto::{Outgoing, SmallOutgoing};
+use suci_proto::{Data, Outgoing, SmallOutgoing};
 
 /// A message received completely.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub struct Message {
     pub kind: Kind,
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
-    /// The bytes. A message of up to 2 KiB may share up to 16 KiB of memory with others, all of which stays as long as its
+    /// The bytes. A message of 33 B to 2 KiB may share up to 16 KiB of memory with others, all of which stays as long as its
     /// payload or its header is kept: copy what is to stay for long (`Bytes::copy_from_slice`).
-    pub payload: Bytes,
+    pub payload: Data,
 }
 
 impl fmt::Debug for Message {
@@ -140,6 +140,11 @@ impl Draft {
     #[must_use]
     pub fn into_payload(self) -> Bytes {
         self.outgoing.payload
+    }
+
+    /// The same as a small message, if it is.
+    pub(crate) fn as_small(&self) -> Option<SmallOutgoing<'_>> {
+        self.outgoing.as_small()
     }
 
     /// Bytes of the payload.

@@ -159,8 +159,14 @@ impl Default for Habit {
 impl Habit {
     /// The program sent a message.
     pub(crate) fn on_sent(&mut self) {
+        self.on_sent_many(1);
+    }
+
+    /// The program sent so many messages: one at least.
+    pub(crate) fn on_sent_many(&mut self, messages: u64) {
         self.asked = true;
-        self.open = (self.open + 1).min(MANY);
+        let sent = u32::try_from(messages).unwrap_or(u32::MAX);
+        self.open = self.open.saturating_add(sent).min(MANY);
     }
 
     /// The program took so many messages: one at least.

@@ -119,7 +119,7 @@ impl Spoke {
         self.engine.handle_timeout(now);
         while let Some((_, message)) = self.engine.recv() {
             if message.payload.first() == Some(&ECHO) {
-                self.send(now, message.payload);
+                self.send(now, message.payload.into());
             }
         }
         while self.engine.poll_event().is_some() {}

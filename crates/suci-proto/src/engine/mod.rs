@@ -8,6 +8,7 @@
 
 mod audit;
 mod handshake;
+mod lease;
 mod line;
 mod links;
 mod memory;

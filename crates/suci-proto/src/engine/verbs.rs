@@ -5,7 +5,7 @@ use super::{Engine, Shared};
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
-use crate::message::{self, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
+use crate::message::{self, Held, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
 use crate::peer::{Closing, Peer};
 use crate::time::{Duration, Instant};
 use crate::turns::{Priority, Turns};
@@ -92,7 +92,7 @@ pub enum IncomingError {
 }
 
 /// Why a message is not accepted.
-enum Refusal {
+pub(super) enum Refusal {
     /// For a reason that does not give the message back.
     For(SendError),
     Full,
@@ -132,27 +132,27 @@ fn check_header(header: &[u8]) -> Result<(), SendError> {
 }
 
 /// A peer for whom a message may be queued, and what takes note of it.
-struct Willing<'a> {
+pub(super) struct Willing<'a> {
     key: usize,
-    peer: &'a mut Peer,
+    pub(super) peer: &'a mut Peer,
     shared: &'a mut Shared,
     dirty: &'a mut Turns,
     flush: &'a mut bool,
 }
 
 impl Willing<'_> {
-    /// A message of `length` bytes was queued.
+    /// Messages were queued.
     #[inline(always)]
-    fn on_queued(self, now: Instant, length: u64) {
+    pub(super) fn on_queued(self, now: Instant, queued: Held) {
         let Self { peer, shared, .. } = self;
         if !peer.has_connection() && peer.attempt.is_none() {
             peer.open(now, shared.random());
         }
         *self.flush |= peer.wish == Mode::Response;
-        shared.counters.messages_sent += 1;
+        shared.counters.messages_sent += queued.messages;
         let traffic = peer.traffic_mut();
-        traffic.messages_sent += 1;
-        traffic.message_bytes_sent += length;
+        traffic.messages_sent += queued.messages;
+        traffic.message_bytes_sent += queued.bytes;
         self.dirty.add(self.key);
     }
 }
@@ -256,7 +256,7 @@ impl Engine {
         };
         let pushed = willing.peer.session.outbox.push(message);
         let number = pushed.map_err(|(no, message)| Refusal::from(no).of(|| message))?;
-        willing.on_queued(now, length);
+        willing.on_queued(now, Held::one(length));
         Ok(number)
     }
 
@@ -281,7 +281,7 @@ impl Engine {
         check_header(message.user_header)?;
         let queued = self.willing(node).and_then(|willing| {
             let number = willing.peer.session.outbox.push_small(message)?;
-            willing.on_queued(now, length);
+            willing.on_queued(now, Held::one(length));
             Ok(number)
         });
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
@@ -289,7 +289,7 @@ impl Engine {
 
     /// The peer `node`, if a message may be queued for it.
     #[inline(always)]
-    fn willing(&mut self, node: NodeId) -> Result<Willing<'_>, Refusal> {
+    pub(super) fn willing(&mut self, node: NodeId) -> Result<Willing<'_>, Refusal> {
         let key = self.reach(node).map_err(Refusal::For)?;
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(Refusal::For(SendError::UnknownPeer(node)));

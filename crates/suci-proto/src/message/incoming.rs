@@ -317,7 +317,7 @@ impl Channel {
                     0 => Bytes::new(),
                     len => bytes.split_to(len.min(bytes.len())),
                 };
-                (tag, kind, user_header, bytes)
+                (tag, kind, user_header, bytes.into())
             }
             Slot::Assembled(assembly) => {
                 freed.large = assembly.budgeted();
@@ -327,7 +327,7 @@ impl Channel {
                     kind,
                     user_header,
                 } = description;
-                (tag, kind, user_header, payload)
+                (tag, kind, user_header, payload.into())
             }
             _ => return None,
         };

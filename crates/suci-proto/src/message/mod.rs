@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
 //! | `brief` | bytes of messages as errors and traces show them |
+//! | `data` | bytes of messages as the program gets them |
 //! | `held` | what messages count against that bound |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
@@ -29,6 +30,7 @@ mod answer;
 mod assembly;
 mod brief;
 mod chain;
+mod data;
 mod entry;
 mod held;
 mod inbox;
@@ -44,12 +46,13 @@ mod spare;
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use brief::Brief;
 pub(crate) use chain::COPIED;
+pub use data::{Data, INLINE};
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
 pub use outgoing::Run;
 pub use pool::Pool;
-pub use small::{SMALL, SmallOutgoing};
+pub use small::{Lease, SMALL, SmallOutgoing};
 
 use crate::limits::MESSAGE_CHARGE;
 use crate::recovery::SentFrame;
@@ -104,7 +107,7 @@ pub struct Message {
     /// The program's header.
     pub user_header: Bytes,
     /// The bytes.
-    pub payload: Bytes,
+    pub payload: Data,
 }
 
 impl fmt::Debug for Message {

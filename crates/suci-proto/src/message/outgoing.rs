@@ -14,11 +14,11 @@ mod run;
 pub(super) use fate::Released;
 pub use pack::Run;
 
-use super::Outgoing;
 use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;
-use super::small::{FrameQueue, SmallOutgoing, SpareFrames};
+use super::small::{FrameQueue, Lease, SmallOutgoing, SpareFrames, Tail};
 use super::spare::Spare;
+use super::{Held, Outgoing};
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
 use crate::wire::Frame;
@@ -196,9 +196,26 @@ impl Channel {
     fn push_other(&mut self, message: &SmallOutgoing<'_>, spares: &mut Spares) -> MessageNumber {
         self.queue.borrow(spares);
         self.frames.borrow(&mut spares.frames);
-        let row = self.queue.ends_small();
+        let row = self.queue.last_small().is_some();
         let small = self.frames.push(self.queue.end(), message, row);
         self.queue.push_small(small)
+    }
+
+    /// Lends room for messages like the last one, at most so many of so many bytes and a header each, if that is a small one
+    /// that waits and more of a row may follow it. Until it is given [back](Self::put_back), nothing else is to be asked.
+    pub(super) fn lend(&mut self, place: usize, most: impl FnOnce(Held) -> u64) -> Option<Lease> {
+        let last = self.queue.last_small()?;
+        let (more, held) = (u32::MAX - last.count(), Held::one(last.total()));
+        let tail = self.frames.lend()?;
+        let left = u32::try_from(most(held)).map_or(more, |most| most.min(more));
+        let room = (left, held.bytes);
+        Some(Lease::new(tail, self.id, place, self.queue.end(), room))
+    }
+
+    /// So many more stand in what was lent.
+    pub(super) fn put_back(&mut self, count: u32, tail: Tail) {
+        self.frames.put_back(tail);
+        self.queue.extend_by(count);
     }
 
     /// Gives back memory that nothing stands in, if it is more than a channel keeps.

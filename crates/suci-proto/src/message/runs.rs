@@ -4,6 +4,7 @@
 //! again, which is less work than an entry for each message, written, kept and taken apart; less still where it is known
 //! that more follow of which nothing but the number differs.
 
+use super::data::Data;
 use super::pool::{Chunk, Pool};
 use super::spare::Spare;
 use crate::limits::MESSAGE_CHARGE;
@@ -63,7 +64,7 @@ impl Like {
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) tag: u64,
-    pub(super) payload: Bytes,
+    pub(super) payload: Data,
 }
 
 impl Runs {
@@ -111,13 +112,16 @@ impl Runs {
         self.like.count = self.like.count.saturating_sub(1);
         let Like { tag, head, len, .. } = self.like;
         frames.advance(head);
-        let payload = if len < frames.len() {
-            frames.split_to(len)
-        } else {
+        let few = Data::copy_front(frames, len);
+        let payload = if len >= frames.len() {
             let last = self.frames.pop_front()?;
             spare.collect(&mut self.frames, 0);
-            // An empty one holds nothing of what it shared.
-            if len == 0 { Bytes::new() } else { last }
+            few.unwrap_or_else(|| last.into())
+        } else if let Some(few) = few {
+            frames.advance(len);
+            few
+        } else {
+            frames.split_to(len).into()
         };
         self.messages = self.messages.saturating_sub(1);
         Some(Taken { tag, payload })

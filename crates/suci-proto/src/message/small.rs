@@ -6,11 +6,16 @@
 //! refers to the payload and a head written for each packet, as long messages have it, all that around
 //! the bytes of a message of 32 was ten times as much work as the bytes.
 
+mod tail;
+
+pub use tail::Lease;
+pub(super) use tail::Tail;
+
 use super::spare::Spare;
 use super::{Outgoing, charge, index, len64};
 use crate::limits::MAX_USER_HEADER;
 use crate::types::{ChannelId, Kind, MessageNumber};
-use crate::wire::{self, FragHead, Frame, Row, Start};
+use crate::wire::{self, Frame};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -182,6 +187,13 @@ impl Small {
         count.is_some()
     }
 
+    /// Counts so many more that stand behind them. False, and nothing done, if they are too many to count.
+    pub(super) fn extend_by(&mut self, count: u32) -> bool {
+        let sum = self.count.checked_add(count);
+        self.count = sum.unwrap_or(self.count);
+        sum.is_some()
+    }
+
     /// Takes the first `count` of them away, if there are more.
     pub(super) fn take_front(&mut self, count: u32) -> Option<Self> {
         let rest = self.count.checked_sub(count).filter(|rest| *rest > 0)?;
@@ -208,20 +220,6 @@ impl Small {
     }
 }
 
-impl Like {
-    #[inline]
-    fn of(number: MessageNumber, message: &SmallOutgoing<'_>) -> Self {
-        Self {
-            number,
-            tag: message.tag,
-            token: message.token,
-            payload: message.payload.len(),
-            kind: message.kind,
-            notify: message.notify,
-        }
-    }
-}
-
 /// The frames of a channel's small messages, from the oldest that is not acknowledged on: one behind the other, in blocks,
 /// none of which is left before it is full.
 #[derive(Debug, Default)]
@@ -229,38 +227,24 @@ pub(super) struct FrameQueue {
     /// Blocks that take no more, the oldest first.
     full: VecDeque<Vec<u8>>,
     /// The block behind them, and the place where it begins: a multiple of [`BLOCK`], counted since the channel was opened.
-    last: Vec<u8>,
+    last: Tail,
     first: u64,
     /// Blocks whose frames are given up, for what comes while others are not.
     free: Vec<Vec<u8>>,
-    /// What the next message is if it is like the last one, and how its head follows from that one's.
-    like: Option<Like>,
-    row: Option<Row>,
-}
-
-/// What messages of a run have in common whose heads are a [`Row`], and the next one's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Like {
-    number: MessageNumber,
-    tag: u64,
-    token: u64,
-    payload: usize,
-    kind: Kind,
-    notify: bool,
 }
 
 impl FrameQueue {
     /// Takes memory that another left, if it has none.
     #[inline]
     pub(super) fn borrow(&mut self, spare: &mut SpareFrames) {
-        spare.lend(&mut self.last);
+        spare.lend(self.last.block());
     }
 
     /// Gives its memory back if nothing stands in it, and it is more than a channel keeps.
     #[inline]
     pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
-        if self.last.is_empty() && self.full.is_empty() {
-            spare.collect(&mut self.last, OWN);
+        if self.last.frames().is_empty() && self.full.is_empty() {
+            spare.collect(self.last.block(), OWN);
             if self.free.capacity() > 0 {
                 (self.full, self.free) = Default::default();
             }
@@ -277,13 +261,13 @@ impl FrameQueue {
     ) -> Small {
         let (payload, header) = (message.payload.len(), message.user_header.len());
         self.make_room(HEAD.saturating_add(header).saturating_add(payload));
-        let (before, at) = (self.last.len(), self.end());
-        self.write(number, message, row);
+        let (before, at) = (self.last.frames().len(), self.end());
+        self.last.write(number, message, row);
         Small {
             token: message.token,
             at,
             count: 1,
-            frame: self.last.len().saturating_sub(before) as u16,
+            frame: self.last.frames().len().saturating_sub(before) as u16,
             payload: payload as u16,
             header: header as u8,
             notify: message.notify,
@@ -294,22 +278,22 @@ impl FrameQueue {
 
     /// Where the next frame will stand, if the last block has room for it.
     fn end(&self) -> u64 {
-        self.first.saturating_add(len64(self.last.len()))
+        self.first.saturating_add(len64(self.last.frames().len()))
     }
 
     /// Makes the last block one that has room for `more` bytes.
     fn make_room(&mut self, more: usize) {
-        let (len, capacity) = (self.last.len(), self.last.capacity());
+        let block = self.last.block();
+        let (len, capacity) = (block.len(), block.capacity());
         let needed = len.saturating_add(more);
         if needed >= BLOCK {
             let next = self.free.pop();
             let next = next.unwrap_or_else(|| Vec::with_capacity(BLOCK));
-            self.full
-                .push_back(core::mem::replace(&mut self.last, next));
+            self.full.push_back(self.last.replace(next));
             self.first = self.first.saturating_add(len64(BLOCK));
         } else if needed > capacity {
             let larger = capacity.saturating_mul(2).max(FIRST).max(needed).min(BLOCK);
-            self.last.reserve_exact(larger.saturating_sub(len));
+            block.reserve_exact(larger.saturating_sub(len));
         }
     }
 
@@ -317,44 +301,18 @@ impl FrameQueue {
     /// room behind that one.
     #[inline(always)]
     pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
-        let (Some(like), Some(row)) = (&mut self.like, &mut self.row) else {
-            return false;
-        };
-        let follows = *like == Like::of(number, message)
-            && message.user_header.is_empty()
-            && row.put(&mut self.last, BLOCK, message.payload);
-        if follows {
-            like.number = number.wrapping_add(1);
-        }
-        follows
+        self.last.follow(number, message)
     }
 
-    /// Writes the frame of a message, whatever it is.
-    fn write(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>, row: bool) {
-        let before = self.last.len();
-        let head = FragHead {
-            channel: message.channel,
-            message: number,
-            offset: 0,
-            end: true,
-            start: Some(Start {
-                total: len64(message.payload.len()),
-                tag: message.tag,
-                kind: message.kind,
-                user_header: message.user_header,
-            }),
-        };
-        head.put(&mut self.last, message.payload.len(), false);
-        let head = self.last.len().saturating_sub(before);
-        self.last.extend_from_slice(message.payload);
-        let like = Like::of(number, message);
-        let alike = self.like == Some(like) && message.user_header.is_empty();
-        let frame = self.last.get(before..).filter(|_| row && alike);
-        self.row = frame.and_then(|frame| Row::after(frame, head));
-        self.like = Some(Like {
-            number: number.wrapping_add(1),
-            ..like
-        });
+    /// Takes the end of the frames away, if more of a row may follow there: until it is put back, nothing is to be read or
+    /// written here.
+    pub(super) fn lend(&mut self) -> Option<Tail> {
+        self.last.is_row().then(|| core::mem::take(&mut self.last))
+    }
+
+    /// Puts back what was lent.
+    pub(super) fn put_back(&mut self, tail: Tail) {
+        self.last = tail;
     }
 
     /// Copies the frames from `start` to `end`, which stand side by side, behind `out`.
@@ -367,7 +325,7 @@ impl FrameQueue {
     fn get(&self, start: u64, end: u64) -> &[u8] {
         let bytes = if start >= self.first {
             let range = index(start - self.first)..index(end.saturating_sub(self.first));
-            self.last.get(range)
+            self.last.frames().get(range)
         } else {
             self.get_full(start, end)
         };
@@ -426,13 +384,13 @@ impl FrameQueue {
 #[cfg(test)]
 impl FrameQueue {
     pub(super) fn held(&self) -> usize {
-        self.full.iter().map(Vec::len).sum::<usize>() + self.last.len()
+        self.full.iter().map(Vec::len).sum::<usize>() + self.last.frames().len()
     }
 
     pub(super) fn footprint(&self) -> usize {
-        let blocks = self.full.iter().chain(&self.free).chain([&self.last]);
+        let blocks = self.full.iter().chain(&self.free);
         let lists = (self.full.capacity() + self.free.capacity()) * size_of::<Vec<u8>>();
-        blocks.map(Vec::capacity).sum::<usize>() + lists
+        blocks.map(Vec::capacity).sum::<usize>() + self.last.capacity() + lists
     }
 }
 

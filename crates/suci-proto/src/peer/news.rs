@@ -313,7 +313,7 @@ mod tests {
             tag: 0,
             kind: Kind::USER,
             user_header: Bytes::new(),
-            payload: Bytes::from_static(b"abc"),
+            payload: Bytes::from_static(b"abc").into(),
         };
         Farewell {
             held: 3 * messages as u64,

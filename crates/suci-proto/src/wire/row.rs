@@ -42,20 +42,24 @@ impl Row {
         })
     }
 
-    /// Appends a frame with the next head and this data. False, and nothing done, if the row is over, or `buf` has no room
-    /// for more or would become as long as `most`.
+    /// Bytes that a frame with so much data is written over at most.
+    #[inline]
+    pub(crate) fn room(&self, data: usize) -> usize {
+        LONGEST.max(self.head.saturating_add(data))
+    }
+
+    /// Writes a frame with the next head and this data to the front of `buf`. Its length; none, and nothing that counts
+    /// written, if the row is over or `buf` has less than its [`room`](Self::room).
     #[inline(always)]
-    pub(crate) fn put(&mut self, buf: &mut Vec<u8>, most: usize, data: &[u8]) -> bool {
-        let needed = buf.len() + LONGEST + data.len();
-        if self.left == 0 || needed >= buf.capacity().min(most) {
-            return false;
+    pub(crate) fn put(&mut self, buf: &mut [u8], data: &[u8]) -> Option<usize> {
+        if self.left == 0 {
+            return None;
         }
-        let end = buf.len() + self.head;
-        buf.extend_from_slice(&self.next.to_le_bytes());
-        buf.truncate(end);
-        buf.extend_from_slice(data);
+        let end = self.head.saturating_add(data.len());
+        *buf.first_chunk_mut()? = self.next.to_le_bytes();
+        buf.get_mut(self.head..end)?.copy_from_slice(data);
         self.advance();
-        true
+        Some(end)
     }
 
     /// How many frames at the front of `bytes` go on with the row, each with `data` bytes behind its head, and what follows

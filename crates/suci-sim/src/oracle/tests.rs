@@ -55,7 +55,7 @@ impl Pair {
             tag: if spec.tagged { name.tag() } else { 0 },
             kind: MessageKind(spec.kind),
             user_header: name.header(spec.header),
-            payload: name.payload(spec.length),
+            payload: name.payload(spec.length).into(),
         }
     }
 
@@ -141,7 +141,7 @@ fn an_untagged_first_message_is_told_by_its_content() {
     };
     let name = pair.send(spec, 0);
     let mut message = Pair::message(name, spec, 0);
-    message.payload = Bytes::from(vec![0; 40]);
+    message.payload = Bytes::from(vec![0; 40]).into();
     assert_eq!(kind(pair.receive(&message)), Some(Kind::Invented));
     pair.take(name, spec, 0).unwrap();
 }
@@ -149,13 +149,13 @@ fn an_untagged_first_message_is_told_by_its_content() {
 #[test]
 fn modified_payload_tag_header_and_kind_are_found() {
     let changes: [fn(&mut Message); 5] = [
-        |message| message.payload = message.payload.slice(1..),
+        |message| message.payload = Bytes::copy_from_slice(&message.payload[1..]).into(),
         |message| message.user_header = Bytes::new(),
         |message| message.kind = MessageKind(128),
         |message| {
             let mut bytes = message.payload.to_vec();
             bytes[39] ^= 1;
-            message.payload = Bytes::from(bytes);
+            message.payload = Bytes::from(bytes).into();
         },
         |message| message.user_header = Bytes::from_static(b"abc"),
     ];

@@ -6,8 +6,8 @@ use crate::message::{self, Draft};
 use crate::node::Accepted;
 use bytes::Bytes;
 use suci_proto::time::Instant;
-use suci_proto::types::{MessageNumber, NodeId};
-use suci_proto::{Outgoing, SMALL, Side};
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::{Lease, Outgoing, SMALL, Side};
 
 impl Driver {
     /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to be opened.
@@ -54,6 +54,20 @@ impl Driver {
             Ok(number) => Ok(number),
             Err(error) => self.push_again(now, to, Error::from_send(to, error)),
         }
+    }
+
+    /// Lends room for messages like the last one: see [`Engine::lend`](suci_proto::Engine::lend).
+    pub(crate) fn lend(&mut self, to: NodeId, channel: ChannelId) -> Option<Lease> {
+        self.engine.lend(to, channel)
+    }
+
+    /// Takes back what was lent, with the messages that it accepted.
+    pub(crate) fn give_back(&mut self, now: Instant, to: NodeId, lease: Lease) {
+        let accepted = lease.accepted().messages;
+        if accepted > 0 {
+            self.habit.on_sent_many(accepted);
+        }
+        self.engine.give_back(now, to, lease);
     }
 
     /// Tries once more what was not accepted, if a turn may have changed that.

@@ -5,8 +5,8 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
-use bytes::Bytes;
 use std::time::Duration;
+use suci_proto::Data;
 
 impl Node {
     /// As [`Node::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
@@ -128,6 +128,6 @@ fn copy(
         return Err(Error::BufferTooShort { length, buffer });
     };
     place.copy_from_slice(&message.payload);
-    message.payload = Bytes::new();
+    message.payload = Data::new();
     Ok((length, message))
 }

@@ -135,7 +135,7 @@ impl Link {
             from,
             kind,
             question: message.tag,
-            body: message.payload,
+            body: message.payload.into(),
         }))
     }
 

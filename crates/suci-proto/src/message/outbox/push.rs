@@ -3,7 +3,7 @@
 use super::Outbox;
 use crate::limits::MAX_CHANNELS;
 use crate::message::outgoing::{Channel, Spares};
-use crate::message::small::SmallOutgoing;
+use crate::message::small::{Lease, SmallOutgoing};
 use crate::message::{Held, Outgoing, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
 
@@ -47,6 +47,34 @@ impl Outbox {
         Ok(self.queue(place, size, |channel, spares| {
             channel.push_small(message, spares)
         }))
+    }
+
+    /// Lends room for messages like the last one on this channel, if that is a small one that waits, and more of a row may
+    /// follow: what is lent accepts them itself. Until it is given [back](Self::give_back), which it must be, nothing else is
+    /// to be asked of the outbox.
+    pub fn lend(&mut self, channel: ChannelId) -> Option<Lease> {
+        let place = self.find(channel)?;
+        let (held, limits) = (self.queued.all, &self.limits);
+        let most = |each: Held| {
+            let room = limits.max_queued_bytes.saturating_sub(held.charge());
+            let messages = len64(limits.max_queued_messages).saturating_sub(held.messages);
+            messages.min(room / each.charge())
+        };
+        self.channels.get_mut(place)?.lend(place, most)
+    }
+
+    /// Takes back what was lent, with the messages that it accepted.
+    pub fn give_back(&mut self, lease: Lease) {
+        let held = lease.accepted();
+        let (place, count, tail) = lease.end();
+        if let Some(channel) = self.channels.get_mut(place) {
+            channel.put_back(count, tail);
+        }
+        if count > 0 {
+            self.queued.all = self.queued.all.plus(held);
+            self.accepted = self.accepted.saturating_add(held.messages);
+            self.activate(place);
+        }
     }
 
     /// The place of the channel, if the queue takes `size` more on it.

@@ -236,10 +236,21 @@ impl Queue {
         (over > 0).then_some((first..front.first, chain))
     }
 
-    /// Whether the last message is a small one that waits.
-    pub(super) fn ends_small(&self) -> bool {
-        let last = self.waiting.back().map(|item| &item.entry);
-        matches!(last, Some(Entry::Small(_)))
+    /// The run that the last message stands in, if it is a small one that waits.
+    pub(super) fn last_small(&mut self) -> Option<&mut Small> {
+        match &mut self.waiting.back_mut()?.entry {
+            Entry::Small(last) => Some(last),
+            Entry::Chain(_) | Entry::Long(_) => None,
+        }
+    }
+
+    /// Counts so many messages more to that run, of which it has fewer than [`u32::MAX`].
+    pub(super) fn extend_by(&mut self, count: u32) {
+        let extended = self.last_small().is_some_and(|last| last.extend_by(count));
+        debug_assert!(extended || count == 0, "nothing came behind what was lent");
+        if extended {
+            self.end = self.end.saturating_add(count.into());
+        }
     }
 
     /// Counts a message more to the run that stands last, if it `follows`, as the one with the number given. Returns that.
@@ -249,22 +260,14 @@ impl Queue {
         follows: impl FnOnce(MessageNumber) -> bool,
     ) -> Option<MessageNumber> {
         let number = self.end;
-        let Entry::Small(last) = &mut self.waiting.back_mut()?.entry else {
-            return None;
-        };
-        let extended = last.extend_if(|| follows(number));
+        let extended = self.last_small()?.extend_if(|| follows(number));
         self.end = number.saturating_add(extended.into());
         extended.then_some(number)
     }
 
     /// Appends a small message: to the run that stands last, if it is like those.
     pub(super) fn push_small(&mut self, small: Small) -> MessageNumber {
-        if let Some(Item {
-            entry: Entry::Small(last),
-            ..
-        }) = self.waiting.back_mut()
-            && last.join(&small)
-        {
+        if self.last_small().is_some_and(|last| last.join(&small)) {
             let number = self.end;
             self.end = number.saturating_add(1);
             return number;

@@ -152,7 +152,7 @@ fn f03_a_long_message_or_an_empty_one_shares_no_memory() {
         got.iter().map(|m| m.payload.len()).collect::<Vec<_>>(),
         lens
     );
-    assert_eq!(got[2].payload.as_ptr(), Bytes::new().as_ptr());
+    assert!(got[2].payload.is_unique());
     assert!(got[3].payload.is_unique());
 }
 

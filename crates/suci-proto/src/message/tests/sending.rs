@@ -165,7 +165,7 @@ fn every_field_arrives() {
             tag,
             kind,
             user_header,
-            payload,
+            payload: payload.into(),
         };
         assert_eq!(inbox.pop(), Some(expected));
     }

@@ -1,0 +1,209 @@
+//! The bytes of a message as the program gets them: the shortest stand in the message itself.
+//!
+//! A [`Bytes`] that shares memory counts who does: two atomic operations for each message, which take longer than all else
+//! that receiving a short one takes.
+
+use bytes::Bytes;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::Deref;
+
+/// The most bytes that stand in a [`Data`] itself.
+pub const INLINE: usize = 32;
+
+/// Bytes of a received message, its payload or its header: to be read as a slice, or kept, sent on and shared as [`Bytes`].
+///
+/// Up to 32 of them stand here, and hold nothing else. More are [`Bytes`]: a clone shares them, and costs no copy.
+#[derive(Clone)]
+pub struct Data(Place);
+
+#[derive(Clone)]
+enum Place {
+    Here { len: u8, bytes: Words },
+    There(Bytes),
+}
+
+/// Whole words, which move as such.
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct Words([u8; INLINE]);
+
+const _: () = assert!(INLINE <= u8::MAX as usize && size_of::<Data>() == 40);
+
+impl Data {
+    /// Nothing.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        let (len, bytes) = (0, Words([0; INLINE]));
+        Self(Place::Here { len, bytes })
+    }
+
+    /// A copy of the first `len` bytes of `front`, if they, and so few, are there.
+    #[inline]
+    pub(super) fn copy_front(front: &[u8], len: usize) -> Option<Self> {
+        if len > INLINE.min(front.len()) {
+            return None;
+        }
+        // What stands behind them comes along: a copy whose length is known.
+        let bytes = match front.first_chunk() {
+            Some(bytes) => Words(*bytes),
+            None => Self::copy_last(front),
+        };
+        let len = len as u8;
+        Some(Self(Place::Here { len, bytes }))
+    }
+
+    /// What is left of `front`, which is less than has room here.
+    #[cold]
+    #[inline(never)]
+    fn copy_last(front: &[u8]) -> Words {
+        let mut bytes = [0; INLINE];
+        for (to, from) in bytes.iter_mut().zip(front) {
+            *to = *from;
+        }
+        Words(bytes)
+    }
+
+    /// The same as [`Bytes`]. Those that stand here are copied into memory of their own.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Place::There(bytes) => bytes,
+            Place::Here { .. } => Bytes::copy_from_slice(&self),
+        }
+    }
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Deref for Data {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Place::Here { len, bytes } => bytes.0.get(..usize::from(*len)).unwrap_or_default(),
+            Place::There(bytes) => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Data {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Few bytes are copied, and what they shared is let go.
+impl From<Bytes> for Data {
+    #[inline]
+    fn from(bytes: Bytes) -> Self {
+        Self::copy_front(&bytes, bytes.len()).unwrap_or(Self(Place::There(bytes)))
+    }
+}
+
+impl From<Data> for Bytes {
+    fn from(data: Data) -> Self {
+        data.into_bytes()
+    }
+}
+
+impl From<Data> for Vec<u8> {
+    fn from(data: Data) -> Self {
+        match data.0 {
+            Place::There(bytes) => bytes.into(),
+            Place::Here { .. } => data.to_vec(),
+        }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.escape_ascii())
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Data {
+    #[inline]
+    fn eq(&self, other: &T) -> bool {
+        **self == *other.as_ref()
+    }
+}
+
+impl Eq for Data {}
+
+impl PartialEq<Data> for Bytes {
+    fn eq(&self, other: &Data) -> bool {
+        *self == **other
+    }
+}
+
+impl Hash for Data {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+#[cfg(test)]
+impl Data {
+    /// Whether nobody else has the same memory.
+    pub(super) fn is_unique(&self) -> bool {
+        match &self.0 {
+            Place::Here { .. } => true,
+            Place::There(bytes) => bytes.is_unique(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_every_length_is_what_it_was_made_of() {
+        let all: Vec<u8> = (0..100).collect();
+        for len in 0..=all.len() {
+            let expected = &all[..len];
+            let data = Data::from(Bytes::copy_from_slice(expected));
+            assert_eq!(data, expected);
+            assert_eq!(data.clone().into_bytes(), expected);
+            assert_eq!(Vec::from(data), expected);
+            for behind in 0..INLINE {
+                let front = &all[..(len + behind).min(all.len())];
+                let copy = Data::copy_front(front, len);
+                assert_eq!(copy.is_some(), len <= INLINE);
+                assert!(copy.is_none_or(|copy| copy == expected));
+            }
+        }
+        assert!(Data::copy_front(b"short", 6).is_none());
+    }
+
+    #[test]
+    fn few_bytes_let_go_of_what_they_shared_and_many_are_not_copied() {
+        let shared = Bytes::from(vec![7; 100]);
+        let (few, many) = (shared.slice(..INLINE), shared.slice(..=INLINE));
+        let (at, many) = (many.as_ptr(), Data::from(many));
+        assert_eq!(many.as_ptr(), at, "not copied");
+        drop(many);
+        let few = Data::from(few);
+        assert!(shared.is_unique(), "nothing is shared");
+        assert_eq!(few, [7; INLINE]);
+    }
+
+    #[test]
+    fn nothing_and_what_it_looks_like() {
+        assert_eq!(
+            (Data::new(), Data::default()),
+            (Data::default(), Data::new())
+        );
+        assert!(Data::new().is_empty() && Data::new().into_bytes().is_empty());
+        let data = Data::from(Bytes::from_static(b"a\"\n"));
+        assert_eq!(format!("{data:?}"), r#"b"a\"\n""#);
+        assert_eq!(Bytes::from_static(b"a\"\n"), data);
+    }
+}
