@@ -54,6 +54,12 @@ impl Data {
         Some(Self(Place::Here { len, bytes }))
     }
 
+    /// All of these, however few.
+    #[inline]
+    pub(super) fn shared(bytes: Bytes) -> Self {
+        Self(Place::There(bytes))
+    }
+
     /// What is left of `front`, which is less than has room here.
     #[cold]
     #[inline(never)]
@@ -103,7 +109,7 @@ impl AsRef<[u8]> for Data {
 impl From<Bytes> for Data {
     #[inline]
     fn from(bytes: Bytes) -> Self {
-        Self::copy_front(&bytes, bytes.len()).unwrap_or(Self(Place::There(bytes)))
+        Self::copy_front(&bytes, bytes.len()).unwrap_or_else(|| Self::shared(bytes))
     }
 }
 

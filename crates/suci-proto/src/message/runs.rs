@@ -112,17 +112,19 @@ impl Runs {
         self.like.count = self.like.count.saturating_sub(1);
         let Like { tag, head, len, .. } = self.like;
         frames.advance(head);
-        let few = Data::copy_front(frames, len);
-        let payload = if len >= frames.len() {
-            let last = self.frames.pop_front()?;
-            spare.collect(&mut self.frames, 0);
-            few.unwrap_or_else(|| last.into())
-        } else if let Some(few) = few {
+        let is_last = len >= frames.len();
+        let payload = if let Some(few) = Data::copy_front(frames, len) {
             frames.advance(len);
             few
+        } else if is_last {
+            Data::shared(core::mem::take(frames))
         } else {
-            frames.split_to(len).into()
+            Data::shared(frames.split_to(len))
         };
+        if is_last {
+            self.frames.pop_front();
+            spare.collect(&mut self.frames, 0);
+        }
         self.messages = self.messages.saturating_sub(1);
         Some(Taken { tag, payload })
     }

@@ -243,7 +243,7 @@ impl FrameQueue {
     /// Gives its memory back if nothing stands in it, and it is more than a channel keeps.
     #[inline]
     pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
-        if self.last.frames().is_empty() && self.full.is_empty() {
+        if self.last.len() == 0 && self.full.is_empty() {
             spare.collect(self.last.block(), OWN);
             if self.free.capacity() > 0 {
                 (self.full, self.free) = Default::default();
@@ -261,13 +261,13 @@ impl FrameQueue {
     ) -> Small {
         let (payload, header) = (message.payload.len(), message.user_header.len());
         self.make_room(HEAD.saturating_add(header).saturating_add(payload));
-        let (before, at) = (self.last.frames().len(), self.end());
+        let (before, at) = (self.last.len(), self.end());
         self.last.write(number, message, row);
         Small {
             token: message.token,
             at,
             count: 1,
-            frame: self.last.frames().len().saturating_sub(before) as u16,
+            frame: self.last.len().saturating_sub(before) as u16,
             payload: payload as u16,
             header: header as u8,
             notify: message.notify,
@@ -278,7 +278,7 @@ impl FrameQueue {
 
     /// Where the next frame will stand, if the last block has room for it.
     fn end(&self) -> u64 {
-        self.first.saturating_add(len64(self.last.frames().len()))
+        self.first.saturating_add(len64(self.last.len()))
     }
 
     /// Makes the last block one that has room for `more` bytes.
@@ -325,7 +325,7 @@ impl FrameQueue {
     fn get(&self, start: u64, end: u64) -> &[u8] {
         let bytes = if start >= self.first {
             let range = index(start - self.first)..index(end.saturating_sub(self.first));
-            self.last.frames().get(range)
+            self.last.get(range)
         } else {
             self.get_full(start, end)
         };
@@ -384,7 +384,7 @@ impl FrameQueue {
 #[cfg(test)]
 impl FrameQueue {
     pub(super) fn held(&self) -> usize {
-        self.full.iter().map(Vec::len).sum::<usize>() + self.last.frames().len()
+        self.full.iter().map(Vec::len).sum::<usize>() + self.last.len()
     }
 
     pub(super) fn footprint(&self) -> usize {

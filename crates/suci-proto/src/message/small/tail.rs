@@ -5,6 +5,7 @@ use super::super::{Held, len64};
 use super::{BLOCK, SmallOutgoing};
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{FragHead, Row, Start};
+use core::ops::Range;
 
 /// Bytes that a block is longer than needed where frames follow one another: they are written over.
 const AHEAD: usize = 1_024;
@@ -58,10 +59,16 @@ fn lengthen(block: &mut Vec<u8>, end: usize) -> bool {
 }
 
 impl Tail {
-    /// The frames.
+    /// Bytes of its frames.
     #[inline]
-    pub(super) fn frames(&self) -> &[u8] {
-        self.block.get(..self.len).unwrap_or_default()
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Some of them.
+    #[inline]
+    pub(super) fn get(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.block.get(range)
     }
 
     /// Their memory, without what would be written over.
