@@ -58,7 +58,7 @@ pub(crate) struct Gather {
     held: Option<Held>,
     /// Holds so far.
     holds: u32,
-    /// Calls that came soon after the one before; each that did not halves it.
+    /// Calls that came soon after the one before; each that did not halves it. The first after a wait is neither.
     calls: u32,
     /// Holds that ended late, less those that were made up for, and how many were in time since.
     misses: u32,
@@ -108,10 +108,13 @@ impl Gather {
     pub(super) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
         let soon = if self.is_end { SOON } else { SOON_FROM_BEGIN };
         let needed = CALLS << self.misses;
-        self.calls = match called.since(self.last) < soon {
-            true => (self.calls + 1).min(ENOUGH * needed),
-            false => self.calls / 2,
-        };
+        // Nothing waited while the program waited, however long it took to come back.
+        if self.row > 0 {
+            self.calls = match called.since(self.last) < soon {
+                true => (self.calls + 1).min(ENOUGH * needed),
+                false => self.calls / 2,
+            };
+        }
         self.row = self.row.saturating_add(1);
         self.last = now;
         // A call that only queues what it accepted is over at once.
@@ -255,7 +258,8 @@ mod tests {
             left += sends(&mut gather, &mut now, 3);
             wait(&mut gather, now);
         }
-        assert_eq!(left, CALLS as usize - 1);
+        // Two of three tell how soon they come.
+        assert_eq!(left, CALLS as usize * 3 / 2 - 1);
         // Pauses between them, and it is as before.
         for _ in 0..1_000 {
             left += usize::from(send(&mut gather, &mut now, SOON));
@@ -263,6 +267,19 @@ mod tests {
             wait(&mut gather, now);
         }
         assert!(left > 2_000, "{left}");
+    }
+
+    /// It takes a while to read what came before it answers the first: that says nothing about the others.
+    #[test]
+    fn who_begins_late_answers_together() {
+        let (mut gather, mut now) = gather();
+        let mut left = 0;
+        for _ in 0..100 {
+            now += SOON;
+            left += sends(&mut gather, &mut now, 16);
+            wait(&mut gather, now);
+        }
+        assert!(left < 2 * CALLS as usize, "{left} of 1600 by themselves");
     }
 
     #[test]
