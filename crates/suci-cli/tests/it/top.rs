@@ -132,13 +132,20 @@ impl Top {
     /// Ended as it should: the other screen is shown again, with a cursor, and keys are echoed.
     fn assert_restored(mut self) {
         assert!(self.child.wait().success());
-        self.within(Duration::from_millis(500), |_| false);
-        let last = |mode: &str| {
-            let mut all = self.screen.modes.iter().rev();
+        // Who reads may be late, where many tests run at once; and nothing may follow.
+        let last = |screen: &Screen, mode: &str| {
+            let mut all = screen.modes.iter().rev();
             all.find(|sequence| sequence.contains(mode)).cloned()
         };
-        assert_eq!(last("?1049").as_deref(), Some("[?1049l"));
-        assert_eq!(last("?25").as_deref(), Some("[?25h"));
+        let restored = [("?1049", "[?1049l"), ("?25", "[?25h")];
+        self.until(|screen| {
+            let is_last = |(mode, wanted)| last(screen, mode).as_deref() == Some(wanted);
+            restored.into_iter().all(is_last)
+        });
+        self.within(Duration::from_millis(500), |_| false);
+        for (mode, wanted) in restored {
+            assert_eq!(last(&self.screen, mode).as_deref(), Some(wanted));
+        }
         let modes = tcgetattr(&self.inside).unwrap().local_modes;
         assert!(
             modes.contains(LocalModes::ICANON | LocalModes::ECHO),
