@@ -21,8 +21,8 @@ pub struct Message {
     pub kind: Kind,
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
-    /// The bytes. A message of 33 B to 2 KiB may share up to 16 KiB of memory with others, all of which stays as long as its
-    /// payload or its header is kept: copy what is to stay for long (`Bytes::copy_from_slice`).
+    /// The bytes. Up to 32 stand here. Longer ones, up to 2 KiB, and headers may share up to 16 KiB of memory with other messages, all
+    /// of which stays as long as one is kept: copy what is to stay for long (`Bytes::copy_from_slice`).
     pub payload: Data,
 }
 

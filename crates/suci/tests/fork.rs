@@ -63,6 +63,9 @@ fn has_statistics() -> bool {
     maps.lines().any(|line| line.ends_with(".stat"))
 }
 
+/// Who gets messages that are alike.
+const ALIKE: NodeId = NodeId(8);
+
 /// A node that forks while it fills a batch, with a peer whose queue is full and one that wants everything at once. What
 /// the children found, as exit statuses.
 fn in_children_of_a_batch() -> [i32; 2] {
@@ -74,6 +77,7 @@ fn in_children_of_a_batch() -> [i32; 2] {
     take(&mut quick);
     let (full, nobody) = (NodeId(7), UdpSocket::bind("127.0.0.1:0").unwrap());
     node.add_peer(full, nobody.local_addr().unwrap()).unwrap();
+    node.add_peer(ALIKE, nobody.local_addr().unwrap()).unwrap();
     // From now on calls keep the descriptor right.
     node.as_raw_fd();
     [full, quick.id()].map(|to| {
@@ -92,12 +96,20 @@ fn in_child_of_a_batch(node: &mut Node, full: NodeId, to: NodeId) -> i32 {
     let result = node.batch(|batch| {
         // The last one looks at the socket, where news wait.
         while batch.send(full, vec![0; 1 << 10]).is_ok() {}
+        // Room for more of these is lent to the batch now.
+        for _ in 0..4 {
+            batch.send_copy(ALIKE, b"alike").unwrap();
+        }
         // Its numbers are to be published again by now, into memory that the child does not have.
         std::thread::sleep(Duration::from_millis(150));
         // SAFETY: the child keeps to what `in_child` asks for.
         child = unsafe { libc::fork() };
         if child == 0 {
-            if !matches!(batch.send(to, "x"), Err(Error::Forked)) {
+            let alike = batch.send_copy(ALIKE, b"alike");
+            if ![alike, batch.send(to, "x")]
+                .iter()
+                .all(|sent| matches!(sent, Err(Error::Forked)))
+            {
                 status = 1;
             }
             // SAFETY: makes descriptors, under numbers that the node's had; no pointers are involved.

@@ -9,11 +9,12 @@ use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 
 /// The most bytes that stand in a [`Data`] itself.
-pub const INLINE: usize = 32;
+const INLINE: usize = 32;
 
-/// Bytes of a received message, its payload or its header: to be read as a slice, or kept, sent on and shared as [`Bytes`].
+/// The payload of a received message: to be read as a slice, or kept, sent on and shared as [`Bytes`].
 ///
-/// Up to 32 of them stand here, and hold nothing else. More are [`Bytes`]: a clone shares them, and costs no copy.
+/// Up to 32 bytes stand here, and hold nothing else, unless the program gave the buffer that they came into. More are [`Bytes`]:
+/// a clone shares them, and costs no copy.
 #[derive(Clone)]
 pub struct Data(Place);
 

@@ -8,6 +8,7 @@ pub(super) use accounts::{Accounts, Freed};
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
+use super::data::Data;
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::runs::{Runs, SpareRuns};
 use super::slot::{Slot, SpareSlots};
@@ -327,7 +328,8 @@ impl Channel {
                     kind,
                     user_header,
                 } = description;
-                (tag, kind, user_header, payload.into())
+                // Where the program gave a buffer it is that.
+                (tag, kind, user_header, Data::shared(payload))
             }
             _ => return None,
         };

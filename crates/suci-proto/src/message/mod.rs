@@ -7,11 +7,11 @@
 //! |---|---|
 //! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
 //! | `brief` | bytes of messages as errors and traces show them |
-//! | `data` | bytes of messages as the program gets them |
+//! | `data` | payloads as the program gets them |
 //! | `held` | what messages count against that bound |
 //! | `outgoing` | one channel of it: order, memory credit, what is owed again |
 //! | `entry` | one message on its way out |
-//! | `small` | the same for runs of small ones: frames that stand ready |
+//! | `small` | the same for runs of small ones: frames that stand ready, and room lent for more of them |
 //! | `chain` | the same for longer ones that are alike, while several wait |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
@@ -46,7 +46,7 @@ mod spare;
 pub use answer::{Answer, IncomingError, IncomingInfo};
 pub use brief::Brief;
 pub(crate) use chain::COPIED;
-pub use data::{Data, INLINE};
+pub use data::Data;
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};

@@ -121,6 +121,62 @@ fn a_full_queue_gives_the_message_back() {
     assert!(late.is_would_block(), "{late}");
 }
 
+/// A batch is lent the room for messages that are alike, and no more of it than there is.
+#[test]
+fn a_queue_is_full_after_as_many_in_a_batch_as_one_by_one() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let filled = |fill: &dyn Fn(&mut suci::Node) -> usize| {
+        let mut a = builder(0).send_queue(1 << 16).open().unwrap();
+        a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+        let accepted = fill(&mut a);
+        (accepted, a.queue_len(NodeId(1)).unwrap())
+    };
+    let bytes = [7; 40];
+    let singly = filled(&|a| {
+        (0..)
+            .take_while(|_| a.send_copy(NodeId(1), &bytes).is_ok())
+            .count()
+    });
+    let batched = filled(&|a| {
+        let fill = |batch: &mut suci::Batch<'_>| {
+            let mut numbers = 0..;
+            let send = |number: &u64| match batch.send_copy(NodeId(1), &bytes) {
+                Ok(given) => given == *number,
+                Err(error) => {
+                    assert!(error.is_would_block(), "{error}");
+                    false
+                }
+            };
+            numbers.by_ref().take_while(send).count()
+        };
+        a.batch(fill).unwrap()
+    });
+    assert_eq!(batched, singly);
+    assert_eq!(batched.0, (1 << 16) / (40 + 64));
+}
+
+/// What a batch accepted is sent, although it never came to its end.
+#[test]
+fn a_batch_that_panics_keeps_what_it_accepted() {
+    let mut a = builder(0).open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    crate::common::introduce(&mut a, &mut b);
+    let to = b.id();
+    let fill = std::panic::AssertUnwindSafe(|| {
+        a.batch(|batch| {
+            for number in 0..100 {
+                assert_eq!(batch.send_copy(to, b"alike").unwrap(), number);
+            }
+            std::panic::resume_unwind(Box::new("stop"));
+        })
+    });
+    assert!(std::panic::catch_unwind(fill).is_err());
+    let number = a.send_copy(to, b"last").unwrap();
+    assert_eq!(number, 100);
+    (0..100).for_each(|_| assert_eq!(take(&mut b).payload, b"alike"));
+    assert_eq!(take(&mut b).payload, b"last");
+}
+
 #[test]
 fn send_timeout_waits_for_room() {
     let mut a = builder(0).send_queue(1 << 16).open().unwrap();

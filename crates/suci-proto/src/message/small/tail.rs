@@ -158,6 +158,7 @@ impl Tail {
 
 /// Room for messages like the last one of a channel, for who accepts them without the channel: each is an append, and all else
 /// about them is done once, when it is given back ([`Outbox::give_back`](super::super::Outbox::give_back)).
+#[must_use = "dropped, it takes messages along that the channel has accepted"]
 #[derive(Debug)]
 pub struct Lease {
     tail: Tail,

@@ -414,6 +414,21 @@ fn a_supplied_buffer_becomes_the_payload() {
 }
 
 #[test]
+fn a_supplied_buffer_becomes_the_payload_however_short() {
+    let mut inbox = granting(5, 5_000);
+    inbox.on_rts(&rts(0, 9)).unwrap();
+    let buffer = vec![0; 9];
+    let place = buffer.as_ptr();
+    inbox.accept(C0, 0, Some(buffer)).unwrap();
+    inbox.on_frag(&frag(0, 9, 0, &content(0, 9))).unwrap();
+    let payload = inbox.pop().unwrap().payload;
+    assert_eq!(
+        (payload.as_ptr(), &payload[..]),
+        (place, &content(0, 9)[..])
+    );
+}
+
+#[test]
 fn an_accepted_message_without_buffer_waits_for_the_budget() {
     let mut inbox = granting(1_000, 5_000);
     inbox.on_rts(&rts(0, 4_000)).unwrap();

@@ -12,6 +12,8 @@ enum Step {
         count: u64,
         header: bool,
         notify: bool,
+        /// Who sends them accepts by itself what it is lent the room for.
+        lent: bool,
     },
     /// A packet with so much room.
     Packet(usize),
@@ -26,13 +28,14 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let lens = prop_oneof![Just(32_usize), 0..40_usize, Just(200), Just(256), Just(700)];
-    let push = (0..2_u32, lens, 1..60_u64, 0..8_u8, 0..8_u8).prop_map(
-        |(channel, len, count, header, notify)| Step::Push {
+    let push = (0..2_u32, lens, 1..60_u64, 0..8_u8, 0..8_u8, any::<bool>()).prop_map(
+        |(channel, len, count, header, notify, lent)| Step::Push {
             channel,
             len,
             count,
             header: header == 0,
             notify: notify == 0,
+            lent,
         },
     );
     prop_oneof![
@@ -59,6 +62,8 @@ struct Both {
     token: u64,
     /// Pieces of packets that were several messages.
     shared: usize,
+    /// Messages that a lease accepted.
+    leased: u64,
 }
 
 impl Both {
@@ -81,10 +86,11 @@ impl Both {
             asked: Vec::new(),
             token: 0,
             shared: 0,
+            leased: 0,
         }
     }
 
-    fn push(&mut self, draft: &Outgoing) {
+    fn push(&mut self, draft: &Outgoing, lease: &mut Option<Lease>, lent: bool) {
         self.token += 1;
         let token = self.token;
         let [runs, singles] = &mut self.outboxes;
@@ -92,7 +98,19 @@ impl Both {
             token,
             ..draft.clone()
         };
-        let (a, b) = (runs.push(draft.clone()), singles.push(single));
+        let small = draft.as_small();
+        let leased = lease.as_mut().zip(small).and_then(|(l, s)| l.push(&s));
+        let a = leased.map_or_else(
+            || {
+                lease.take().into_iter().for_each(|l| runs.give_back(l));
+                let pushed = runs.push(draft.clone());
+                *lease = lent.then(|| runs.lend(draft.channel)).flatten();
+                pushed
+            },
+            Ok,
+        );
+        self.leased += u64::from(leased.is_some());
+        let b = singles.push(single);
         assert_eq!(a.map_err(|(no, _)| no), b.map_err(|(no, _)| no));
     }
 
@@ -121,15 +139,19 @@ impl Both {
                 count,
                 header,
                 notify,
+                lent,
             } => {
+                let mut lease = None;
                 for _ in 0..count {
                     let draft = Outgoing {
                         notify,
                         user_header: Bytes::from_static(if header { b"head" } else { b"" }),
                         ..message(ChannelId(channel), content(self.token, len))
                     };
-                    self.push(&draft);
+                    self.push(&draft, &mut lease, lent);
                 }
+                let lease = lease.into_iter();
+                lease.for_each(|lease| self.outboxes[0].give_back(lease));
             }
             Step::Packet(room) => self.packet(room),
             Step::Acked(at) => {
@@ -241,6 +263,7 @@ fn alike_and_side_by_side_they_are_one_however_they_leave() {
             count: 60,
             header: false,
             notify: true,
+            lent: true,
         },
         Step::Credit(None, 20_000),
         Step::Credit(Some(0), 20_000),
@@ -255,6 +278,10 @@ fn alike_and_side_by_side_they_are_one_however_they_leave() {
         both.step(step);
     }
     assert_eq!(both.shared, 6);
+    assert_eq!(
+        both.leased, 58,
+        "all but the two that show that they are alike"
+    );
     // What was lost first arrived after all, then everything else.
     while !both.flying.is_empty() {
         both.step(Step::Acked(0));
