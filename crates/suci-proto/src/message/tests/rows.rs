@@ -278,10 +278,8 @@ fn alike_and_side_by_side_they_are_one_however_they_leave() {
         both.step(step);
     }
     assert_eq!(both.shared, 6);
-    assert_eq!(
-        both.leased, 58,
-        "all but the two that show that they are alike"
-    );
+    // Two show that they are alike, and for three their memory grows.
+    assert_eq!(both.leased, 55);
     // What was lost first arrived after all, then everything else.
     while !both.flying.is_empty() {
         both.step(Step::Acked(0));
