@@ -195,7 +195,7 @@ impl Node {
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let message = message.into();
         let mut turn = self.enter_to_send()?;
-        turn.send(None, message.len(), |driver, now| {
+        turn.send(None, to, message.len(), |driver, now| {
             driver.push(now, to, message)
         })
     }
@@ -224,7 +224,7 @@ impl Node {
         let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_to_send()?;
         loop {
-            match turn.send(None, message.len(), |driver, now| {
+            match turn.send(None, to, message.len(), |driver, now| {
                 driver.push(now, to, message)
             }) {
                 Err(Error::WouldBlock { message: back, .. })
@@ -347,7 +347,7 @@ impl Node {
         if closed {
             return Err(Error::Closed);
         }
-        turn.turn()?;
+        turn.glance()?;
         Ok(turn.take_message())
     }
 

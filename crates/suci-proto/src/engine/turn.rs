@@ -16,10 +16,25 @@ impl Engine {
     /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
     /// noticed: that time counts for nobody's silence.
     pub fn begin_turn(&mut self, now: Instant) {
+        self.go_on(now);
+        self.force_acks();
+    }
+
+    /// As [`Engine::begin_turn`], for a driver whose program is about to send something: acknowledgements go on waiting.
+    pub fn go_on(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
+    }
+
+    /// Whether an acknowledgement may be waiting for a turn to begin: some have gone with an answer.
+    #[must_use]
+    pub fn owes_acks(&self) -> bool {
+        !self.ack_waits.is_empty()
+    }
+
+    fn force_acks(&mut self) {
         let mut waits = core::mem::take(&mut self.ack_waits);
         for key in waits.drain(..) {
             let Some(peer) = self.peers.get_mut(key) else {

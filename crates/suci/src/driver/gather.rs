@@ -4,12 +4,14 @@
 //! left after its first train. A program that sends several messages before it waits for anything, one right after the
 //! other, is back before such a call would have returned. So what it sends may wait for its next call, which takes it along
 //! if it is one that waits, or if 20 us are over. Nothing waits for a program that only may call again: it must have done so
-//! many times in a row. Should it stay away, the node's helper sends what waits, within two milliseconds, and twice as many
+//! many times in a row. Its acknowledgements, too, wait for such a row where it first asks whether there is more to answer.
+//! Should it stay away, the node's helper sends what waits, within two milliseconds, and twice as many
 //! calls are needed before anything waits again, until rows of a thousand and more have shown that they are worth it.
 //!
 //! Rejected: a timer (Nagle's, or that of a TCP that corks), and to hold back what fills no train while there is something
 //! in flight. Both delay the end of every row, also where the program then waits for what comes of it.
 
+use crate::tries::Tries;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -34,6 +36,9 @@ const CALLS: u32 = 32;
 /// Calls that come late count against so many times as many as are needed, at most.
 const ENOUGH: u32 = 4;
 
+/// Rows of so many messages may leave in halves.
+const HALVES: u32 = 12;
+
 /// Rows of one message before all are taken for such.
 const ROWS: u32 = 16;
 
@@ -43,11 +48,13 @@ const MOST_MISSES: u32 = 6;
 /// So many holds that ended in time make up for a late one.
 const REDEEMING: u32 = 64;
 
-/// Messages that wait for the next call.
+/// What waits for the next call.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since: Instant,
     bytes: u64,
+    /// There are no messages yet, only acknowledgements.
+    acks: bool,
 }
 
 /// Whether what the program sends waits for its next call.
@@ -63,8 +70,12 @@ pub(crate) struct Gather {
     /// Holds that ended late, less those that were made up for, and how many were in time since.
     misses: u32,
     redeemed: u32,
+    /// Whether it is worth it to let acknowledgements wait.
+    rides: Tries,
     /// Messages sent since the program last waited.
     row: u32,
+    /// Messages of the row before.
+    last_row: u32,
     /// So many rows more are taken for longer ones than of one message.
     rows: u32,
     /// When the last call that sent or waited was over, or began.
@@ -81,33 +92,35 @@ impl Gather {
             calls: 0,
             misses: 0,
             redeemed: 0,
+            rides: Tries::new(4),
             row: 0,
+            last_row: 0,
             rows: 0,
             last: now,
             is_end: false,
         }
     }
 
-    /// Whether anything waits.
+    /// Whether a message waits.
     pub(crate) fn holds(&self) -> bool {
-        self.held.is_some()
+        self.held.is_some_and(|held| !held.acks)
     }
 
-    /// Which hold it is, if anything waits: they have numbers.
+    /// Which hold it is, if anything waits, be it acknowledgements only: they have numbers.
     pub(crate) fn hold(&self) -> Option<u32> {
         self.held.map(|_| self.holds)
     }
 
-    /// Whether what waits has waited long enough.
+    /// Whether the messages that wait have waited long enough.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let is_over = |held: Held| now.since(held.since) >= HOLD || held.bytes >= FULL;
-        self.held.is_some_and(is_over)
+        self.held.is_some_and(|held| !held.acks && is_over(held))
     }
 
     /// The program `called`, and a message of so many bytes was accepted `now`. Whether the message waits.
     pub(super) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
         let soon = if self.is_end { SOON } else { SOON_FROM_BEGIN };
-        let needed = CALLS << self.misses;
+        let needed = self.needed();
         // Nothing waited while the program waited, however long it took to come back.
         if self.row > 0 {
             self.calls = match called.since(self.last) < soon {
@@ -119,6 +132,7 @@ impl Gather {
         self.last = now;
         // A call that only queues what it accepted is over at once.
         self.is_end = true;
+        self.learn_of_acks(now);
         if let Some(held) = &mut self.held {
             held.bytes = held.bytes.saturating_add(bytes);
             return !self.is_over(now);
@@ -126,12 +140,54 @@ impl Gather {
         let in_row = self.rows > 0 || self.row > CALLS;
         let begins = self.allowed && in_row && self.calls >= needed && bytes < FULL;
         if begins {
-            self.held = Some(Held { since: now, bytes });
-            self.holds = self.holds.wrapping_add(1);
+            self.begin_hold(now, bytes, false);
         } else {
             self.is_end = false;
         }
         begins
+    }
+
+    fn begin_hold(&mut self, since: Instant, bytes: u64, acks: bool) {
+        self.held = Some(Held { since, bytes, acks });
+        self.holds = self.holds.wrapping_add(1);
+    }
+
+    /// Calls that must have come soon before anything waits.
+    const fn needed(&self) -> u32 {
+        CALLS << self.misses
+    }
+
+    /// The program looks what there is, and acknowledgements are due: whether it is likely to send a row next. Not if it did
+    /// not since they last waited.
+    pub(super) fn is_row_likely(&mut self) -> bool {
+        if self.held.take_if(|held| held.acks).is_some() {
+            self.rides.learn(false);
+            return false;
+        }
+        self.allowed && self.rows > 0 && self.calls >= self.needed() && self.rides.take()
+    }
+
+    /// Acknowledgements wait for it.
+    pub(super) fn keep_acks(&mut self, now: Instant) {
+        self.begin_hold(now, 0, true);
+    }
+
+    /// A message or everything leaves: if acknowledgements waited for that, they do no longer.
+    fn learn_of_acks(&mut self, now: Instant) {
+        if let Some(held) = self.held.take_if(|held| held.acks) {
+            self.rides.learn(now.since(held.since) < LATE);
+        }
+    }
+
+    /// Messages sent since the program last waited.
+    pub(super) const fn row(&self) -> u32 {
+        self.row
+    }
+
+    /// Whether half of a row waits, if it is as long as the last. Where nothing else is under way to the peer, that should leave:
+    /// two programs that answer each other's rows are busy at the same time then, instead of by turns.
+    pub(super) fn is_half(&self) -> bool {
+        self.last_row >= HALVES && self.row == self.last_row / 2
     }
 
     /// Whether it matters when a call ends that just sent what it accepted.
@@ -147,6 +203,7 @@ impl Gather {
 
     /// Everything leaves that may.
     pub(super) fn on_output(&mut self, now: Instant) {
+        self.learn_of_acks(now);
         let Some(held) = self.held.take() else {
             return;
         };
@@ -165,8 +222,12 @@ impl Gather {
 
     /// The program waits for something.
     pub(super) fn on_wait(&mut self) {
-        self.rows = match core::mem::take(&mut self.row) {
-            0 => self.rows,
+        let row = core::mem::take(&mut self.row);
+        if row == 0 {
+            return;
+        }
+        self.last_row = row;
+        self.rows = match row {
             1 => self.rows.saturating_sub(1),
             _ => ROWS,
         };
@@ -177,12 +238,18 @@ impl Gather {
 impl Gather {
     /// What is sent next waits, however slow the program is.
     pub(crate) fn expect_row(&mut self) {
+        self.expect_row_of(0);
+    }
+
+    /// As many as in the row before.
+    pub(crate) fn expect_row_of(&mut self, last_row: u32) {
         let allowed = true;
         let (calls, rows) = (u32::MAX / 2, ROWS);
         *self = Self {
             allowed,
             calls,
             rows,
+            last_row,
             ..Self::new(self.last)
         };
     }
@@ -307,6 +374,58 @@ mod tests {
         // Long rows show that it pays.
         sends(&mut gather, &mut now, 100_000);
         assert_eq!(gather.misses, 0);
+    }
+
+    #[test]
+    fn half_of_a_row_may_leave_if_the_one_before_was_as_long() {
+        let (mut gather, mut now) = gather();
+        let mut halves = Vec::new();
+        for length in [HALVES, HALVES, 2 * HALVES, HALVES / 2, HALVES] {
+            let half = (1..=length).filter(|_| {
+                sends(&mut gather, &mut now, 1);
+                gather.is_half()
+            });
+            halves.push(half.count());
+            wait(&mut gather, now);
+        }
+        assert_eq!(halves, [0, 1, 1, 0, 0]);
+    }
+
+    /// Acknowledgements wait for a row; where none comes soon, they seldom do.
+    #[test]
+    fn acknowledgements_wait_while_it_is_worth_it() {
+        let (mut gather, mut now) = gather();
+        let mut rows = |gather: &mut Gather, away: Duration| {
+            let mut kept = 0;
+            for _ in 0..100 {
+                if gather.is_row_likely() {
+                    gather.keep_acks(now);
+                    kept += 1;
+                    assert!(gather.hold().is_some() && !gather.holds());
+                }
+                now += away;
+                sends(gather, &mut now, 8);
+                wait(gather, now);
+            }
+            kept
+        };
+        let kept = rows(&mut gather, CALL);
+        assert!(kept > 90, "{kept} of 100");
+        let kept = rows(&mut gather, LATE);
+        assert!(kept < 20, "{kept} of 100");
+        assert_eq!(gather.misses, 0, "the rows themselves leave together");
+        let kept = rows(&mut gather, CALL);
+        assert!(kept > 80, "{kept} of 100");
+        // Who only looks gets a row's chance once in sixteen times.
+        let looks = (0..1_000).filter(|_| {
+            let likely = gather.is_row_likely();
+            if likely {
+                gather.keep_acks(now);
+            }
+            likely
+        });
+        let kept = looks.count();
+        assert!(kept < 100, "{kept} of 1000");
     }
 
     #[test]

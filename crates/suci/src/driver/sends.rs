@@ -92,30 +92,42 @@ impl Driver {
         }
     }
 
-    /// Accepts a message of so many bytes with `push`, and sends it, unless it waits for more ([`Gather`](super::Gather)). The
+    /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for more ([`Gather`](super::Gather)). The
     /// call began when it was `called`, if something that takes time came first.
     pub(crate) fn send(
         &mut self,
         called: Option<Instant>,
+        to: NodeId,
         bytes: usize,
         push: impl FnOnce(&mut Self, &mut Instant) -> Result<MessageNumber, Error>,
     ) -> Result<MessageNumber, Error> {
         let mut now = self.clock.now();
         let called = called.unwrap_or(now);
         let number = push(self, &mut now)?;
-        self.send_on_or_keep(called, now, bytes as u64);
+        self.send_on_or_keep(called, now, &[to], bytes as u64);
         Ok(number)
     }
 
-    /// Sends what was accepted, so many bytes, in a call that began when it was `called`, unless it waits for more.
-    fn send_on_or_keep(&mut self, called: Instant, now: Instant, bytes: u64) {
-        if self.gather.keeps(called, now, bytes) && !self.engine.wants_flush() {
+    /// Sends what was accepted for these peers, so many bytes, in a call that began when it was `called`, unless it waits for
+    /// more.
+    fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: &[NodeId], bytes: u64) {
+        if self.gather.keeps(called, now, bytes)
+            && !(self.gather.is_half() && self.is_idle(to))
+            && !self.engine.wants_flush()
+        {
             return;
         }
         self.send_on_at(now);
         if self.gather.wants_end() {
             self.gather.on_end(self.clock.now());
         }
+    }
+
+    /// Whether nothing but the row, of which nothing has left, is under way to any of these peers.
+    fn is_idle(&self, peers: &[NodeId]) -> bool {
+        let row = u64::from(self.gather.row());
+        let mut open = peers.iter().map(|&node| self.engine.queue_len(node).0);
+        open.all(|open| open <= row)
     }
 
     /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one. What became of each.
@@ -125,7 +137,7 @@ impl Driver {
         let accept = |&node: &NodeId| (node, self.push(&mut now, node, message.clone()));
         let accepted: Vec<_> = to.iter().map(accept).collect();
         let count = accepted.iter().filter(|(_, sent)| sent.is_ok()).count();
-        self.send_on_or_keep(called, now, count.saturating_mul(message.len()) as u64);
+        self.send_on_or_keep(called, now, to, count.saturating_mul(message.len()) as u64);
         accepted
     }
 
@@ -135,11 +147,11 @@ impl Driver {
         if bytes.len() > SMALL {
             let called = self.gather.wants_end().then(|| self.clock.now());
             let message = Draft::new(Bytes::copy_from_slice(bytes));
-            return self.send(called, bytes.len(), |driver, now| {
+            return self.send(called, to, bytes.len(), |driver, now| {
                 driver.push(now, to, message)
             });
         }
-        self.send(None, bytes.len(), |driver, now| {
+        self.send(None, to, bytes.len(), |driver, now| {
             driver.push_copy(now, to, bytes)
         })
     }

@@ -197,7 +197,7 @@ fn an_error_of_the_socket_takes_nothing_back() {
     a.turn().unwrap();
     script.lock().unwrap().broken = true;
     std::thread::sleep(2 * STALE);
-    let sent = a.send(None, 8, |driver, now| {
+    let sent = a.send(None, NodeId(1), 8, |driver, now| {
         driver.push(now, NodeId(1), "accepted".into())
     });
     assert_eq!(sent.unwrap(), 1);
@@ -452,6 +452,61 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
     a.settle().unwrap();
     assert_eq!(script.lock().unwrap().attempts.len(), 1);
+}
+
+/// Who mostly answers in rows looks whether there is more to answer: the acknowledgement goes with the row, or in the next
+/// turn.
+#[test]
+fn an_acknowledgement_waits_for_a_row_that_is_likely() {
+    let (mut a, script, mut b) = settled();
+    let mut ask = |a: &mut Driver| {
+        b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
+        b.output().unwrap();
+        a.glance().unwrap();
+        assert!(a.take_message().is_some());
+        script.lock().unwrap().attempts.clear();
+    };
+    let sent = || script.lock().unwrap().attempts.len();
+    ask(&mut a);
+    a.glance().unwrap();
+    assert_eq!(sent(), 1, "nothing shows that there will be a row");
+    a.gather.expect_row();
+    ask(&mut a);
+    a.glance().unwrap();
+    assert_eq!(sent(), 0);
+    assert!(a.gather.hold().is_some(), "the helper looks after it");
+    let answer =
+        |driver: &mut Driver, now: &mut Instant| driver.push(now, NodeId(1), "answer".into());
+    a.send(None, NodeId(1), 6, answer).unwrap();
+    a.settle().unwrap();
+    assert_eq!(sent(), 1, "with the answer");
+    ask(&mut a);
+    a.glance().unwrap();
+    assert_eq!(sent(), 0);
+    a.glance().unwrap();
+    assert_eq!(sent(), 1, "no row came");
+    assert!(a.gather.hold().is_none());
+}
+
+/// Of two rows of the same length the second leaves in halves, unless something else is under way.
+#[test]
+fn half_of_a_row_leaves_where_nothing_is_under_way() {
+    let (mut a, script, mut b) = settled();
+    let answer =
+        |driver: &mut Driver, now: &mut Instant| driver.push(now, NodeId(1), "answer".into());
+    let row = |a: &mut Driver| {
+        a.gather.expect_row_of(16);
+        script.lock().unwrap().attempts.clear();
+        for _ in 0..16 {
+            a.send(None, NodeId(1), 6, answer).unwrap();
+        }
+        a.output().unwrap();
+        script.lock().unwrap().attempts.len()
+    };
+    assert_eq!(row(&mut a), 2);
+    assert_eq!(row(&mut a), 1, "the first is not acknowledged");
+    until(&mut a, &mut b, |a, _| a.is_flushed());
+    assert_eq!(row(&mut a), 2);
 }
 
 #[test]
