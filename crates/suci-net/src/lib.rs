@@ -49,7 +49,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 pub mod fault;
@@ -175,8 +175,6 @@ impl Ecn {
 pub struct Meta {
     /// Sender. An IPv4-mapped address is given as the IPv4 address it stands for.
     pub from: SocketAddr,
-    /// The address it was sent to, where the backend can tell.
-    pub to: Option<IpAddr>,
     /// Mark it arrived with.
     pub ecn: Ecn,
     /// When the kernel received it by the wall clock, since 1970; none where unknown. Whoever wants to know how long ago

@@ -305,11 +305,9 @@ impl Backend for Memory {
         let count = self.taken.len();
         for packet in self.taken.drain(..) {
             let arrived = packet.at.duration_since(UNIX_EPOCH).ok();
-            let to = Some(self.local.ip());
             sink(
                 &Meta {
                     from: packet.from,
-                    to,
                     ecn: packet.ecn,
                     arrived,
                     segment: packet.bytes.len(),

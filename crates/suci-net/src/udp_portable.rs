@@ -198,8 +198,6 @@ impl Backend for UdpPortable {
 
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
         let (mut count, mut errors) = (0, 0);
-        let bound = self.local.ip();
-        let to = (!bound.is_unspecified()).then(|| bound.to_canonical());
         while count < max && errors < MAX_RECV_ERRORS {
             self.counters.recv_calls += 1;
             match self.socket.recv_from(&mut self.slot) {
@@ -207,7 +205,6 @@ impl Backend for UdpPortable {
                     let bytes = self.slot.get(..len).unwrap_or_default();
                     let meta = Meta {
                         from: unmapped(from),
-                        to,
                         ecn: Ecn::NotEct,
                         arrived: None,
                         segment: len,

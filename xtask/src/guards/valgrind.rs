@@ -129,7 +129,7 @@ fn system_calls(log: &str) -> [(String, u64); 3] {
     let begun = |line: &&str| line.starts_with("SYSCALL[") && line.contains(") sys_");
     let (mut sends, mut receives, mut others) = (0, 0, 0);
     for line in log.lines().filter(begun) {
-        if line.contains(") sys_sendmsg ") {
+        if line.contains(") sys_sendmsg ") || line.contains(") sys_sendto ") {
             sends += 1;
         } else if line.contains(") sys_recvmsg ") {
             receives += 1;
@@ -192,9 +192,10 @@ mod tests {
         let log = "==7== callgrind\n\
                    SYSCALL[7,1](46) sys_sendmsg ( 3, 0x1, 64 ) --> [async] ... \n\
                    SYSCALL[7,1](46) ... [async] --> Success(0x5c) \n\
+                   SYSCALL[7,1](44) sys_sendto ( 3, 0x1, 9, 64, 0x2, 16 ) --> [async] ... \n\
                    SYSCALL[7,1](12) sys_brk ( 0x0 ) --> [pre-success] Success(0x4) \n";
         let counts = system_calls(log).map(|(_, count)| count);
-        assert_eq!(counts, [1, 0, 1]);
+        assert_eq!(counts, [2, 0, 1]);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! and next header aligned to an unsigned long) is written and read with checked slices instead of
 //! the `CMSG_*` macros, so that nothing here is unsafe.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use libc::c_int;
@@ -67,7 +66,6 @@ impl<const N: usize> Control<N> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Received {
     pub(super) ecn: Ecn,
-    pub(super) to: Option<IpAddr>,
     /// Wall clock of arrival, since 1970.
     pub(super) arrived: Option<Duration>,
     /// Size of each datagram but the last if several were joined.
@@ -87,17 +85,6 @@ pub(super) fn parse(mut bytes: &[u8]) -> Received {
             (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
                 if let Some(class) = int_at(data, 0) {
                     received.ecn = Ecn::from_bits((class & 0xff) as u8);
-                }
-            }
-            (libc::SOL_IP, libc::IP_PKTINFO) => {
-                // struct in_pktinfo: interface index, local address, address in the header.
-                if let Some(ip) = array_at::<4>(data, 8) {
-                    received.to = Some(IpAddr::V4(Ipv4Addr::from(ip)));
-                }
-            }
-            (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
-                if let Some(ip) = array_at::<16>(data, 0) {
-                    received.to = Some(Ipv6Addr::from(ip).to_canonical());
                 }
             }
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => received.arrived = timespec(data),

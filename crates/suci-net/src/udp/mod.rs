@@ -101,7 +101,7 @@ impl Udp {
         } else {
             Family::V6
         };
-        let granted = options::set_up(&socket, local, family, options)?;
+        let granted = options::set_up(&socket, family, options)?;
         Ok(Self {
             socket,
             local,
@@ -218,13 +218,8 @@ impl Udp {
             self.counters.truncated += expected as u64;
             return 0;
         };
-        let bound = self.local.ip();
-        let to = said
-            .to
-            .or((!bound.is_unspecified()).then(|| bound.to_canonical()));
         let meta = Meta {
             from,
-            to,
             ecn: said.ecn,
             arrived: said.arrived,
             segment,

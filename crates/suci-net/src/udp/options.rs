@@ -81,7 +81,6 @@ pub(super) fn open(addr: SocketAddr, options: &UdpOptions) -> io::Result<UdpSock
 /// Sets up a bound socket, whoever opened it.
 pub(super) fn set_up(
     socket: &UdpSocket,
-    local: SocketAddr,
     family: Family,
     options: &UdpOptions,
 ) -> io::Result<Granted> {
@@ -98,9 +97,6 @@ pub(super) fn set_up(
     let fd = socket.as_fd();
     never_fragment(fd, family)?;
     let ecn = receive_class(fd, family) && send_class(fd, family);
-    if local.ip().is_unspecified() {
-        receive_destination(fd, family);
-    }
     let on = |level, name| sys::set_int(fd, level, name, 1).is_ok();
     Ok(Granted {
         // 0 leaves single datagrams alone and tells whether the kernel knows the option.
@@ -172,14 +168,4 @@ fn send_class(fd: BorrowedFd<'_>, family: Family) -> bool {
         Family::V4 => v4,
         Family::V6 => sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_TCLASS, class).is_ok(),
     }
-}
-
-/// Asks for the destination address of every datagram; without it [`Meta::to`](crate::Meta::to) is
-/// `None`, which harms nothing, so a refusal is not an error. For IPv4 on an IPv6 socket the
-/// kernel reports the mapped address by the IPv6 message.
-fn receive_destination(fd: BorrowedFd<'_>, family: Family) {
-    let _ = match family {
-        Family::V4 => sys::set_int(fd, libc::SOL_IP, libc::IP_PKTINFO, 1),
-        Family::V6 => sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, 1),
-    };
 }
