@@ -25,6 +25,14 @@ const MOST: usize = 64;
 /// Messages for which a chain has memory at first.
 const FEW: usize = 4;
 
+/// A byte of a chain: in which of its messages, and where in that. Counted on instead of divided from the place of the byte among
+/// those of all, which is asked several times for each packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    message: u64,
+    offset: u64,
+}
+
 /// Messages of one length without headers, which differ in nothing but number and bytes. The bytes of all side by side
 /// are counted from the first byte of the first.
 #[derive(Debug)]
@@ -46,7 +54,7 @@ pub(super) struct Chain {
     /// Of these, messages that have left the channel's front.
     left: u64,
     /// Where what was never sent begins.
-    next: u64,
+    next: Place,
     /// As many spans as its bytes make packets, at most: what one carried arrives or is lost together.
     acked: RangeSet,
     /// What was lost and not sent again; disjoint from `acked`.
@@ -87,7 +95,7 @@ impl Chain {
             payloads: VecDeque::with_capacity(FEW),
             gone: 0,
             left: 0,
-            next: 0,
+            next: Place::default(),
             acked: RangeSet::new(),
             lost: RangeSet::new(),
         };
@@ -148,32 +156,38 @@ impl Chain {
         self.origin
     }
 
-    /// The message in which byte `at` lies, and where in it.
-    fn locate(&self, at: u64) -> (MessageNumber, u64) {
-        let place = at / self.each.max(1);
-        let offset = at.saturating_sub(place.saturating_mul(self.each));
-        (self.origin.saturating_add(place), offset)
+    /// Where the byte stands that is number `at` of all.
+    fn place(&self, at: u64) -> Place {
+        let message = at / self.each.max(1);
+        let offset = at.saturating_sub(message.saturating_mul(self.each));
+        Place { message, offset }
+    }
+
+    /// The number of the byte there among those of all.
+    fn byte(&self, place: Place) -> u64 {
+        let before = place.message.saturating_mul(self.each);
+        before.saturating_add(place.offset)
     }
 
     /// Whether some bytes of a message, and not all, were sent.
     pub(super) fn is_within(&self) -> bool {
-        self.locate(self.next).1 > 0
+        self.next.offset > 0
     }
 
     /// The number of the first message of which no byte was sent.
     pub(super) fn untouched(&self) -> MessageNumber {
-        let (number, offset) = self.locate(self.next);
-        number.saturating_add(u64::from(offset > 0))
+        let begun = u64::from(self.is_within());
+        self.unfinished().saturating_add(begun)
     }
 
     /// The number of the first message of which some byte was never sent.
     pub(super) fn unfinished(&self) -> MessageNumber {
-        self.locate(self.next).0
+        self.origin.saturating_add(self.next.message)
     }
 
     /// Whether every byte was sent at least once.
     pub(super) fn is_sent(&self) -> bool {
-        self.next >= self.messages().saturating_mul(self.each)
+        self.next.message >= self.messages()
     }
 
     /// Whether all of message `number` arrived.
@@ -254,25 +268,31 @@ impl Chain {
 
     /// Whatever was sent and is not known to have arrived is owed again.
     pub(super) fn all_lost(&mut self) {
-        self.lost(0..self.next);
+        self.lost(0..self.byte(self.next));
     }
 
     // ---- into packets
 
     /// Puts what is next of it behind what `out` holds, if it was never sent, and counts it as sent: no more than `room`
-    /// bytes, of which none begin beyond `turn`, and of at most `messages` that were not begun.
+    /// bytes, of which none begin beyond `turn`, and of messages that were not begun no more than `credit` pays for.
     pub(super) fn put_new(
         &mut self,
         channel: ChannelId,
-        messages: u64,
-        (room, turn): (usize, usize),
+        credit: u64,
+        bounds: (usize, usize),
         out: &mut Vec<u8>,
     ) -> Put {
         let begun = self.untouched().saturating_sub(self.origin);
-        let end = begun.saturating_add(messages).min(self.messages());
-        let range = self.next..end.saturating_mul(self.each);
-        let put = self.put(channel, range, (room, turn), out);
-        self.next = put.range.end;
+        let left = self.messages().saturating_sub(begun);
+        let charge = self.charge();
+        // Mostly it pays for all: nothing to divide.
+        let paid = match left.saturating_mul(charge) <= credit {
+            true => left,
+            false => credit / charge,
+        };
+        let end = begun.saturating_add(paid).saturating_mul(self.each);
+        let (put, next) = self.put(channel, self.next, end, bounds, out);
+        self.next = next;
         put
     }
 
@@ -284,36 +304,42 @@ impl Chain {
         out: &mut Vec<u8>,
     ) -> Put {
         let range = self.lost.first().unwrap_or_default();
-        let put = self.put(channel, range, bounds, out);
+        let from = self.place(range.start);
+        let (put, _) = self.put(channel, from, range.end, bounds, out);
         self.lost.remove(put.range.clone());
         put
     }
 
+    /// Puts bytes there, `from` this place up to byte `limit`. Also says where what follows them begins.
     fn put(
         &self,
         channel: ChannelId,
-        range: Range<u64>,
+        from: Place,
+        limit: u64,
         (room, turn): (usize, usize),
         out: &mut Vec<u8>,
-    ) -> Put {
+    ) -> (Put, Place) {
         let before = out.len();
-        let (mut number, mut offset) = self.locate(range.start);
+        let Place {
+            mut message,
+            mut offset,
+        } = from;
+        let start = self.byte(from);
         let mut put = Put {
-            range: range.start..range.start,
+            range: start..start,
             bytes: 0,
             closed: false,
             full: false,
         };
-        while put.range.end < range.end && put.bytes < turn && !put.closed {
-            let at = number.saturating_sub(self.origin).saturating_sub(self.gone);
+        while put.range.end < limit && put.bytes < turn && !put.closed {
+            let at = message.saturating_sub(self.gone);
             let Some(payload) = self.payloads.get(index(at)) else {
                 debug_assert!(false, "bytes are kept until they arrived");
                 break;
             };
             let left = room.saturating_sub(put.bytes);
-            let until = self
-                .each
-                .min(offset.saturating_add(range.end - put.range.end));
+            let until = self.each.min(offset.saturating_add(limit - put.range.end));
+            let number = self.origin.saturating_add(message);
             let head = |end| self.head(channel, number, offset, end);
             let wanted = until - offset;
             let size = head(until == self.each).size(index(wanted), false);
@@ -342,12 +368,12 @@ impl Chain {
             out.extend_from_slice(bytes.unwrap_or_default());
             put.range.end = put.range.end.saturating_add(end - offset);
             put.bytes = out.len().saturating_sub(before);
-            (number, offset) = match end == self.each {
-                true => (number.saturating_add(1), 0),
-                false => (number, end),
+            (message, offset) = match end == self.each {
+                true => (message.saturating_add(1), 0),
+                false => (message, end),
             };
         }
-        put
+        (put, Place { message, offset })
     }
 
     fn head(
@@ -441,7 +467,8 @@ mod tests {
     #[test]
     fn messages_that_were_not_begun_can_be_taken_out() {
         let mut chain = chain();
-        chain.put_new(ChannelId(0), 3, (1_444, usize::MAX), &mut Vec::new());
+        let credit = 3 * chain.charge();
+        chain.put_new(ChannelId(0), credit, (1_444, usize::MAX), &mut Vec::new());
         assert!(chain.is_within() && chain.untouched() == 7);
         assert_eq!(chain.cut_off().count(), MOST - 2);
         assert_eq!(

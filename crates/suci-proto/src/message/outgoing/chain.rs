@@ -40,7 +40,7 @@ impl Channel {
             return None;
         };
         let (before, charge) = (chain.untouched(), chain.charge());
-        let put = chain.put_new(id, credit / charge, (room, turn), out);
+        let put = chain.put_new(id, credit, (room, turn), out);
         let (origin, after) = (chain.origin(), chain.untouched());
         let charged = after.saturating_sub(before).saturating_mul(charge);
         self.charged = self.charged.max(after);

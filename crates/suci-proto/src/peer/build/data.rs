@@ -58,7 +58,6 @@ impl Peer {
         train: &mut Train,
         contents: &Contents,
     ) {
-        let last = contents.data && !self.session.outbox.has_sendable();
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -66,7 +65,9 @@ impl Peer {
         let seldom = connection.modes.ours() == Mode::Throughput;
         let crowded =
             contents.control && connection.recovery.control_in_flight() >= MAX_CONTROL / 2;
-        if ((last && many && seldom) || crowded) && train.packet_len() < permit.size {
+        let outbox = &mut self.session.outbox;
+        let last = many && seldom && contents.data && !outbox.has_sendable();
+        if (last || crowded) && train.packet_len() < permit.size {
             Frame::Ping.put(train.head());
             connection.unasked = 0;
         }
@@ -75,8 +76,8 @@ impl Peer {
     /// Fills the packet up with padding if another of the same size can follow.
     pub(super) fn pad(&mut self, permit: Permit, train: &mut Train) {
         let short = permit.size.saturating_sub(train.packet_len());
-        let more = permit.data && self.session.outbox.has_sendable();
-        if more && (1..=PADDING_LIMIT).contains(&short) {
+        if permit.data && (1..=PADDING_LIMIT).contains(&short) && self.session.outbox.has_sendable()
+        {
             Frame::Padding(short).put(train.head());
         }
     }
