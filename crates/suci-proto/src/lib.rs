@@ -50,10 +50,10 @@ pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
-    Engine, Identity, IncomingError, PatienceError, PeerError, RouteQuery, SendError,
+    Engine, Identity, IncomingError, Lease, PatienceError, PeerError, RouteQuery, SendError,
 };
 pub use event::{EndReason, Event, MessageOutcome, RefusedReason, Side, UNNUMBERED};
-pub use message::{Data, Lease, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
+pub use message::{Data, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use turns::{CLASSES, Priority, PriorityError};

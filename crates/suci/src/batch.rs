@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{self, Draft};
 use suci_proto::time::Instant;
-use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
 use suci_proto::{Lease, SMALL, SmallOutgoing};
 
 /// Accepts messages without sending them: see [`Node::batch`](crate::Node::batch).
@@ -14,14 +14,38 @@ pub struct Batch<'a> {
     driver: &'a mut Driver,
     /// When it began, or when the driver last did more than accept: time never goes back for the engine.
     now: Instant,
-    /// The last message, if it was a small one.
+    /// The last message, if it was a small one without a header.
     last: Option<Last>,
     /// Room for more of its like, to be given back before the driver is asked for anything else.
     lease: Option<Lease>,
 }
 
-/// To whom a message went, on which channel, and how many bytes it has.
-type Last = (NodeId, ChannelId, usize);
+/// What a small message without a header must have in common with the next one for more of them to be accepted by a lease.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Last {
+    to: NodeId,
+    channel: ChannelId,
+    tag: u64,
+    kind: Kind,
+    token: u64,
+    notify: bool,
+    bytes: usize,
+}
+
+impl Last {
+    fn of(to: NodeId, message: &SmallOutgoing<'_>) -> Option<Self> {
+        let last = Self {
+            to,
+            channel: message.channel,
+            tag: message.tag,
+            kind: message.kind,
+            token: message.token,
+            notify: message.notify,
+            bytes: message.payload.len(),
+        };
+        (message.user_header.is_empty() && last.bytes <= SMALL).then_some(last)
+    }
+}
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(core: &'a Core, driver: &'a mut Driver) -> Self {
@@ -47,7 +71,7 @@ impl<'a> Batch<'a> {
             if let Some(number) = self.follow(to, &small) {
                 return Ok(number);
             }
-            last = Some((to, small.channel, small.payload.len()));
+            last = Last::of(to, &small);
         }
         self.accept(last, |driver, now| driver.push(now, to, draft))
     }
@@ -61,21 +85,21 @@ impl<'a> Batch<'a> {
         if let Some(number) = self.follow(to, &small) {
             return Ok(number);
         }
-        let last = (bytes.len() <= SMALL).then_some((to, small.channel, bytes.len()));
+        let last = Last::of(to, &small);
         self.accept(last, |driver, now| driver.push_copy(now, to, bytes))
     }
 
     /// Accepts a message that is like those before it, if there is room for it.
     #[inline]
     fn follow(&mut self, to: NodeId, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
-        let (lease, (peer, ..)) = (self.lease.as_mut()?, self.last?);
-        if peer != to || self.core.is_forked() {
+        let lease = self.lease.as_mut()?;
+        if lease.node() != to || self.core.is_forked() {
             return None;
         }
         lease.push(message)
     }
 
-    /// Accepts any message with `push`. If it is a small one it will be the `last`.
+    /// Accepts any message with `push`. It will be the `last` if others can be like it.
     fn accept(
         &mut self,
         last: Option<Last>,
@@ -90,18 +114,18 @@ impl<'a> Batch<'a> {
         if self.driver.flush_if_wanted() {
             self.now = self.driver.now();
         }
-        if let Some((to, channel, _)) = last
-            && last == self.last
+        if let Some(last) = last
+            && self.last == Some(last)
         {
-            self.lease = self.driver.lend(to, channel);
+            self.lease = self.driver.lend(last.to, last.channel);
         }
         self.last = last;
         Ok(number)
     }
 
     fn give_back(&mut self) {
-        if let (Some(lease), Some((to, ..))) = (self.lease.take(), self.last) {
-            self.driver.give_back(self.now, to, lease);
+        if let Some(lease) = self.lease.take() {
+            self.driver.give_back(self.now, lease);
         }
     }
 }

@@ -242,7 +242,7 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         // Not where a controller panicked, which sending would ask again.
-        if let Some(hold) = self.work.driver.gather.hold()
+        if let Some(hold) = self.work.driver.gather.hold_number()
             && !std::thread::panicking()
         {
             if self.core.alone.load(Ordering::Relaxed) {

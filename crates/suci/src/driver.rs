@@ -165,15 +165,23 @@ impl Driver {
     /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many messages in a row, those may
     /// take the acknowledgements along.
     pub(crate) fn glance(&mut self) -> Result<(), Error> {
-        if !(self.engine.owes_acks() && self.gather.is_row_likely()) {
-            return self.turn();
-        }
         let now = self.clock.now();
+        let may_wait = self.engine.acks_may_wait();
+        let Some(since) = (may_wait.then(|| self.gather.take_row_chance(now))).flatten() else {
+            return self.turn();
+        };
         self.bulk = true;
         self.engine.go_on(now);
+        self.take_letters(now);
         let now = self.look(now)?;
         self.output_at(now)?;
-        self.gather.keep_acks(now);
+        // They may have gone with an answer of the engine's own.
+        if self.engine.acks_may_wait() {
+            self.gather.keep_acks(since, self.engine.has_message());
+        } else {
+            self.engine.force_acks();
+            self.output_at(now)?;
+        }
         Ok(())
     }
 
@@ -234,7 +242,9 @@ impl Driver {
 
     /// Sends whatever may go. Returns whether anything did, which takes time.
     fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
-        self.gather.on_output(now);
+        if self.gather.on_output(now) {
+            self.engine.force_acks();
+        }
         let mut busy = self.transmit(now)?;
         while let Some(query) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(query.address);

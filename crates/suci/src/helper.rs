@@ -4,8 +4,8 @@
 //! the helper goes on duty, takes the driver by one compare-and-swap, answers what arrived, and
 //! sleeps on the socket. It finds out that the program is back when the word is not the one it
 //! left, and goes off duty. While a call of the program itself sleeps, the helper naps, and looks once a second. A
-//! program that calls often pays nothing but the swap. While something that it sent waits for its next call
-//! ([`Gather`](crate::driver::Gather)), the helper looks a thousand times a second.
+//! program that calls often pays nothing but the swap. While something that it sent waits for its next call, or an
+//! acknowledgement for what it will send ([`Gather`](crate::driver::Gather)), the helper looks a thousand times a second.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -130,7 +130,7 @@ impl Watch {
             && let Some(mut turn) = core.enter_at(core.cell.word())
         {
             // Else a call lasts, which may add to what waits: the next look will tell.
-            if turn.gather.hold() == Some(hold) {
+            if turn.gather.hold_number() == Some(hold) {
                 turn.turn()?;
             }
             self.over = hold;
@@ -231,9 +231,9 @@ mod tests {
                 continue;
             }
             assert_eq!(packets(&a), before, "{name}");
-            assert!(a.enter().unwrap().gather.holds(), "{name}");
+            assert!(a.enter().unwrap().gather.holds_messages(), "{name}");
             call(&mut a, peer);
-            assert!(!a.enter().unwrap().gather.holds(), "{name}");
+            assert!(!a.enter().unwrap().gather.holds_messages(), "{name}");
             assert!(packets(&a) > before, "{name}");
         }
         for _ in 0..6 {

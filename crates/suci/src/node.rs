@@ -112,7 +112,7 @@ impl Node {
     /// A call that needs an open node. What waited for the next call leaves, so that what this one changes comes after it.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter_to_send()?;
-        if turn.gather.holds() {
+        if turn.gather.holds_messages() {
             turn.send_on();
         }
         Ok(turn)
@@ -330,7 +330,9 @@ impl Node {
         self.recv_within(Some(limit))
     }
 
-    /// The next message, if there is one now.
+    /// The next message, if there is one now. Where the program mostly sends several messages in a row next, the acknowledgements
+    /// of what it has taken wait for them: until its next call, for up to 2 ms if there is none
+    /// ([`poll`](Node::poll) with no time to wait sends them).
     ///
     /// # Errors
     /// As [`Node::recv`].

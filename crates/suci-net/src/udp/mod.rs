@@ -1,7 +1,7 @@
 //! The Linux fast path: one UDP socket, gathering `sendmsg` with segmentation
 //! offload, one cache-hot receive buffer with GRO.
 //!
-//! One `sendmsg` per train and one `recvmsg` per received train is what makes it fast;
+//! One `sendmsg` per train (`sendto`, if all of it lies together) and one `recvmsg` per received train is what makes it fast;
 //! `sendmmsg` would save most of a microsecond for each train but the first, if several were built
 //! before one is sent (ARCHITECTURE, section 16). Receiving into one buffer that stays in cache beats
 //! scattering over many.

@@ -1,4 +1,4 @@
-//! The five system calls of the fast path, each made safe: every pointer handed to the kernel is
+//! The six system calls of the fast path, each made safe: every pointer handed to the kernel is
 //! derived here from a reference that outlives the call, with that reference's length.
 
 use std::io::{self, IoSlice};

@@ -23,6 +23,7 @@ mod train;
 mod turn;
 mod verbs;
 
+pub use lease::Lease;
 pub use links::PatienceError;
 pub use paths::RouteQuery;
 pub use shared::Identity;

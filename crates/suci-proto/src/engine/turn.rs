@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::peer::Peer;
 use crate::time::{Duration, Instant, earlier};
+use crate::wire::Mode;
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
 /// computing, a stopped process, a paused machine.
@@ -20,7 +21,8 @@ impl Engine {
         self.force_acks();
     }
 
-    /// As [`Engine::begin_turn`], for a driver whose program is about to send something: acknowledgements go on waiting.
+    /// As [`Engine::begin_turn`], for a driver whose program is about to send something: acknowledgements go on waiting
+    /// until [`Engine::force_acks`].
     pub fn go_on(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
@@ -28,13 +30,21 @@ impl Engine {
         self.last_run = now;
     }
 
-    /// Whether an acknowledgement may be waiting for a turn to begin: some have gone with an answer.
+    /// Whether there are acknowledgements that wait for a turn to begin, and none of a peer that prefers response: they may wait
+    /// for another.
     #[must_use]
-    pub fn owes_acks(&self) -> bool {
-        !self.ack_waits.is_empty()
+    pub fn acks_may_wait(&self) -> bool {
+        let owing = |&key: &usize| self.peers.awake(key).filter(|peer| peer.owes_ack());
+        let mut owing = self.ack_waits.iter().filter_map(owing).peekable();
+        let urgent = |peer: &Peer| {
+            let connection = peer.connection.as_ref();
+            connection.is_some_and(|c| c.modes.theirs() == Mode::Response)
+        };
+        owing.peek().is_some() && !owing.any(urgent)
     }
 
-    fn force_acks(&mut self) {
+    /// Acknowledgements that wait for a turn to begin wait no longer: they go with what is sent next, or alone.
+    pub fn force_acks(&mut self) {
         let mut waits = core::mem::take(&mut self.ack_waits);
         for key in waits.drain(..) {
             let Some(peer) = self.peers.get_mut(key) else {

@@ -4,6 +4,8 @@
 //! that receiving a short one takes.
 
 use bytes::Bytes;
+use core::borrow::Borrow;
+use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::Deref;
@@ -13,8 +15,9 @@ const INLINE: usize = 32;
 
 /// The payload of a received message: to be read as a slice, or kept, sent on and shared as [`Bytes`].
 ///
-/// Up to 32 bytes stand here, and hold nothing else, unless the program gave the buffer that they came into. More are [`Bytes`]:
-/// a clone shares them, and costs no copy.
+/// Up to 32 bytes stand here, and hold nothing else, unless they came into a buffer of their own: one that the program gave, or
+/// that of a message that had to ask. More are [`Bytes`]: a clone shares them, and costs no copy. Who sends few bytes on copies them
+/// (`Node::send_copy`): as [`Bytes`] they get memory of their own first.
 #[derive(Clone)]
 pub struct Data(Place);
 
@@ -146,7 +149,50 @@ impl Eq for Data {}
 
 impl PartialEq<Data> for Bytes {
     fn eq(&self, other: &Data) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Data> for Vec<u8> {
+    fn eq(&self, other: &Data) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Data> for [u8] {
+    fn eq(&self, other: &Data) -> bool {
         *self == **other
+    }
+}
+
+impl PartialEq<Data> for &[u8] {
+    fn eq(&self, other: &Data) -> bool {
+        **self == **other
+    }
+}
+
+impl<const N: usize> PartialEq<Data> for [u8; N] {
+    fn eq(&self, other: &Data) -> bool {
+        *self == **other
+    }
+}
+
+impl PartialOrd for Data {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Data {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(other)
+    }
+}
+
+/// As a key it is what its bytes are.
+impl Borrow<[u8]> for Data {
+    fn borrow(&self) -> &[u8] {
+        self
     }
 }
 
@@ -212,5 +258,10 @@ mod tests {
         let data = Data::from(Bytes::from_static(b"a\"\n"));
         assert_eq!(format!("{data:?}"), r#"b"a\"\n""#);
         assert_eq!(Bytes::from_static(b"a\"\n"), data);
+        assert!(*b"a\"\n" == data && b"a\"\n".to_vec() == data && b"a\"\n"[..] == data);
+        let slice: &[u8] = b"a\"\n";
+        assert!(slice == data && Data::new() < data);
+        let known = std::collections::HashSet::from([data]);
+        assert!(known.contains(&b"a\"\n"[..]));
     }
 }

@@ -14,6 +14,7 @@
 use crate::tries::Tries;
 use std::time::Duration;
 use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
 
 /// The longest that a message waits while the program goes on sending.
 const HOLD: Duration = Duration::from_micros(20);
@@ -36,7 +37,8 @@ const CALLS: u32 = 32;
 /// Calls that come late count against so many times as many as are needed, at most.
 const ENOUGH: u32 = 4;
 
-/// Rows of so many messages may leave in halves.
+/// Rows of so many messages may leave in halves. A system call more costs both sides about 6 us, a message 0.25: half of a row
+/// should be worth a quarter of that.
 const HALVES: u32 = 12;
 
 /// Rows of one message before all are taken for such.
@@ -48,13 +50,24 @@ const MOST_MISSES: u32 = 6;
 /// So many holds that ended in time make up for a late one.
 const REDEEMING: u32 = 64;
 
-/// What waits for the next call.
+/// Messages that wait for the next call.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since: Instant,
     bytes: u64,
-    /// There are no messages yet, only acknowledgements.
-    acks: bool,
+    messages: u32,
+    /// Whom they are for, if that is one peer.
+    to: Option<NodeId>,
+}
+
+/// Acknowledgements that wait for a row.
+#[derive(Clone, Copy, Debug)]
+struct Acks {
+    since: Instant,
+    /// The look that let them wait found messages: the program has more to answer first.
+    found: bool,
+    /// Messages were sent since.
+    answered: bool,
 }
 
 /// Whether what the program sends waits for its next call.
@@ -63,15 +76,16 @@ pub(crate) struct Gather {
     /// Somebody looks after what waits if the program stays away.
     pub(crate) allowed: bool,
     held: Option<Held>,
-    /// Holds so far.
+    acks: Option<Acks>,
+    /// Holds so far, of messages or acknowledgements.
     holds: u32,
     /// Calls that came soon after the one before; each that did not halves it. The first after a wait is neither.
     calls: u32,
     /// Holds that ended late, less those that were made up for, and how many were in time since.
     misses: u32,
     redeemed: u32,
-    /// Whether it is worth it to let acknowledgements wait.
-    rides: Tries,
+    /// Whether it is worth it to let acknowledgements wait; if not, that is tried at one look in sixteen.
+    ack_rides: Tries,
     /// Messages sent since the program last waited.
     row: u32,
     /// Messages of the row before.
@@ -88,11 +102,12 @@ impl Gather {
         Self {
             allowed: false,
             held: None,
+            acks: None,
             holds: 0,
             calls: 0,
             misses: 0,
             redeemed: 0,
-            rides: Tries::new(4),
+            ack_rides: Tries::new(4),
             row: 0,
             last_row: 0,
             rows: 0,
@@ -102,23 +117,30 @@ impl Gather {
     }
 
     /// Whether a message waits.
-    pub(crate) fn holds(&self) -> bool {
-        self.held.is_some_and(|held| !held.acks)
+    pub(crate) fn holds_messages(&self) -> bool {
+        self.held.is_some()
     }
 
-    /// Which hold it is, if anything waits, be it acknowledgements only: they have numbers.
-    pub(crate) fn hold(&self) -> Option<u32> {
-        self.held.map(|_| self.holds)
+    /// The number of the hold, if anything waits, be it acknowledgements only.
+    pub(crate) fn hold_number(&self) -> Option<u32> {
+        (self.held.is_some() || self.acks.is_some()).then_some(self.holds)
     }
 
     /// Whether the messages that wait have waited long enough.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let is_over = |held: Held| now.since(held.since) >= HOLD || held.bytes >= FULL;
-        self.held.is_some_and(|held| !held.acks && is_over(held))
+        self.held.is_some_and(is_over)
     }
 
-    /// The program `called`, and a message of so many bytes was accepted `now`. Whether the message waits.
-    pub(super) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
+    /// The program `called`, and a message of so many bytes was accepted `now`, for one peer or several. Whether the message
+    /// waits.
+    pub(super) fn keeps(
+        &mut self,
+        called: Instant,
+        now: Instant,
+        to: Option<NodeId>,
+        bytes: u64,
+    ) -> bool {
         let soon = if self.is_end { SOON } else { SOON_FROM_BEGIN };
         let needed = self.needed();
         // Nothing waited while the program waited, however long it took to come back.
@@ -132,24 +154,29 @@ impl Gather {
         self.last = now;
         // A call that only queues what it accepted is over at once.
         self.is_end = true;
-        self.learn_of_acks(now);
+        if let Some(acks) = &mut self.acks {
+            acks.answered = true;
+        }
         if let Some(held) = &mut self.held {
             held.bytes = held.bytes.saturating_add(bytes);
+            held.messages += 1;
+            held.to = held.to.filter(|&before| to == Some(before));
             return !self.is_over(now);
         }
         let in_row = self.rows > 0 || self.row > CALLS;
         let begins = self.allowed && in_row && self.calls >= needed && bytes < FULL;
         if begins {
-            self.begin_hold(now, bytes, false);
+            self.holds = self.holds.wrapping_add(1);
+            self.held = Some(Held {
+                since: now,
+                bytes,
+                messages: 1,
+                to,
+            });
         } else {
             self.is_end = false;
         }
         begins
-    }
-
-    fn begin_hold(&mut self, since: Instant, bytes: u64, acks: bool) {
-        self.held = Some(Held { since, bytes, acks });
-        self.holds = self.holds.wrapping_add(1);
     }
 
     /// Calls that must have come soon before anything waits.
@@ -157,37 +184,36 @@ impl Gather {
         CALLS << self.misses
     }
 
-    /// The program looks what there is, and acknowledgements are due: whether it is likely to send a row next. Not if it did
-    /// not since they last waited.
-    pub(super) fn is_row_likely(&mut self) -> bool {
-        if self.held.take_if(|held| held.acks).is_some() {
-            self.rides.learn(false);
-            return false;
+    /// The program looks `now` what there is, and acknowledgements are due. Since when they wait, if they are to wait for a row that
+    /// it is likely to send next; not if it did not since they last waited.
+    pub(super) fn take_row_chance(&mut self, now: Instant) -> Option<Instant> {
+        if let Some(Acks { since, found, .. }) = self.acks.take() {
+            if !found {
+                self.ack_rides.learn(false);
+            }
+            return Some(since).filter(|_| found && now.since(since) < HOLD);
         }
-        self.allowed && self.rows > 0 && self.calls >= self.needed() && self.rides.take()
+        let likely = self.allowed && self.rows > 0 && self.calls >= self.needed();
+        (likely && self.ack_rides.take()).then_some(now)
     }
 
-    /// Acknowledgements wait for it.
-    pub(super) fn keep_acks(&mut self, now: Instant) {
-        self.begin_hold(now, 0, true);
+    /// Acknowledgements wait for it. The look `found` messages or not.
+    pub(super) fn keep_acks(&mut self, since: Instant, found: bool) {
+        self.holds = self.holds.wrapping_add(1);
+        self.acks = Some(Acks {
+            since,
+            found,
+            answered: false,
+        });
     }
 
-    /// A message or everything leaves: if acknowledgements waited for that, they do no longer.
-    fn learn_of_acks(&mut self, now: Instant) {
-        if let Some(held) = self.held.take_if(|held| held.acks) {
-            self.rides.learn(now.since(held.since) < LATE);
-        }
-    }
-
-    /// Messages sent since the program last waited.
-    pub(super) const fn row(&self) -> u32 {
-        self.row
-    }
-
-    /// Whether half of a row waits, if it is as long as the last. Where nothing else is under way to the peer, that should leave:
-    /// two programs that answer each other's rows are busy at the same time then, instead of by turns.
-    pub(super) fn is_half(&self) -> bool {
-        self.last_row >= HALVES && self.row == self.last_row / 2
+    /// If what waits is half of a row like the last one, and for one peer: for whom, and how many messages. Where nothing else is
+    /// under way to it, that should leave: two programs that answer each other's rows are busy at the same time then, instead of
+    /// by turns.
+    pub(super) fn half(&self) -> Option<(NodeId, u64)> {
+        let held = self.held?;
+        let half = self.last_row >= HALVES && held.messages == self.last_row / 2;
+        Some((held.to.filter(|_| half)?, held.messages.into()))
     }
 
     /// Whether it matters when a call ends that just sent what it accepted.
@@ -201,12 +227,21 @@ impl Gather {
         self.is_end = true;
     }
 
-    /// Everything leaves that may.
-    pub(super) fn on_output(&mut self, now: Instant) {
-        self.learn_of_acks(now);
-        let Some(held) = self.held.take() else {
-            return;
-        };
+    /// Everything leaves that may. Whether that ends the wait of acknowledgements.
+    pub(super) fn on_output(&mut self, now: Instant) -> bool {
+        let acks = self.acks.take();
+        if let Some(acks) = acks {
+            let soon = now.since(acks.since) < LATE;
+            self.ack_rides.learn(acks.answered && soon);
+        }
+        if let Some(held) = self.held.take() {
+            self.learn(now, held);
+        }
+        acks.is_some()
+    }
+
+    /// Messages that waited leave.
+    fn learn(&mut self, now: Instant, held: Held) {
         if now.since(held.since) >= LATE {
             self.calls = 0;
             self.misses = (self.misses + 1).min(MOST_MISSES);
@@ -261,6 +296,8 @@ mod tests {
 
     const CALL: Duration = Duration::from_micros(1);
 
+    const PEER: Option<NodeId> = Some(NodeId(1));
+
     /// One that may hold, and the time.
     fn gather() -> (Gather, Instant) {
         let gather = Gather {
@@ -273,7 +310,7 @@ mod tests {
     /// A message of 100 bytes, `pause` after the last call; whether it left, and took others along.
     fn send(gather: &mut Gather, now: &mut Instant, pause: Duration) -> bool {
         *now += pause;
-        let leaves = !gather.keeps(*now, *now, 100);
+        let leaves = !gather.keeps(*now, *now, PEER, 100);
         if leaves {
             gather.on_output(*now);
             gather.on_end(*now);
@@ -353,10 +390,13 @@ mod tests {
     fn much_waits_for_nothing_more() {
         let (mut gather, mut now) = gather();
         sends(&mut gather, &mut now, CALLS + 1);
-        assert!(gather.holds());
-        assert!(!gather.keeps(now, now, FULL), "the next takes it along");
+        assert!(gather.holds_messages());
+        assert!(
+            !gather.keeps(now, now, PEER, FULL),
+            "the next takes it along"
+        );
         gather.on_output(now);
-        assert!(!gather.keeps(now, now, FULL), "enough by itself");
+        assert!(!gather.keeps(now, now, PEER, FULL), "enough by itself");
     }
 
     /// A program that computes after each row: the last message waits for the helper.
@@ -366,7 +406,7 @@ mod tests {
         let mut late = 0;
         for _ in 0..100 {
             sends(&mut gather, &mut now, 3 * CALLS);
-            late += u32::from(gather.holds());
+            late += u32::from(gather.holds_messages());
             now += Duration::from_millis(2);
             gather.on_output(now);
         }
@@ -379,16 +419,26 @@ mod tests {
     #[test]
     fn half_of_a_row_may_leave_if_the_one_before_was_as_long() {
         let (mut gather, mut now) = gather();
-        let mut halves = Vec::new();
-        for length in [HALVES, HALVES, 2 * HALVES, HALVES / 2, HALVES] {
-            let half = (1..=length).filter(|_| {
-                sends(&mut gather, &mut now, 1);
-                gather.is_half()
+        let mut row = |length: u32, other: Option<NodeId>| {
+            let half = (0..length).filter(|at| {
+                now += CALL;
+                let to = if at % 2 == 0 { PEER } else { other };
+                if !gather.keeps(now, now, to, 100) {
+                    gather.on_output(now);
+                }
+                gather.half().is_some()
             });
-            halves.push(half.count());
+            let halves = half.count();
             wait(&mut gather, now);
+            halves
+        };
+        for _ in 0..4 {
+            row(HALVES, PEER);
         }
-        assert_eq!(halves, [0, 1, 1, 0, 0]);
+        assert_eq!(row(HALVES, PEER), 1);
+        assert_eq!(row(HALVES, None), 0, "not of a row for several peers");
+        assert_eq!(row(HALVES / 2, PEER), 1);
+        assert_eq!(row(HALVES, PEER), 0, "the one before was short");
     }
 
     /// Acknowledgements wait for a row; where none comes soon, they seldom do.
@@ -398,14 +448,15 @@ mod tests {
         let mut rows = |gather: &mut Gather, away: Duration| {
             let mut kept = 0;
             for _ in 0..100 {
-                if gather.is_row_likely() {
-                    gather.keep_acks(now);
+                if let Some(since) = gather.take_row_chance(now) {
+                    gather.keep_acks(since, false);
                     kept += 1;
-                    assert!(gather.hold().is_some() && !gather.holds());
+                    assert!(gather.hold_number().is_some() && !gather.holds_messages());
                 }
                 now += away;
                 sends(gather, &mut now, 8);
                 wait(gather, now);
+                assert!(gather.hold_number().is_none());
             }
             kept
         };
@@ -416,16 +467,35 @@ mod tests {
         assert_eq!(gather.misses, 0, "the rows themselves leave together");
         let kept = rows(&mut gather, CALL);
         assert!(kept > 80, "{kept} of 100");
-        // Who only looks gets a row's chance once in sixteen times.
-        let looks = (0..1_000).filter(|_| {
-            let likely = gather.is_row_likely();
-            if likely {
-                gather.keep_acks(now);
+        // Who only looks has them wait at one look in sixteen; likewise who does something else then.
+        for looks_only in [true, false] {
+            let mut kept = 0;
+            for _ in 0..1_000 {
+                if let Some(since) = gather.take_row_chance(now) {
+                    gather.keep_acks(since, false);
+                    kept += 1;
+                }
+                if !looks_only {
+                    gather.on_output(now);
+                }
             }
-            likely
-        });
-        let kept = looks.count();
-        assert!(kept < 100, "{kept} of 1000");
+            assert!((10..100).contains(&kept), "{kept} of 1000");
+        }
+    }
+
+    /// More to answer is found at each look: they wait a little longer, but not for ever.
+    #[test]
+    fn acknowledgements_wait_no_longer_than_messages() {
+        let (mut gather, mut now) = gather();
+        gather.expect_row();
+        let begun = now;
+        while let Some(since) = gather.take_row_chance(now) {
+            assert_eq!(since, begun);
+            gather.keep_acks(since, true);
+            now += CALL;
+        }
+        assert_eq!(now.since(begun), HOLD);
+        assert!(gather.take_row_chance(now).is_some(), "nobody was late");
     }
 
     #[test]

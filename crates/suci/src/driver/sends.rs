@@ -62,12 +62,12 @@ impl Driver {
     }
 
     /// Takes back what was lent, with the messages that it accepted.
-    pub(crate) fn give_back(&mut self, now: Instant, to: NodeId, lease: Lease) {
+    pub(crate) fn give_back(&mut self, now: Instant, lease: Lease) {
         let accepted = lease.accepted().messages;
         if accepted > 0 {
             self.habit.on_sent_many(accepted);
         }
-        self.engine.give_back(now, to, lease);
+        self.engine.give_back(now, lease);
     }
 
     /// Tries once more what was not accepted, if a turn may have changed that.
@@ -104,15 +104,15 @@ impl Driver {
         let mut now = self.clock.now();
         let called = called.unwrap_or(now);
         let number = push(self, &mut now)?;
-        self.send_on_or_keep(called, now, &[to], bytes as u64);
+        self.send_on_or_keep(called, now, Some(to), bytes as u64);
         Ok(number)
     }
 
-    /// Sends what was accepted for these peers, so many bytes, in a call that began when it was `called`, unless it waits for
+    /// Sends what was accepted for one peer or several, so many bytes, in a call that began when it was `called`, unless it waits for
     /// more.
-    fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: &[NodeId], bytes: u64) {
-        if self.gather.keeps(called, now, bytes)
-            && !(self.gather.is_half() && self.is_idle(to))
+    fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: Option<NodeId>, bytes: u64) {
+        if self.gather.keeps(called, now, to, bytes)
+            && !self.has_idle_half()
             && !self.engine.wants_flush()
         {
             return;
@@ -123,11 +123,10 @@ impl Driver {
         }
     }
 
-    /// Whether nothing but the row, of which nothing has left, is under way to any of these peers.
-    fn is_idle(&self, peers: &[NodeId]) -> bool {
-        let row = u64::from(self.gather.row());
-        let mut open = peers.iter().map(|&node| self.engine.queue_len(node).0);
-        open.all(|open| open <= row)
+    /// Whether half of a row waits for a peer to which nothing else is under way.
+    fn has_idle_half(&self) -> bool {
+        let half = self.gather.half();
+        half.is_some_and(|(to, messages)| self.engine.queue_len(to).0 <= messages)
     }
 
     /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one. What became of each.
@@ -137,7 +136,12 @@ impl Driver {
         let accept = |&node: &NodeId| (node, self.push(&mut now, node, message.clone()));
         let accepted: Vec<_> = to.iter().map(accept).collect();
         let count = accepted.iter().filter(|(_, sent)| sent.is_ok()).count();
-        self.send_on_or_keep(called, now, to, count.saturating_mul(message.len()) as u64);
+        self.send_on_or_keep(
+            called,
+            now,
+            None,
+            count.saturating_mul(message.len()) as u64,
+        );
         accepted
     }
 

@@ -127,7 +127,7 @@ impl Driver {
 
     /// As [`Driver::refresh`], when the program took messages that were there already.
     pub(crate) fn refresh_taking(&mut self, messages: usize) {
-        if !self.takes.wants_time(messages) && !self.gather.holds() {
+        if !self.takes.wants_time(messages) && !self.gather.holds_messages() {
             return;
         }
         let now = self.clock.now();
