@@ -165,9 +165,11 @@ impl Driver {
     /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many messages in a row, those may
     /// take the acknowledgements along.
     pub(crate) fn glance(&mut self) -> Result<(), Error> {
+        if !(self.gather.allowed && self.engine.acks_may_wait()) {
+            return self.turn();
+        }
         let now = self.clock.now();
-        let may_wait = self.engine.acks_may_wait();
-        let Some(since) = (may_wait.then(|| self.gather.take_row_chance(now))).flatten() else {
+        let Some(since) = self.gather.take_row_chance(now) else {
             return self.turn();
         };
         self.bulk = true;
