@@ -112,7 +112,7 @@ impl Node {
     /// A call that needs an open node. What waited for the next call leaves, so that what this one changes comes after it.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter_to_send()?;
-        if turn.gather.holds_messages() {
+        if turn.gather.hold_number().is_some() {
             turn.send_on();
         }
         Ok(turn)

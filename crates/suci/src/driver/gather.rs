@@ -41,6 +41,9 @@ const ENOUGH: u32 = 4;
 /// should be worth a quarter of that.
 const HALVES: u32 = 12;
 
+/// After so many calls that neither send nor wait nothing waits for the next one: the helper may not get a turn between them.
+const OTHERS: u32 = 16;
+
 /// Rows of one message before all are taken for such.
 const ROWS: u32 = 16;
 
@@ -88,6 +91,8 @@ pub(crate) struct Gather {
     ack_rides: Tries,
     /// Messages sent since the program last waited.
     row: u32,
+    /// Calls since something began to wait, or was added to what does.
+    others: u32,
     /// Messages of the row before.
     last_row: u32,
     /// So many rows more are taken for longer ones than of one message.
@@ -109,6 +114,7 @@ impl Gather {
             redeemed: 0,
             ack_rides: Tries::new(4),
             row: 0,
+            others: 0,
             last_row: 0,
             rows: 0,
             last: now,
@@ -119,6 +125,12 @@ impl Gather {
     /// Whether a message waits.
     pub(crate) fn holds_messages(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// A call is over, and something waits: whether the last calls were all for something else.
+    pub(crate) fn is_passed_over(&mut self) -> bool {
+        self.others += 1;
+        self.others > OTHERS
     }
 
     /// The number of the hold, if anything waits, be it acknowledgements only.
@@ -151,6 +163,7 @@ impl Gather {
             };
         }
         self.row = self.row.saturating_add(1);
+        self.others = 0;
         self.last = now;
         // A call that only queues what it accepted is over at once.
         self.is_end = true;
@@ -200,6 +213,7 @@ impl Gather {
     /// Acknowledgements wait for it. The look `found` messages or not.
     pub(super) fn keep_acks(&mut self, since: Instant, found: bool) {
         self.holds = self.holds.wrapping_add(1);
+        self.others = 0;
         self.acks = Some(Acks {
             since,
             found,
@@ -232,7 +246,9 @@ impl Gather {
         let acks = self.acks.take();
         if let Some(acks) = acks {
             let soon = now.since(acks.since) < LATE;
-            self.ack_rides.learn(acks.answered && soon);
+            if acks.answered || !acks.found {
+                self.ack_rides.learn(acks.answered && soon);
+            }
         }
         if let Some(held) = self.held.take() {
             self.learn(now, held);
