@@ -248,10 +248,9 @@ impl Drop for Turn<'_> {
             if self.core.alone.load(Ordering::Relaxed) {
                 self.gather.allowed = false;
                 self.send_on();
-            } else if self.gather.is_passed_over() {
-                self.send_on();
             } else {
                 self.core.note_held(hold);
+                self.help_passed_over();
             }
         }
         let is_exposed = self.core.is_exposed();

@@ -187,6 +187,15 @@ impl Driver {
         Ok(())
     }
 
+    /// What the helper does for a program that stays away, where the program calls so often, but for something else, that the helper
+    /// gets no turn.
+    pub(crate) fn help_passed_over(&mut self) {
+        if self.gather.wants_time() && self.gather.is_passed_over(self.clock.now()) {
+            // The next call that needs the socket meets the same error and reports it.
+            let _ = self.turn();
+        }
+    }
+
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         let now = self.input(self.clock.now(), look)?;

@@ -41,8 +41,11 @@ const ENOUGH: u32 = 4;
 /// should be worth a quarter of that.
 const HALVES: u32 = 12;
 
-/// After so many calls that neither send nor wait nothing waits for the next one: the helper may not get a turn between them.
+/// After so many calls that neither send nor wait the clock is read, since the helper may not get a turn between such calls.
 const OTHERS: u32 = 16;
+
+/// By then it should have had one.
+const HELPED: Duration = Duration::from_millis(2);
 
 /// Rows of one message before all are taken for such.
 const ROWS: u32 = 16;
@@ -127,10 +130,18 @@ impl Gather {
         self.held.is_some()
     }
 
-    /// A call is over, and something waits: whether the last calls were all for something else.
-    pub(crate) fn is_passed_over(&mut self) -> bool {
+    /// A call is over, and something waits: whether to see for how long, since the last calls were all for something else.
+    pub(super) fn wants_time(&mut self) -> bool {
         self.others += 1;
-        self.others > OTHERS
+        self.others.is_multiple_of(OTHERS)
+    }
+
+    /// Whether the helper should have looked after what waits.
+    pub(super) fn is_passed_over(&self, now: Instant) -> bool {
+        let held = self.held.map(|held| held.since);
+        let acks = self.acks.map(|acks| acks.since);
+        let mut since = held.into_iter().chain(acks);
+        since.any(|since| now.since(since) >= HELPED)
     }
 
     /// The number of the hold, if anything waits, be it acknowledgements only.
