@@ -242,6 +242,29 @@ mod tests {
         }
     }
 
+    /// The same for acknowledgements that wait for a row.
+    #[test]
+    fn acknowledgements_that_wait_leave_before_a_call_that_may_last() {
+        let (mut a, mut b) = left_alone();
+        type Call = fn(&mut Node, NodeId);
+        let calls: [(&str, Call); 3] = [
+            ("batch", |a, _| drop(a.batch(|_| ()))),
+            ("connect", |a, peer| drop(a.connect(peer))),
+            ("poll", |a, _| drop(a.poll(Duration::ZERO))),
+        ];
+        for (name, call) in calls {
+            a.enter().unwrap().gather.expect_row();
+            b.send(a.id(), "question").unwrap();
+            while a.try_recv().unwrap().is_none() {}
+            let before = packets(&a);
+            assert!(a.try_recv().unwrap().is_none());
+            assert!(a.enter().unwrap().gather.hold_number().is_some(), "{name}");
+            assert_eq!(packets(&a), before, "{name}");
+            call(&mut a, b.id());
+            assert!(packets(&a) > before, "{name}");
+        }
+    }
+
     /// A program that calls all the time, but for nothing that sends: the helper might never get a turn.
     #[test]
     fn what_waits_leaves_between_other_calls() {

@@ -498,6 +498,39 @@ fn an_acknowledgement_waits_for_a_row_that_is_likely() {
     assert_eq!(sent(), 1);
 }
 
+/// The socket is full when they are to leave: they go once it is not. And a peer that prefers response waits for no row.
+#[test]
+fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wait() {
+    let (mut a, script, mut b) = settled();
+    let ask = |a: &mut Driver, b: &mut Driver| {
+        b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
+        b.output().unwrap();
+        a.glance().unwrap();
+        assert!(a.take_message().is_some());
+    };
+    ask(&mut a, &mut b);
+    a.gather.expect_row();
+    a.glance().unwrap();
+    assert!(a.gather.hold_number().is_some());
+    script.lock().unwrap().room = Some(0);
+    a.output().unwrap();
+    assert!(a.want_write && !b.is_flushed());
+    script.lock().unwrap().room = None;
+    a.output().unwrap();
+    b.turn().unwrap();
+    assert!(b.is_flushed());
+
+    b.engine
+        .prefer(b.now(), NodeId(0), crate::Mode::Response)
+        .unwrap();
+    ask(&mut a, &mut b);
+    a.gather.expect_row();
+    a.glance().unwrap();
+    assert!(a.gather.hold_number().is_none());
+    b.turn().unwrap();
+    assert!(b.is_flushed());
+}
+
 /// Of two rows of the same length the second leaves in halves, unless something else is under way.
 #[test]
 fn half_of_a_row_leaves_where_nothing_is_under_way() {
