@@ -60,6 +60,8 @@ struct Queue {
     packets: VecDeque<Packet>,
     charged: usize,
     dropped: u64,
+    /// Its reader sleeps. Only then is it woken: to wake nobody is a system call for each packet, too.
+    is_awaited: bool,
 }
 
 #[derive(Debug)]
@@ -239,8 +241,11 @@ impl Inbox {
         }
         queue.charged += cost;
         queue.packets.push_back(packet);
+        let is_awaited = queue.is_awaited;
         drop(queue);
-        self.arrived.notify_all();
+        if is_awaited {
+            self.arrived.notify_one();
+        }
     }
 
     fn take(&self, max: usize, taken: &mut Vec<Packet>) {
@@ -324,14 +329,15 @@ impl Backend for Memory {
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
         self.counters.wait_calls += 1;
         let inbox = self.inbox();
-        let queue = locked(&inbox.queue);
+        let mut queue = locked(&inbox.queue);
         if !queue.packets.is_empty() || want_write {
             return Ok(Ready {
                 readable: !queue.packets.is_empty(),
                 writable: want_write,
             });
         }
-        let queue = match timeout {
+        queue.is_awaited = true;
+        let mut queue = match timeout {
             None => inbox
                 .arrived
                 .wait(queue)
@@ -341,6 +347,7 @@ impl Backend for Memory {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+        queue.is_awaited = false;
         Ok(Ready {
             readable: !queue.packets.is_empty(),
             writable: false,
