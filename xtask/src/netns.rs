@@ -94,7 +94,17 @@ impl Netns {
     /// The program cannot be started or ends unsuccessfully.
     pub fn run(&self, line: &[&str]) -> Result<String> {
         let (program, args) = line.split_first().context("an empty command line")?;
-        exec::capture(self.command(program).args(args))
+        let ran = exec::capture(self.command(program).args(args));
+        ran.map_err(|error| {
+            // What `ip` says of a program that it does not find.
+            let said = error.to_string();
+            match said.contains("No such file or directory") {
+                true => Failure::new(format!(
+                    "{said}; if {program} is missing, `make setup-host` installs it"
+                )),
+                false => error,
+            }
+        })
     }
 
     /// Runs `work` on a thread in here. Sockets that it opens stay in here after it returned.

@@ -155,6 +155,7 @@ impl Hub {
             place: Arc::clone(&place),
             number,
             mtu: self.mtu,
+            known: HashMap::new(),
             taken: Vec::new(),
             counters: Counters::default(),
         };
@@ -186,6 +187,8 @@ pub struct Memory {
     /// Which of the endpoints there.
     number: usize,
     mtu: usize,
+    /// Who was found where. Threads that send ask the hub once for each address: its lock is one for all of them.
+    known: HashMap<SocketAddr, Arc<Place>>,
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,
     counters: Counters,
@@ -203,6 +206,21 @@ impl Memory {
     fn inbox(&self) -> &Inbox {
         // Numbered from 0 to one less than the inboxes there.
         &self.place.inboxes[self.number]
+    }
+
+    /// Who is at `addr` now.
+    fn find(&mut self, addr: SocketAddr) -> Option<Arc<Place>> {
+        let known = self.known.get(&addr);
+        let open = known.filter(|place| place.open.load(Ordering::Relaxed) > 0);
+        if open.is_some() {
+            return open.cloned();
+        }
+        let found = self.shared.find(addr);
+        match &found {
+            Some(place) => self.known.insert(addr, Arc::clone(place)),
+            None => self.known.remove(&addr),
+        };
+        found
     }
 }
 
@@ -281,7 +299,7 @@ impl Backend for Memory {
             None if train.segment.min(train.len) > self.mtu => SendOutcome::TooBig,
             None => {
                 self.counters.send_calls += 1;
-                match self.shared.find(train.dest) {
+                match self.find(train.dest) {
                     None => SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused),
                     Some(place) => {
                         place.put(self.local, train);

@@ -81,22 +81,18 @@ struct Half {
 }
 
 impl Half {
-    /// Those of each of `threads` threads, their sessions up.
-    fn all(threads: usize) -> Vec<Self> {
-        let hub = Hub::new(usize::try_from(BUFFER).unwrap()).with_mtu(1_472);
-        let group = hub.group(address(1_000), threads).unwrap();
-        let mut halves: Vec<_> = group
-            .into_iter()
-            .map(|backend| Self {
-                shard: driver(0, backend),
-                peers: Vec::new(),
-            })
-            .collect();
-        for id in 1..=PEERS * u32::try_from(threads).unwrap() {
-            let peer = driver(id, hub.endpoint(address(id)).unwrap());
-            halves[owner(NodeId(id), threads)].meet(id, peer);
+    /// That of `shard`, which serves what it owns of the peers of `threads`, their sessions up. As in a node, who opens it
+    /// makes the drivers, and each thread what belongs to its peers: what one allocates for two lies in shared cache lines.
+    fn new(hub: &Hub, shard: Driver, number: usize, threads: usize) -> Self {
+        let mut half = Self {
+            shard,
+            peers: Vec::new(),
+        };
+        let ids = 1..=PEERS * u32::try_from(threads).unwrap();
+        for id in ids.filter(|id| owner(NodeId(*id), threads) == number) {
+            half.meet(id, driver(id, hub.endpoint(address(id)).unwrap()));
         }
-        halves
+        half
     }
 
     fn meet(&mut self, id: u32, mut peer: Driver) {
@@ -217,13 +213,20 @@ fn rates(processors: &[usize], lasts: Duration) -> Rates {
     let (threads, warm_up) = (processors.len(), WARM_UP * usize::from(is_strict()));
     let (start, end) = (Meeting::default(), Meeting::default());
     let spent: Vec<Vec<Duration>> = std::thread::scope(|scope| {
-        let halves = Half::all(threads).into_iter().zip(processors);
-        let workers: Vec<_> = halves
-            .map(|(mut half, processor)| {
-                let (start, end) = (&start, &end);
+        let hub = Hub::new(usize::try_from(BUFFER).unwrap()).with_mtu(1_472);
+        let backends = hub.group(address(1_000), threads).unwrap();
+        let shards: Vec<_> = backends
+            .into_iter()
+            .map(|backend| driver(0, backend))
+            .collect();
+        let places = shards.into_iter().zip(processors).enumerate();
+        let workers: Vec<_> = places
+            .map(|(place, (shard, processor))| {
+                let (start, end, hub) = (&start, &end, hub.clone());
                 scope.spawn(move || {
                     let _attendance = Attendance([start, end]);
                     pin(*processor);
+                    let mut half = Half::new(&hub, shard, place, threads);
                     let (mut all, mut lasted) = (Vec::new(), Duration::ZERO);
                     for number in 1.. {
                         half.record();
