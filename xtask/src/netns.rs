@@ -96,13 +96,13 @@ impl Netns {
         let (program, args) = line.split_first().context("an empty command line")?;
         let ran = exec::capture(self.command(program).args(args));
         ran.map_err(|error| {
-            // What `ip` says of a program that it does not find.
-            let said = error.to_string();
-            match said.contains("No such file or directory") {
-                true => Failure::new(format!(
-                    "{said}; if {program} is missing, `make setup-host` installs it"
-                )),
-                false => error,
+            // As `ip` says it.
+            let missing = format!("exec of \"{program}\" failed: No such file");
+            match error.to_string() {
+                said if said.contains(&missing) => {
+                    Failure::new(format!("{said}; `make setup-host` installs what is needed"))
+                }
+                _ => error,
             }
         })
     }

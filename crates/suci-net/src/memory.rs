@@ -60,7 +60,8 @@ struct Queue {
     packets: VecDeque<Packet>,
     charged: usize,
     dropped: u64,
-    /// Its reader sleeps. Only then is it woken: to wake nobody is a system call for each packet, too.
+    /// Its reader sleeps, and nobody wakes it yet. Only then is it woken: to wake nobody is a system call, too (`Condvar` of the
+    /// standard library, on Linux).
     is_awaited: bool,
 }
 
@@ -187,7 +188,7 @@ pub struct Memory {
     /// Which of the endpoints there.
     number: usize,
     mtu: usize,
-    /// Who was found where. Threads that send ask the hub once for each address: its lock is one for all of them.
+    /// Who was found where, so that threads that send need not ask the hub, whose lock is one for all of them, each time.
     known: HashMap<SocketAddr, Arc<Place>>,
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,
@@ -196,6 +197,8 @@ pub struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // Nobody takes it any more, and who has sent here may know this place for long.
+        locked(&self.inbox().queue).packets = VecDeque::new();
         if self.place.open.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.shared.write().remove(&self.local);
         }
@@ -209,18 +212,15 @@ impl Memory {
     }
 
     /// Who is at `addr` now.
-    fn find(&mut self, addr: SocketAddr) -> Option<Arc<Place>> {
-        let known = self.known.get(&addr);
-        let open = known.filter(|place| place.open.load(Ordering::Relaxed) > 0);
-        if open.is_some() {
-            return open.cloned();
+    fn find(&mut self, addr: SocketAddr) -> Option<&Place> {
+        let is_open = |place: &Arc<Place>| place.open.load(Ordering::Relaxed) > 0;
+        if !self.known.get(&addr).is_some_and(is_open) {
+            match self.shared.find(addr) {
+                Some(place) => self.known.insert(addr, place),
+                None => self.known.remove(&addr),
+            };
         }
-        let found = self.shared.find(addr);
-        match &found {
-            Some(place) => self.known.insert(addr, Arc::clone(place)),
-            None => self.known.remove(&addr),
-        };
-        found
+        self.known.get(&addr).map(AsRef::as_ref)
     }
 }
 
@@ -259,7 +259,7 @@ impl Inbox {
         }
         queue.charged += cost;
         queue.packets.push_back(packet);
-        let is_awaited = queue.is_awaited;
+        let is_awaited = std::mem::take(&mut queue.is_awaited);
         drop(queue);
         if is_awaited {
             self.arrived.notify_one();
@@ -299,10 +299,11 @@ impl Backend for Memory {
             None if train.segment.min(train.len) > self.mtu => SendOutcome::TooBig,
             None => {
                 self.counters.send_calls += 1;
+                let local = self.local;
                 match self.find(train.dest) {
                     None => SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused),
                     Some(place) => {
-                        place.put(self.local, train);
+                        place.put(local, train);
                         SendOutcome::Sent(segments)
                     }
                 }

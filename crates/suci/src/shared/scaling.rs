@@ -82,7 +82,7 @@ struct Half {
 
 impl Half {
     /// That of `shard`, which serves what it owns of the peers of `threads`, their sessions up. As in a node, who opens it
-    /// makes the drivers, and each thread what belongs to its peers: what one allocates for two lies in shared cache lines.
+    /// makes the drivers, and each thread what it needs to receive from its peers: what one allocates for two may share lines.
     fn new(hub: &Hub, shard: Driver, number: usize, threads: usize) -> Self {
         let mut half = Self {
             shard,
