@@ -2,7 +2,7 @@
 //! lines, and reading what it tells.
 //!
 //! Everything panics on failure: this crate is part of tests and of nothing else.
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may panic, and this is part of tests only"

@@ -20,8 +20,7 @@
 //!
 //! It checks what it is promised as it goes: every message that arrives has the right bytes and the
 //! right place, and every message that it sent gets exactly one outcome. Anything else is a panic.
-#![allow(
-    clippy::unwrap_used,
+#![expect(
     clippy::expect_used,
     reason = "a test program: whatever goes wrong must be seen"
 )]
