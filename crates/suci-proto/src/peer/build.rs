@@ -403,7 +403,7 @@ impl Peer {
             None
         } else {
             if !closed {
-                self.ask_at_the_end(permit, train, &contents);
+                self.ask_at_the_end(now, permit, train, &contents);
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);

@@ -175,6 +175,8 @@ pub(crate) struct Connection {
     pub(crate) memory_told: u64,
     /// Bytes sent since a packet last asked for an acknowledgement at once.
     pub(crate) unasked: u64,
+    /// When the last packet went that asked so, until it or a later one is acknowledged.
+    pub(crate) asked_at: Option<Instant>,
     /// Until when sending waits for the pacer.
     pub(crate) paced_until: Option<Instant>,
     /// Until when sending waits for the program's cap, and for nothing else.
@@ -293,6 +295,7 @@ impl Connection {
             marks_seen: 0,
             memory_told,
             unasked: 0,
+            asked_at: None,
             paced_until: None,
             capped_until: None,
             control_at: None,

@@ -416,6 +416,7 @@ impl Connection {
         }
         if let Some(sent_at) = summary.largest_newly_acked_sent_at {
             self.unasked = 0;
+            self.asked_at = self.asked_at.filter(|asked_at| *asked_at > sent_at);
             self.pending.probes = 0;
             self.credit.on_acked(sent_at, now);
             if let Some(rate) = summary.rate {

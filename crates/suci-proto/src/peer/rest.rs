@@ -169,6 +169,7 @@ impl Connection {
             marks_seen,
             memory_told,
             unasked,
+            asked_at,
             paced_until,
             capped_until,
             control_at,
@@ -181,7 +182,7 @@ impl Connection {
             app_limited,
             traffic,
         } = self;
-        let all: [&dyn Fold; 30] = [
+        let all: [&dyn Fold; 31] = [
             remote,
             params,
             path,
@@ -201,6 +202,7 @@ impl Connection {
             marks_seen,
             memory_told,
             unasked,
+            asked_at,
             paced_until,
             capped_until,
             control_at,
@@ -239,6 +241,7 @@ impl Connection {
             marks_seen: Fold::unfold(from),
             memory_told: Fold::unfold(from),
             unasked: Fold::unfold(from),
+            asked_at: Fold::unfold(from),
             paced_until: Fold::unfold(from),
             capped_until: Fold::unfold(from),
             control_at: Fold::unfold(from),

@@ -153,7 +153,7 @@ impl Peer {
         };
         if ping && put(Frame::Ping, None) {
             connection.pending.ping = false;
-            connection.unasked = 0;
+            connection.on_asked(now);
         }
         connection.write_credit_frames(now, &self.session.outbox, answers, permit.data, &mut put);
         if let Some(close) = close
@@ -252,6 +252,12 @@ impl Connection {
         self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
     }
 
+    /// A packet that asks for an acknowledgement is written.
+    pub(super) fn on_asked(&mut self, now: Instant) {
+        self.unasked = 0;
+        self.asked_at = Some(now);
+    }
+
     /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the window says.
     pub(super) fn unasked_room(&self, size: u64) -> u64 {
         let window = self.window(size);
@@ -260,10 +266,11 @@ impl Connection {
             Mode::Throughput => (window / 4).max((UNASKED * size).min(window / 2)),
             Mode::Response => window / 8,
         };
-        // The last packet that the window allows asks, too.
-        let before_last = window
-            .saturating_sub(self.recovery.in_flight())
-            .saturating_sub(size);
+        let left = window.saturating_sub(self.recovery.in_flight());
+        // The last packet that the window allows asks, too. Not with Throughput where an answer is on its way: each would
+        // let a few packets go, the last of which asks, and so on.
+        let answered = self.modes.ours() == Mode::Throughput && self.asked_at.is_some();
+        let before_last = if answered { left } else { left.saturating_sub(size) };
         part.saturating_sub(self.unasked).min(before_last)
     }
 
