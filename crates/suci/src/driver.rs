@@ -9,24 +9,25 @@ use crate::statistics::Publisher;
 use crate::sys;
 use crate::tries::Tries;
 use crate::wait::{Habit, Spinner, Wait};
-use arrayvec::ArrayVec;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
-use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
+use suci_net::Backend;
 use suci_proto::time::Instant;
-use suci_proto::types::{Ecn, NodeId};
-use suci_proto::{Engine, Event, Transmit, TransmitResult};
+use suci_proto::types::NodeId;
+use suci_proto::{Engine, Event};
 
 mod gather;
 mod input;
 mod naps;
+mod output;
 mod sends;
 mod takes;
 mod waits;
 
 use gather::Gather;
 use naps::Naps;
+use output::Occasion;
 use takes::Takes;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
@@ -42,10 +43,6 @@ const STALE: Duration = Duration::from_micros(200);
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);
-
-/// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many as a system call takes
-/// has 16 KiB, and whatever is called from above it runs on a part of the stack that no cache holds.
-const FEW: usize = 8;
 
 /// An engine, its socket and its clock.
 pub(crate) struct Driver {
@@ -66,6 +63,8 @@ pub(crate) struct Driver {
     spill: Vec<u8>,
     /// The socket did not take everything.
     want_write: bool,
+    /// More may go: sending had lasted long enough, or had brought the program a message for which it waits.
+    left_off: bool,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
     /// Whether that is worth it after a message that was there already, and that the next look tries.
@@ -119,6 +118,7 @@ impl Driver {
             stamps: Stamps::default(),
             spill: Vec::new(),
             want_write: false,
+            left_off: false,
             bulk: false,
             crowds: Tries::new(3),
             expects: false,
@@ -176,13 +176,13 @@ impl Driver {
         self.engine.go_on(now);
         self.take_letters(now);
         let now = self.look(now)?;
-        self.output_at(now)?;
+        self.output_at(now, Occasion::Wait)?;
         // They may have gone with an answer of the engine's own.
         if self.engine.acks_may_wait() {
             self.gather.keep_acks(since, self.engine.has_message());
         } else {
             self.engine.force_acks();
-            self.output_at(now)?;
+            self.output_at(now, Occasion::Wait)?;
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Driver {
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         let now = self.input(self.clock.now(), look)?;
-        self.output_at(now)?;
+        self.output_at(now, Occasion::Wait)?;
         Ok(())
     }
 
@@ -245,89 +245,9 @@ impl Driver {
         Ok(now)
     }
 
-    /// Sends whatever may go.
-    pub(crate) fn output(&mut self) -> Result<(), Error> {
-        self.output_at(self.clock.now())?;
-        Ok(())
-    }
-
-    /// Sends whatever may go. Returns whether anything did, which takes time.
-    fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
-        if self.gather.on_output(now) {
-            self.engine.force_acks();
-        }
-        let mut busy = self.transmit(now)?;
-        while let Some(query) = self.engine.poll_route() {
-            let mtu = self.backend.path_mtu(query.address);
-            self.engine.set_route_mtu(query, mtu);
-            self.transmit(self.clock.now())?;
-            busy = true;
-        }
-        let due = |publisher: &Publisher| publisher.is_due(now);
-        if self.outlook.publisher.as_ref().is_some_and(due) {
-            self.publish(now)?;
-            busy = true;
-        }
-        Ok(busy)
-    }
-
-    /// Sends what the last output left, or what has come up since: whoever takes a message makes room, of which its sender
-    /// waits to hear. Nothing, if the socket is full. Returns whether there is an event now.
-    pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
-        if self.want_write || !self.engine.has_output() {
-            return Ok(false);
-        }
-        self.output()?;
-        Ok(self.engine.has_event())
-    }
-
-    /// Shows the node's numbers, and does what was asked from outside. It takes longer than a message, so none waits for it.
-    #[cold]
-    fn publish(&mut self, now: Instant) -> Result<(), Error> {
-        if let Some(publisher) = &mut self.outlook.publisher {
-            publisher.serve(now, &mut self.engine);
-            publisher.publish(now, &self.engine, &self.backend.counters());
-        }
-        self.transmit(self.clock.now())?;
-        Ok(())
-    }
-
-    /// Each train has a time of its own: sending many takes milliseconds, which are not the network's.
-    fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
-        self.want_write = false;
-        let mut sent = false;
-        while let Some(result) = self.transmit_one(now)? {
-            sent = true;
-            if self.engine.has_output() {
-                now = self.clock.now();
-            }
-            match result {
-                TransmitResult::Again => {
-                    self.want_write = true;
-                    break;
-                }
-                TransmitResult::NoGso => self.segments = self.backend.capabilities().max_segments,
-                _ => {}
-            }
-        }
-        Ok(sent)
-    }
-
-    fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
-        let Some(transmit) = self.engine.poll_transmit(now, self.segments) else {
-            return Ok(None);
-        };
-        let sent = send(&mut *self.backend, &mut self.spill, &transmit)
-            .map_err(Error::io("sending to the socket"))?;
-        let result = match sent {
-            SendOutcome::Sent(segments) => TransmitResult::Sent(segments),
-            SendOutcome::Again => TransmitResult::Again,
-            SendOutcome::TooBig => TransmitResult::TooBig,
-            SendOutcome::NoGso => TransmitResult::NoGso,
-            SendOutcome::Unreachable(_) => TransmitResult::Unreachable,
-        };
-        self.engine.transmit_done(now, result);
-        Ok(Some(result))
+    /// Whether the program has a message to take.
+    fn has_message(&self) -> bool {
+        self.head.is_some() || self.engine.has_message()
     }
 
     // ---- sleeping
@@ -342,6 +262,9 @@ impl Driver {
 
     /// The same but for what may be late by a few of the system's ticks: the numbers that others see.
     fn punctual_time(&self, now: Instant) -> Option<Duration> {
+        if self.left_off {
+            return Some(Duration::ZERO);
+        }
         let due = self.engine.next_timeout().map(|at| at.since(now));
         due.into_iter().chain(self.backend.due_in()).min()
     }
@@ -354,7 +277,7 @@ impl Driver {
     /// Waits until something may have happened, at most until `deadline`, then makes a turn.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
         let now = self.await_input(self.clock.now(), deadline, spinner)?;
-        self.output_at(now)?;
+        self.output_at(now, Occasion::Wait)?;
         Ok(())
     }
 
@@ -371,7 +294,7 @@ impl Driver {
         if !self.bulk && self.engine.defer_output(now) {
             return Ok(());
         }
-        self.output_at(now)?;
+        self.output_at(now, Occasion::Wait)?;
         Ok(())
     }
 
@@ -393,7 +316,7 @@ impl Driver {
     /// Before sleeping: acknowledgements that found nothing to ride on go out. Returns the time, if it is still that.
     pub(crate) fn settle(&mut self) -> Result<Option<Instant>, Error> {
         let now = self.input(self.clock.now(), false)?;
-        let sent = self.output_at(now)?;
+        let sent = self.output_at(now, Occasion::Wait)?;
         Ok((!sent).then_some(now))
     }
 
@@ -503,54 +426,6 @@ impl Driver {
 
     pub(crate) fn backend_counters(&self) -> suci_net::Counters {
         self.backend.counters()
-    }
-}
-
-/// Hands a gather list over as it is.
-fn send(
-    backend: &mut dyn Backend,
-    spill: &mut Vec<u8>,
-    transmit: &Transmit<'_>,
-) -> io::Result<SendOutcome> {
-    if transmit.pieces() <= FEW {
-        gather::<FEW>(backend, spill, transmit)
-    } else {
-        gather::<MAX_SLICES>(backend, spill, transmit)
-    }
-}
-
-/// The same with a list for at most `N` slices. A train of more than a system call takes is copied into `spill`: they are
-/// all tiny then, so that copying costs little.
-#[inline(never)]
-fn gather<const N: usize>(
-    backend: &mut dyn Backend,
-    spill: &mut Vec<u8>,
-    transmit: &Transmit<'_>,
-) -> io::Result<SendOutcome> {
-    let mut slices = ArrayVec::<IoSlice<'_>, N>::new();
-    let mut rest = transmit.slices();
-    slices.extend(rest.by_ref().take(N).map(IoSlice::new));
-    if rest.next().is_some() {
-        spill.clear();
-        transmit.copy_to(spill);
-        slices.clear();
-        slices.push(IoSlice::new(spill));
-    }
-    backend.send(&Train {
-        dest: transmit.dest,
-        ecn: ecn_out(transmit.ecn),
-        segment: transmit.segment,
-        slices: &slices,
-        len: transmit.len,
-    })
-}
-
-fn ecn_out(ecn: Ecn) -> suci_net::Ecn {
-    match ecn {
-        Ecn::NotEct => suci_net::Ecn::NotEct,
-        Ecn::Ect0 => suci_net::Ecn::Ect0,
-        Ecn::Ect1 => suci_net::Ecn::Ect1,
-        Ecn::Ce => suci_net::Ecn::Ce,
     }
 }
 

@@ -464,6 +464,51 @@ fn long_requests_that_are_answered_do_not_lean_to_response() {
     }
 }
 
+/// Each acknowledgement lets as many packets go as it names. If the last of those asked for the next one, however few they
+/// are, all would name so few.
+#[test]
+fn with_throughput_a_small_window_is_kept_full_by_few_acknowledgements() {
+    let acks = |mode| {
+        let mut world = World::new(2);
+        let config = Config {
+            controller: crate::ControllerChoice::Fixed { bytes: 50_000 },
+            mode,
+            ..Config::default()
+        };
+        world.set_up_server(0, BUFFER, config);
+        world.engines[0]
+            .add_peer(world.now, id(1), address(1))
+            .unwrap();
+        let long = Outgoing {
+            payload: Bytes::from(vec![1; 4 << 20]),
+            ..message(b"")
+        };
+        world.engines[0].send(world.now, id(1), long).unwrap();
+        // A narrow link: its packets come one by one.
+        let mut queue = std::collections::VecDeque::new();
+        let (mut came, mut answers) = (0, 0);
+        for _ in 0..2_000 {
+            world.now += Duration::from_micros(20);
+            queue.extend(world.outgoing(0));
+            let Some(packet) = queue.pop_front() else {
+                continue;
+            };
+            world.deliver(&packet);
+            came += 1;
+            let back = world.outgoing(1);
+            answers += back.len();
+            back.iter().for_each(|answer| world.deliver(answer));
+        }
+        assert!(came > 1_900, "{mode:?}: the link is kept full: {came}");
+        came / answers
+    };
+    let [throughput, response] = [Mode::Throughput, Mode::Response].map(acks);
+    assert!(
+        throughput >= 6 && response <= 4,
+        "packets for each: {throughput}, {response}"
+    );
+}
+
 #[test]
 fn a_message_that_is_too_long_for_a_small_one_is_copied_and_sent() {
     let mut world = connected();

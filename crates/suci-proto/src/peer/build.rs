@@ -31,10 +31,10 @@ pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
 
 /// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a train that
 /// the socket has. Faster wires carry the longest there are.
-const TRAIN: Duration = Duration::from_micros(100);
+const TRAIN: Duration = Duration::from_micros(50);
 
 /// The same when something urgent may come: the peer prefers response, or a higher class is in use.
-const SHORT_TRAIN: Duration = Duration::from_micros(50);
+const SHORT_TRAIN: Duration = Duration::from_micros(25);
 
 /// Packets that a train may have however slow the wire is.
 const SHORTEST_TRAIN: usize = 2;

@@ -1,6 +1,6 @@
 //! The program's side: what it sends.
 
-use super::Driver;
+use super::{Driver, Occasion};
 use crate::error::Error;
 use crate::message::{self, Draft};
 use crate::node::Accepted;
@@ -167,7 +167,9 @@ impl Driver {
 
     fn send_on_at(&mut self, now: Instant) {
         // It is accepted whatever became of the socket; the next call that needs that fails.
-        let _ = self.output_at(now).and_then(|_| self.refresh(now));
+        let _ = self
+            .output_at(now, Occasion::Call)
+            .and_then(|_| self.refresh(now));
     }
 
     /// Sends what was accepted if some of it should not wait for others, and says whether it tried.

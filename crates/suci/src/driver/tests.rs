@@ -1,10 +1,11 @@
 use super::*;
 use crate::statistics::About;
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use suci_net::memory::{Hub, Memory};
-use suci_net::{Capabilities, Counters, Ready};
+use suci_net::{Capabilities, Counters, Ready, SendOutcome, Train};
 use suci_proto::types::Incarnation;
 use suci_proto::{Accept, Config, Identity};
 
@@ -22,8 +23,9 @@ struct Script {
     reports: usize,
     /// How soon the backend wants to be called.
     due_in: Option<Duration>,
-    /// How long each look for datagrams takes.
+    /// How long each look for datagrams takes, and each train.
     slowness: Duration,
+    slow_trains: Duration,
     /// Datagrams that come during each look.
     noise: usize,
     /// It is no socket any more.
@@ -83,6 +85,7 @@ impl Backend for Moody {
             None if script.room == Some(0) => Ok(SendOutcome::Again),
             None => {
                 script.room = script.room.map(|room| room - 1);
+                std::thread::sleep(script.slow_trains);
                 self.inner.send(train)
             }
         }
@@ -207,6 +210,55 @@ fn an_error_of_the_socket_takes_nothing_back() {
     assert!(a.turn().is_err());
     script.lock().unwrap().broken = false;
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
+}
+
+/// Sending that takes long is no reason not to hear anybody: what comes meanwhile is taken in, and a program that waits gets
+/// it before everything is sent, and so it does after a while. The rest is not forgotten.
+#[test]
+fn while_much_is_sent_others_are_heard() {
+    let (mut a, script, mut b) = settled();
+    let send = |from: &mut Driver, to: u32, payload: Vec<u8>| {
+        let mut now = from.now();
+        from.push(&mut now, NodeId(to), payload.into()).unwrap();
+    };
+    // The window grows.
+    send(&mut a, 1, vec![1; 2_000_000]);
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
+    until(&mut a, &mut b, |a, _| a.is_flushed());
+    // How many trains go in one output.
+    let output = |a: &mut Driver, waits| {
+        let set = |slow| {
+            let mut script = script.lock().unwrap();
+            script.slow_trains = slow;
+            std::mem::take(&mut script.attempts).len()
+        };
+        set(2 * STALE);
+        if waits {
+            a.settle().unwrap();
+        } else {
+            a.output().unwrap();
+        }
+        assert!(!waits || (a.left_off && a.idle_time(a.now()) == Some(Duration::ZERO)));
+        set(Duration::ZERO)
+    };
+    for (asked, waits) in [(true, true), (false, true), (true, false)] {
+        if asked {
+            send(&mut b, 0, b"question".into());
+            b.output().unwrap();
+        }
+        // None so long that it asks first.
+        (0..20).for_each(|_| send(&mut a, 1, vec![1; 20_000]));
+        let trains = output(&mut a, waits);
+        assert_eq!(a.take_message().is_some(), asked);
+        let few = if asked { 1..2 } else { 1..5 };
+        assert_eq!(few.contains(&trains), waits, "{trains}");
+        let mut taken = 0;
+        until(&mut a, &mut b, |_, b| {
+            taken += usize::from(b.take_message().is_some());
+            taken == 20
+        });
+        until(&mut a, &mut b, |a, _| a.is_flushed());
+    }
 }
 
 /// Two drivers with a connection; the mood is that of the first one's socket.

@@ -17,7 +17,9 @@ impl Driver {
         spinner: &mut Spinner,
     ) -> Result<Instant, Error> {
         self.gather.on_wait();
-        let now = if spinner.pauses(now) {
+        let now = if self.left_off {
+            self.input(now, true)?
+        } else if spinner.pauses(now) {
             let now = self.input(now, true)?;
             // What was there at the first look has more behind it, sometimes.
             if spinner.looked_once() && self.engine.has_message() {

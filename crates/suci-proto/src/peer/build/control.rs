@@ -237,7 +237,8 @@ impl Connection {
     }
 
     /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
-    /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came.
+    /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came that
+    /// nobody asked for yet.
     ///
     /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small one is so little
     /// that every few packets would be answered.
@@ -249,7 +250,8 @@ impl Connection {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
+        let used_up = || self.credit.data_allowance(number, now) <= 1;
+        self.unasked_room(size) < size || (!self.is_answer_due() && used_up())
     }
 
     /// A packet that asks for an acknowledgement is written.
@@ -267,11 +269,19 @@ impl Connection {
             Mode::Response => window / 8,
         };
         let left = window.saturating_sub(self.recovery.in_flight());
-        // The last packet that the window allows asks, too. Not with Throughput where an answer is on its way: each would
-        // let a few packets go, the last of which asks, and so on.
-        let answered = self.modes.ours() == Mode::Throughput && self.asked_at.is_some();
-        let before_last = if answered { left } else { left.saturating_sub(size) };
+        // The last packet that the window allows asks, too.
+        let before_last = if self.is_answer_due() {
+            left
+        } else {
+            left.saturating_sub(size)
+        };
         part.saturating_sub(self.unasked).min(before_last)
+    }
+
+    /// Whether an answer on its way is enough for who cannot send on: with Throughput it is. Each answer lets some packets
+    /// go, and if the last of them asked at once, few would go with each.
+    fn is_answer_due(&self) -> bool {
+        self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
     }
 
     /// What there is to say about socket credit, as far as `put` takes it, for what waits in `outbox` and for `answers`,
