@@ -27,7 +27,6 @@ mod waits;
 
 use gather::Gather;
 use naps::Naps;
-use output::Occasion;
 use takes::Takes;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
@@ -63,7 +62,7 @@ pub(crate) struct Driver {
     spill: Vec<u8>,
     /// The socket did not take everything.
     want_write: bool,
-    /// More may go: sending had lasted long enough, or had brought the program a message for which it waits.
+    /// Sending stopped to look at the socket first: more may go.
     left_off: bool,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
@@ -156,10 +155,13 @@ impl Driver {
         self.clock.now()
     }
 
-    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due, everything that may go.
+    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due, everything that may go, as far as
+    /// [`Driver::go_on`] gets.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
         self.bulk = true;
-        self.step(true)
+        self.step(true)?;
+        self.go_on(now)
     }
 
     /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many messages in a row, those may
@@ -176,13 +178,13 @@ impl Driver {
         self.engine.go_on(now);
         self.take_letters(now);
         let now = self.look(now)?;
-        self.output_at(now, Occasion::Wait)?;
+        self.output_at(now)?;
         // They may have gone with an answer of the engine's own.
         if self.engine.acks_may_wait() {
             self.gather.keep_acks(since, self.engine.has_message());
         } else {
             self.engine.force_acks();
-            self.output_at(now, Occasion::Wait)?;
+            self.output_at(self.clock.now())?;
         }
         Ok(())
     }
@@ -199,7 +201,7 @@ impl Driver {
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         let now = self.input(self.clock.now(), look)?;
-        self.output_at(now, Occasion::Wait)?;
+        self.output_at(now)?;
         Ok(())
     }
 
@@ -245,11 +247,6 @@ impl Driver {
         Ok(now)
     }
 
-    /// Whether the program has a message to take.
-    fn has_message(&self) -> bool {
-        self.head.is_some() || self.engine.has_message()
-    }
-
     // ---- sleeping
 
     /// How long the driver may sleep if nothing arrives; for ever without a value.
@@ -277,7 +274,7 @@ impl Driver {
     /// Waits until something may have happened, at most until `deadline`, then makes a turn.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
         let now = self.await_input(self.clock.now(), deadline, spinner)?;
-        self.output_at(now, Occasion::Wait)?;
+        self.output_at(now)?;
         Ok(())
     }
 
@@ -294,7 +291,7 @@ impl Driver {
         if !self.bulk && self.engine.defer_output(now) {
             return Ok(());
         }
-        self.output_at(now, Occasion::Wait)?;
+        self.output_at(now)?;
         Ok(())
     }
 
@@ -316,7 +313,7 @@ impl Driver {
     /// Before sleeping: acknowledgements that found nothing to ride on go out. Returns the time, if it is still that.
     pub(crate) fn settle(&mut self) -> Result<Option<Instant>, Error> {
         let now = self.input(self.clock.now(), false)?;
-        let sent = self.output_at(now, Occasion::Wait)?;
+        let sent = self.output_at(now)?;
         Ok((!sent).then_some(now))
     }
 
@@ -410,11 +407,13 @@ impl Driver {
         while !self.engine.is_closed() && !deadline.is_over() {
             wait(self, deadline)?;
         }
-        // What is left gets its outcome.
+        // What is left gets its outcome, and everybody hears of the end.
+        let end = Deadline::after(LINGER);
         self.turn()?;
+        self.output_until(end)?;
         let result = self.flushed();
         // Peers that closed first may not have heard that we know: they ask again.
-        let linger = deadline.earlier(Deadline::after(LINGER));
+        let linger = deadline.earlier(end);
         while self.engine.next_timeout().is_some() && !linger.is_over() {
             wait(self, linger)?;
         }

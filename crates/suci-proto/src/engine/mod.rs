@@ -341,6 +341,11 @@ impl Engine {
         self.train.view(max_segments)
     }
 
+    /// The driver stops at `now` although more may go, and means to be back at once: if it is not, it was held up.
+    pub fn leave_off(&mut self, now: Instant) {
+        self.expected = Some(now);
+    }
+
     /// Whether [`Engine::poll_transmit`] may have something more, and is to be told the time.
     #[must_use]
     pub fn has_output(&self) -> bool {

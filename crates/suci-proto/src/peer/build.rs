@@ -99,6 +99,8 @@ struct Contents {
     mtu_probe: bool,
     /// It asks for an acknowledgement, and goes beside the congestion window.
     control: bool,
+    /// It has a PING.
+    ping: bool,
     /// Not all that was wanted came into it.
     leaves_some: bool,
     /// Nothing but messages was wanted, and written: padding and a PING at their end apart.
@@ -403,7 +405,7 @@ impl Peer {
             None
         } else {
             if !closed {
-                self.ask_at_the_end(now, permit, train, &contents);
+                self.ask_at_the_end(permit, train, &mut contents);
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
@@ -468,6 +470,10 @@ impl Peer {
             let in_flight = connection.recovery.in_flight();
             connection.congestion.on_sent(now, len as u64, in_flight);
             connection.pending.probes = connection.pending.probes.saturating_sub(1);
+        }
+        if contents.ping {
+            connection.unasked = 0;
+            connection.asked_at = Some(now);
         }
         if contents.data {
             self.cap.consume(len as u64);

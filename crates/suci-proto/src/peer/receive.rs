@@ -249,6 +249,7 @@ impl Peer {
         connection.begin_on_path(&shared.paths, now);
         connection.blame = Blame::default();
         connection.slack.on_path_changed();
+        connection.asked_at = None;
         let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_all(&mut fate);
         recovery.on_path_changed(round_trip);

@@ -83,6 +83,7 @@ impl Peer {
     /// Everything sent and not acknowledged is sent again, what is in flight too.
     pub(crate) fn retransmit(&mut self) {
         if let Some(connection) = &mut self.connection {
+            connection.asked_at = None;
             let (recovery, mut fate) = connection.fates(&mut self.session);
             recovery.drop_all(&mut fate);
         }

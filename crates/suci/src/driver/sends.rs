@@ -1,6 +1,6 @@
 //! The program's side: what it sends.
 
-use super::{Driver, Occasion};
+use super::Driver;
 use crate::error::Error;
 use crate::message::{self, Draft};
 use crate::node::Accepted;
@@ -167,17 +167,23 @@ impl Driver {
 
     fn send_on_at(&mut self, now: Instant) {
         // It is accepted whatever became of the socket; the next call that needs that fails.
-        let _ = self
-            .output_at(now, Occasion::Call)
-            .and_then(|_| self.refresh(now));
+        let _ = self.send_on_until(now);
+    }
+
+    fn send_on_until(&mut self, began: Instant) -> Result<(), Error> {
+        self.output_at(began)?;
+        if self.left_off {
+            return self.go_on(began);
+        }
+        self.refresh(began)
     }
 
     /// Sends what was accepted if some of it should not wait for others, and says whether it tried.
     pub(crate) fn flush_if_wanted(&mut self) -> bool {
         let wants = self.engine.wants_flush();
         if wants {
-            // As above.
-            let _ = self.output();
+            // As above. Others of a batch, or of a thread's commands, follow.
+            let _ = self.output_at(self.clock.now());
         }
         wants
     }

@@ -122,7 +122,7 @@ impl Half {
                 peer.offer(peer.now(), NodeId(0), draft.into_outgoing())
                     .unwrap();
             }
-            peer.output().unwrap();
+            peer.output_until(Deadline::NEVER).unwrap();
         }
     }
 

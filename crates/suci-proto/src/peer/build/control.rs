@@ -147,13 +147,13 @@ impl Peer {
                 return false;
             }
             contents.eliciting |= frame.is_eliciting();
+            contents.ping |= matches!(frame, Frame::Ping);
             frame.put(train.head());
             frames.extend(sent);
             true
         };
         if ping && put(Frame::Ping, None) {
             connection.pending.ping = false;
-            connection.on_asked(now);
         }
         connection.write_credit_frames(now, &self.session.outbox, answers, permit.data, &mut put);
         if let Some(close) = close
@@ -252,12 +252,6 @@ impl Connection {
         let size = self.mtu.current() as u64;
         let used_up = || self.credit.data_allowance(number, now) <= 1;
         self.unasked_room(size) < size || (!self.is_answer_due() && used_up())
-    }
-
-    /// A packet that asks for an acknowledgement is written.
-    pub(super) fn on_asked(&mut self, now: Instant) {
-        self.unasked = 0;
-        self.asked_at = Some(now);
     }
 
     /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the window says.

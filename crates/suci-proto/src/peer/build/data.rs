@@ -5,7 +5,6 @@ use super::{Contents, Permit};
 use crate::message::{COPIED, Next, Piece, SMALL, merge};
 use crate::peer::Peer;
 use crate::recovery::{MAX_CONTROL, SentFrame};
-use crate::time::Instant;
 use crate::transmit::Train;
 use crate::wire::{Frame, Mode};
 
@@ -55,10 +54,9 @@ impl Peer {
     /// and half of what may be in flight of that is.
     pub(super) fn ask_at_the_end(
         &mut self,
-        now: Instant,
         permit: Permit,
         train: &mut Train,
-        contents: &Contents,
+        contents: &mut Contents,
     ) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -71,7 +69,7 @@ impl Peer {
         let last = many && seldom && contents.data && !outbox.has_sendable();
         if (last || crowded) && train.packet_len() < permit.size {
             Frame::Ping.put(train.head());
-            connection.on_asked(now);
+            contents.ping = true;
         }
     }
 
