@@ -159,9 +159,16 @@ impl Driver {
     /// [`Driver::go_on`] gets.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
+        let going = self.going(now);
         self.bulk = true;
-        self.step(true)?;
-        self.go_on(now)
+        self.step_at(now, true)?;
+        self.go_on(going)
+    }
+
+    /// As [`Driver::turn`], for who comes back at once if sending was left off.
+    pub(crate) fn turn_once(&mut self) -> Result<(), Error> {
+        self.bulk = true;
+        self.step(true)
     }
 
     /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many messages in a row, those may
@@ -171,6 +178,7 @@ impl Driver {
             return self.turn();
         }
         let now = self.clock.now();
+        let going = self.going(now);
         let Some(since) = self.gather.take_row_chance(now) else {
             return self.turn();
         };
@@ -185,6 +193,7 @@ impl Driver {
         } else {
             self.engine.force_acks();
             self.output_at(self.clock.now())?;
+            self.go_on(going)?;
         }
         Ok(())
     }
@@ -200,7 +209,11 @@ impl Driver {
 
     /// A turn; the socket is looked at only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
-        let now = self.input(self.clock.now(), look)?;
+        self.step_at(self.clock.now(), look)
+    }
+
+    fn step_at(&mut self, now: Instant, look: bool) -> Result<(), Error> {
+        let now = self.input(now, look)?;
         self.output_at(now)?;
         Ok(())
     }
@@ -321,7 +334,11 @@ impl Driver {
 
     /// Whether a message or an event waits for the program.
     pub(crate) fn has_news(&self) -> bool {
-        self.head.is_some() || self.engine.has_message() || self.engine.has_event()
+        self.has_message() || self.engine.has_event()
+    }
+
+    fn has_message(&self) -> bool {
+        self.head.is_some() || self.engine.has_message()
     }
 
     /// Accepts the first announced message of at most `room` bytes that waits for a decision, into memory of its

@@ -130,10 +130,12 @@ impl Watch {
             && let Some(mut turn) = core.enter_at(core.cell.word())
         {
             // Else a call lasts, which may add to what waits: the next look will tell.
-            if turn.gather.hold_number() == Some(hold) {
-                turn.turn()?;
+            if turn.gather.hold_number() == Some(hold) || turn.left_off() {
+                turn.turn_once()?;
             }
-            self.over = hold;
+            if !turn.left_off() {
+                self.over = hold;
+            }
         }
         Ok(())
     }
@@ -164,7 +166,8 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
     while !core.stop.load(Ordering::SeqCst)
         && let Some(mut turn) = core.enter_at(word)
     {
-        turn.turn()?;
+        // The program may be back in the middle of much that is to be sent.
+        turn.turn_once()?;
         turn.settle()?;
         let (socket, want_write) = turn.interest();
         let limit = turn.idle_time(turn.now());

@@ -182,7 +182,8 @@ impl Node {
     /// Sends a message and returns its number on its channel. Large payloads are never copied; they are
     /// released when the peer has them.
     ///
-    /// What may go, goes at once. Only where the program sends many messages in a row, each within a few microseconds of
+    /// What may go, goes at once; but where that takes longer than 20 ms, or than 1 ms while something came for the program, the rest goes
+    /// with its next call. Only where the program sends many messages in a row, each within a few microseconds of
     /// the call before, they wait for one another: for 20 us while it goes on sending, until it calls this node to wait or
     /// for anything else, and for up to 2 ms should it do neither. A program that knows the end of a row says so by a
     /// [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait. Messages to a peer that prefers

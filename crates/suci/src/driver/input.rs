@@ -33,7 +33,7 @@ impl Driver {
     pub(super) fn drain(&mut self, now: Instant, prompt: bool) -> Result<Instant, Error> {
         self.check_charge(now);
         self.looked_at = now;
-        let unread = self.head.is_some() || self.engine.has_message();
+        let unread = self.has_message();
         let mut total = 0;
         let expects = std::mem::take(&mut self.expects);
         let mut ask = if self.bulk || expects { BULK } else { 1 };

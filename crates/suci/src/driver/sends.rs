@@ -167,23 +167,27 @@ impl Driver {
 
     fn send_on_at(&mut self, now: Instant) {
         // It is accepted whatever became of the socket; the next call that needs that fails.
-        let _ = self.send_on_until(now);
+        let _ = self.try_to_send_on(now);
     }
 
-    fn send_on_until(&mut self, began: Instant) -> Result<(), Error> {
-        self.output_at(began)?;
+    fn try_to_send_on(&mut self, now: Instant) -> Result<(), Error> {
+        let going = self.going(now);
+        self.output_at(now)?;
         if self.left_off {
-            return self.go_on(began);
+            return self.go_on(going);
         }
-        self.refresh(began)
+        self.refresh(now)
     }
 
-    /// Sends what was accepted if some of it should not wait for others, and says whether it tried.
-    pub(crate) fn flush_if_wanted(&mut self) -> bool {
+    /// Sends what was accepted if some of it should not wait for others, and says whether it tried. Who does not `stay` comes back at
+    /// once.
+    pub(crate) fn flush_if_wanted(&mut self, stay: bool) -> bool {
         let wants = self.engine.wants_flush();
         if wants {
-            // As above. Others of a batch, or of a thread's commands, follow.
-            let _ = self.output_at(self.clock.now());
+            let going = self.going(self.clock.now());
+            // As above.
+            let sent = self.output_at(going.began);
+            let _ = sent.and_then(|_| if stay { self.go_on(going) } else { Ok(()) });
         }
         wants
     }

@@ -317,6 +317,9 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     a.push(&mut a.now(), NodeId(1), payload.clone().into())
         .unwrap();
     let attempts = || script.lock().unwrap().attempts.len();
+    while !a.want_write {
+        a.send_rest().unwrap();
+    }
     for _ in 0..3 {
         a.send_rest().unwrap();
         assert_eq!(attempts(), 3, "the third found no room");

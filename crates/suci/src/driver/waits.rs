@@ -18,6 +18,7 @@ impl Driver {
     ) -> Result<Instant, Error> {
         self.gather.on_wait();
         let now = if self.left_off {
+            self.bulk = true;
             self.input(now, true)?
         } else if spinner.pauses(now) {
             let now = self.input(now, true)?;
