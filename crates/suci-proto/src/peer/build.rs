@@ -29,6 +29,9 @@ const PING: usize = 1;
 /// What a packet of messages holds beside their bytes, as it usually is: header, PING, a frame's head.
 pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
 
+/// So much that waits is a long queue, however large the window is.
+const LONG_QUEUE: u64 = 1 << 20;
+
 /// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a train that
 /// the socket has. Faster wires carry the longest there are.
 const TRAIN: Duration = Duration::from_micros(50);
@@ -271,7 +274,7 @@ impl Peer {
         if let Some(connection) = &mut self.connection {
             let window = connection.congestion.window();
             let queued = self.session.outbox.queued().open().bytes;
-            self.lean.on_queue(now, queued > window);
+            self.lean.on_queue(now, queued > window.min(LONG_QUEUE));
             if queued > SHORT * connection.mtu.current() as u64 {
                 self.lean.on_long_message();
             }

@@ -9,7 +9,7 @@ use crate::fold::folds;
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
 
-/// More than a window waits for so long: the program wants throughput. The same time without says that it
+/// More than a window, or very much, waits for so long: the program wants throughput. The same time without says that it
 /// does not any more.
 const LONG: Duration = Duration::from_millis(20);
 
@@ -52,7 +52,7 @@ impl Default for Lean {
 }
 
 impl Lean {
-    /// Packets to the peer were built. `long`: more than a window is queued.
+    /// Packets to the peer were built. `long`: so much is queued.
     pub(crate) fn on_queue(&mut self, now: Instant, long: bool) {
         if long {
             self.exchanges = 0;

@@ -41,7 +41,7 @@ pub const EXTENSION_SUSPENSION: u64 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// The library decides: as Throughput while more than a window has been queued for 20 ms, as Response
+    /// The library decides: as Throughput while more than a window, or 1 MiB, has been queued for 20 ms, as Response
     /// (but for batches) after 16 messages of a few packets in a row that each were answered, in between else.
     #[default]
     Adaptive = 0,

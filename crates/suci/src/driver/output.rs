@@ -12,8 +12,8 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Transmit, TransmitResult};
 
-/// How old the last look at the socket may be when another train goes. With 200 us a stream of 40 Gbit/s lost a fiftieth, and
-/// nobody waited less.
+/// How long sending goes on without a look at the socket. With 200 us a stream of 40 Gbit/s lost a fiftieth, for its credit came in
+/// small change, and nobody waited less.
 const DEAF: Duration = Duration::from_micros(500);
 
 /// How long a call that waits for nothing goes on sending; and if something came for the program, which may wait for that next.
@@ -124,13 +124,14 @@ impl Driver {
     }
 
     /// Each train has a time of its own: sending many takes milliseconds, which are not the network's. A window may take longer to
-    /// send than to be acknowledged, and others may ask for something: so it is left off once the last look is long ago ([`DEAF`]).
+    /// send than to be acknowledged, and others may ask for something: so it is left off after a while ([`DEAF`]).
     fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
         let mut sent = false;
         if self.left_off {
             return Ok(sent);
         }
         self.want_write = false;
+        let began = now;
         while let Some(result) = self.transmit_one(now)? {
             sent = true;
             match result {
@@ -143,7 +144,7 @@ impl Driver {
             }
             if self.engine.has_output() {
                 now = self.clock.now();
-                if now.since(self.looked_at) > DEAF {
+                if now.since(began) > DEAF {
                     self.engine.leave_off(now);
                     self.left_off = true;
                     break;
