@@ -12,8 +12,8 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Transmit, TransmitResult};
 
-/// How long sending goes on without a look at the socket. With 200 us a stream of 40 Gbit/s lost a fiftieth, for its credit came in
-/// small change, and nobody waited less.
+/// How long sending goes on without a look at the socket. With 200 us a stream of 40 Gbit/s lost a fiftieth, and nobody waited
+/// less.
 const DEAF: Duration = Duration::from_micros(500);
 
 /// How long a call that waits for nothing goes on sending; and if something came for the program, which may wait for that next.
