@@ -1,5 +1,5 @@
 //! Every interleaving of the lock-free parts, by loom.
-#![allow(dead_code, reason = "every part is included whole")]
+#![expect(dead_code, reason = "every part is included whole")]
 
 #[path = "../src/shared/beacon.rs"]
 mod beacon;

@@ -380,6 +380,22 @@ fn f16_who_is_always_late_finds_the_dead_all_the_same() {
     assert!(world.engines[0].counters().gaps > 2);
 }
 
+/// F16: a driver that stopped in the middle of sending, and is not back at once, was held up.
+#[test]
+fn f16_who_leaves_off_and_stays_away_was_held_up() {
+    let mut world = connected();
+    world.run(SECOND);
+    let engine = &mut world.engines[0];
+    let before = engine.counters().gaps;
+    for (away, gaps) in [(Duration::from_millis(90), 0), (SECOND, 1)] {
+        engine.begin_turn(world.now);
+        engine.leave_off(world.now);
+        world.now += away;
+        engine.begin_turn(world.now);
+        assert_eq!(engine.counters().gaps, before + gaps, "{away:?}");
+    }
+}
+
 /// Where one packet goes in ten seconds, a challenge waits for its turn, and then takes every other.
 #[test]
 fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
@@ -468,14 +484,16 @@ fn long_requests_that_are_answered_do_not_lean_to_response() {
 /// are, all would name so few.
 #[test]
 fn with_throughput_a_small_window_is_kept_full_by_few_acknowledgements() {
-    let acks = |mode| {
+    // The window limits, or what the receiver grants.
+    let acks = |mode, bytes, buffer| {
         let mut world = World::new(2);
         let config = Config {
-            controller: crate::ControllerChoice::Fixed { bytes: 50_000 },
+            controller: crate::ControllerChoice::Fixed { bytes },
             mode,
             ..Config::default()
         };
         world.set_up_server(0, BUFFER, config);
+        world.engines[1] = world.start(1, 2, buffer);
         world.engines[0]
             .add_peer(world.now, id(1), address(1))
             .unwrap();
@@ -502,11 +520,14 @@ fn with_throughput_a_small_window_is_kept_full_by_few_acknowledgements() {
         assert!(came > 1_900, "{mode:?}: the link is kept full: {came}");
         came / answers
     };
-    let [throughput, response] = [Mode::Throughput, Mode::Response].map(acks);
+    let [throughput, response] =
+        [Mode::Throughput, Mode::Response].map(|mode| acks(mode, 50_000, BUFFER));
     assert!(
         throughput >= 6 && response <= 4,
         "packets for each: {throughput}, {response}"
     );
+    let by_credit = acks(Mode::Throughput, 10 << 20, 400 << 10);
+    assert!(by_credit >= 6, "packets for each: {by_credit}");
 }
 
 #[test]
