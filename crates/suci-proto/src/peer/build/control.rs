@@ -237,8 +237,8 @@ impl Connection {
     }
 
     /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
-    /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came that
-    /// nobody asked for yet.
+    /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came, for
+    /// want of credit or, if nobody asked yet, of window.
     ///
     /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small one is so little
     /// that every few packets would be answered.
@@ -250,8 +250,7 @@ impl Connection {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        let used_up = || self.credit.data_allowance(number, now) <= 1;
-        self.unasked_room(size) < size || (!self.is_answer_due() && used_up())
+        self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
     }
 
     /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the window says.
@@ -272,7 +271,7 @@ impl Connection {
         part.saturating_sub(self.unasked).min(before_last)
     }
 
-    /// Whether an answer on its way is enough for who cannot send on: with Throughput it is. Each answer lets some packets
+    /// Whether an answer on its way is enough for who has no window left: with Throughput it is. Each answer lets some packets
     /// go, and if the last of them asked at once, few would go with each.
     fn is_answer_due(&self) -> bool {
         self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
