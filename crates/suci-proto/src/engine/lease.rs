@@ -13,7 +13,7 @@ use crate::wire::Mode;
 #[derive(Debug)]
 pub struct Lease {
     node: NodeId,
-    room: message::Lease,
+    room: message::ChannelLease,
 }
 
 impl Lease {

@@ -52,7 +52,7 @@ pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
 pub use outgoing::Run;
 pub use pool::Pool;
-pub use small::{Lease, SMALL, SmallOutgoing};
+pub use small::{ChannelLease, SMALL, SmallOutgoing};
 
 use crate::limits::MESSAGE_CHARGE;
 use crate::recovery::SentFrame;

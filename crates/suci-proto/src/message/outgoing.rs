@@ -16,7 +16,7 @@ pub use pack::Run;
 
 use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;
-use super::small::{FrameQueue, Lease, SmallOutgoing, SpareFrames, Tail};
+use super::small::{ChannelLease, FrameQueue, SmallOutgoing, SpareFrames, Tail};
 use super::spare::Spare;
 use super::{Held, Outgoing};
 use crate::recovery::SentFrame;
@@ -203,13 +203,23 @@ impl Channel {
 
     /// Lends room for messages like the last one, at most so many of so many bytes and a header each, if that is a small one
     /// that waits and more of a row may follow it. Until it is given [back](Self::put_back), nothing else is to be asked.
-    pub(super) fn lend(&mut self, place: usize, most: impl FnOnce(Held) -> u64) -> Option<Lease> {
+    pub(super) fn lend(
+        &mut self,
+        place: usize,
+        most: impl FnOnce(Held) -> u64,
+    ) -> Option<ChannelLease> {
         let last = self.queue.last_small()?;
         let (more, held) = (u32::MAX - last.count(), Held::one(last.total()));
         let tail = self.frames.lend()?;
         let left = u32::try_from(most(held)).map_or(more, |most| most.min(more));
         let room = (left, held.bytes);
-        Some(Lease::new(tail, self.id, place, self.queue.end(), room))
+        Some(ChannelLease::new(
+            tail,
+            self.id,
+            place,
+            self.queue.end(),
+            room,
+        ))
     }
 
     /// So many more stand in what was lent.

@@ -8,7 +8,7 @@
 
 mod tail;
 
-pub use tail::Lease;
+pub use tail::ChannelLease;
 pub(super) use tail::Tail;
 
 use super::spare::Spare;

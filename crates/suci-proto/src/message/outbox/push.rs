@@ -3,7 +3,7 @@
 use super::Outbox;
 use crate::limits::MAX_CHANNELS;
 use crate::message::outgoing::{Channel, Spares};
-use crate::message::small::{Lease, SmallOutgoing};
+use crate::message::small::{ChannelLease, SmallOutgoing};
 use crate::message::{Held, Outgoing, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
 
@@ -52,7 +52,7 @@ impl Outbox {
     /// Lends room for messages like the last one on this channel, if that is a small one that waits, and more of a row may
     /// follow: what is lent accepts them itself. Until it is given [back](Self::give_back), which it must be, nothing else is
     /// to be asked of the outbox.
-    pub fn lend(&mut self, channel: ChannelId) -> Option<Lease> {
+    pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
         let (held, limits) = (self.queued.all, &self.limits);
         let most = |each: Held| {
@@ -64,7 +64,7 @@ impl Outbox {
     }
 
     /// Takes back what was lent, with the messages that it accepted.
-    pub fn give_back(&mut self, lease: Lease) {
+    pub fn give_back(&mut self, lease: ChannelLease) {
         let held = lease.accepted();
         let (place, count, tail) = lease.end();
         if let Some(channel) = self.channels.get_mut(place) {

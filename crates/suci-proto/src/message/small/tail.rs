@@ -160,7 +160,7 @@ impl Tail {
 /// about them is done once, when it is given back ([`Outbox::give_back`](super::super::Outbox::give_back)).
 #[must_use = "dropped, it takes messages along that the channel has accepted"]
 #[derive(Debug)]
-pub struct Lease {
+pub struct ChannelLease {
     tail: Tail,
     /// The channel, and its place in the outbox.
     channel: ChannelId,
@@ -173,7 +173,7 @@ pub struct Lease {
     payload: u64,
 }
 
-impl Lease {
+impl ChannelLease {
     pub(in crate::message) fn new(
         tail: Tail,
         channel: ChannelId,

@@ -90,7 +90,7 @@ impl Both {
         }
     }
 
-    fn push(&mut self, draft: &Outgoing, lease: &mut Option<Lease>, lent: bool) {
+    fn push(&mut self, draft: &Outgoing, lease: &mut Option<ChannelLease>, lent: bool) {
         self.token += 1;
         let token = self.token;
         let [runs, singles] = &mut self.outboxes;
