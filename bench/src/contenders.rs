@@ -65,8 +65,8 @@ enum Does {
     DatagramBound,
     /// Where small messages can be collected: what its brother who sends one by one does as well is not repeated.
     Small,
-    /// A variant of Suci that matters where messages are large.
-    Large,
+    /// Between two, and what one sends to several, where it is large: a variant of Suci beside it.
+    Variant,
 }
 
 impl Contender {
@@ -91,7 +91,10 @@ impl Contender {
                 let collected = one_way || task.workload == Workload::Mix || task.data > 1;
                 collected && task.size <= SMALL && lossless
             }
-            Does::Large => task.size > SMALL,
+            Does::Variant => {
+                let there_and_back = matches!(task.workload, Workload::PingPong | Workload::Mix);
+                task.size > SMALL || there_and_back
+            }
         }
     }
 }
@@ -212,7 +215,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
             checksum: false,
         },
         waits: ALL,
-        does: Does::Large,
+        does: Does::Variant,
     },
     Contender {
         name: "suci-batch-no-crc",

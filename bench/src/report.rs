@@ -120,6 +120,14 @@ impl Series<'_> {
 /// The rows of `records`, which are all of `key`: one for each entrant that finished at least one turn, in the order
 /// in which they had their first.
 pub(crate) fn rows(key: &Key, records: &[Record]) -> Vec<Row> {
+    let all = series(records);
+    all.iter()
+        .filter_map(|series| row(key, series, &all))
+        .collect()
+}
+
+/// The turns of each entrant.
+fn series(records: &[Record]) -> Vec<Series<'_>> {
     let mut all: Vec<Series<'_>> = Vec::new();
     for record in records {
         let same = |series: &Series<'_>| {
@@ -142,9 +150,7 @@ pub(crate) fn rows(key: &Key, records: &[Record]) -> Vec<Row> {
             Outcome::Failed(_) => series.failures += 1,
         }
     }
-    all.iter()
-        .filter_map(|series| row(key, series, &all))
-        .collect()
+    all
 }
 
 /// Whom those who wait so are compared with, of one form of Suci: who spins with Suci spinning, if that took part,
@@ -201,6 +207,14 @@ fn row(key: &Key, series: &Series<'_>, all: &[Series<'_>]) -> Option<Row> {
         cpu_seconds_per_gb: (client + server) / (bytes as f64 / 1e9),
         cpu_us_per_message: (client + server) / messages as f64 * 1e6,
     })
+}
+
+/// Who finished no round at all, how it waited, and in how many it failed.
+pub(crate) fn fruitless(records: &[Record]) -> Vec<(&str, Wait, usize)> {
+    let all = series(records).into_iter();
+    all.filter(|series| series.turns.is_empty())
+        .map(|series| (series.contender, series.wait, series.failures))
+        .collect()
 }
 
 /// Who failed, in how many rounds, and why the last time.
@@ -294,6 +308,19 @@ pub(crate) mod tests {
         );
         assert_eq!((tcp.rounds, tcp.failures), (2, 1));
         assert_eq!(tcp.suci_ratio, Some(2.5));
+    }
+
+    #[test]
+    fn who_finished_nothing_is_named() {
+        let mut records = example_records();
+        assert_eq!(fruitless(&records), []);
+        for record in &mut records {
+            if record.contender == "tcp-cubic" {
+                record.outcome = Outcome::Failed("it fell over".to_owned());
+            }
+        }
+        assert_eq!(fruitless(&records), [("tcp-cubic", Wait::Block, 3)]);
+        assert_eq!(rows(&key(Workload::Stream), &records).len(), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::json;
 use xtask::distance::Placement;
 use xtask::error::{Context, Failure, Result};
 use xtask::exec;
@@ -91,6 +92,9 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
         records.retain(|record| job.entrants.iter().any(|entrant| record.is_of(entrant)));
         progress.tell("");
         print(&report::rows(&job.key, &records), job.earlier, args.json)?;
+        if args.json {
+            print_fruitless(&records)?;
+        }
         for (who, why) in report::failures(&records) {
             progress.tell(&format!("{}: {who}: {why}", job.key.task.name()));
         }
@@ -141,6 +145,17 @@ fn print(rows: &[Row], earlier: u32, json: bool) -> Result<()> {
         }
     } else {
         writeln!(out, "{}", table::plain(rows))?;
+    }
+    Ok(())
+}
+
+/// Who takes part and has no row, so that whoever reads the rows misses nobody.
+fn print_fruitless(records: &[Record]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for (contender, wait, failures) in report::fruitless(records) {
+        let wait = serde_json::to_value(wait)?;
+        let row = json!({"contender": contender, "wait": wait, "rounds": 0, "failures": failures});
+        writeln!(out, "{row}")?;
     }
     Ok(())
 }

@@ -114,8 +114,9 @@ impl Row {
 /// The row of `who`, a contender's name and how it waits.
 ///
 /// # Errors
-/// There is none: it is not installed, or it failed.
+/// There is none: it is not installed, or it failed in each round.
 pub(crate) fn of<'a>(rows: &'a [Row], who: &str) -> Result<&'a Row> {
-    let found = rows.iter().find(|row| row.who() == who);
+    let finished = |row: &&Row| row.who() == who && !row.rounds("values").is_empty();
+    let found = rows.iter().find(finished);
     found.context(format!("{who} did not finish"))
 }
