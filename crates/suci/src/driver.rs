@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     block_limit: Option<Duration>,
     /// The last receive that blocked brought nothing: much longer sleep may follow, which is then set precisely.
     undisturbed: bool,
+    /// Calls that waited beside receives and the backend's own: sleeps and naps.
+    sleeps: u64,
     naps: Naps,
     /// When the newest datagram arrived that a look found, if the kernel said so.
     newest: Option<Instant>,
@@ -108,6 +110,7 @@ impl Driver {
             segments: backend.capabilities().max_segments,
             block_limit: backend.capabilities().block_limit,
             undisturbed: false,
+            sleeps: 0,
             naps: Naps::default(),
             newest: None,
             engine,
@@ -183,7 +186,7 @@ impl Driver {
             return self.turn();
         };
         self.bulk = true;
-        self.engine.go_on(now);
+        self.engine.begin_keeping_acks(now);
         self.take_letters(now);
         let now = self.look(now)?;
         self.output_at(now)?;
@@ -318,6 +321,7 @@ impl Driver {
         let before = self.clock.now();
         let idle = self.idle_time(before);
         let limit = idle.into_iter().chain(deadline.left()).min();
+        self.sleeps += 1;
         let ready = sys::sleep(socket, bell, want_write, limit).map_err(Error::io("waiting"))?;
         self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
         Ok(ready)
@@ -435,13 +439,15 @@ impl Driver {
             wait(self, linger)?;
         }
         if let Some(mut publisher) = self.outlook.publisher.take() {
-            publisher.publish(self.clock.now(), &self.engine, &self.backend.counters());
+            publisher.publish(self.clock.now(), &self.engine, &self.backend_counters());
         }
         result
     }
 
     pub(crate) fn backend_counters(&self) -> suci_net::Counters {
-        self.backend.counters()
+        let mut counters = self.backend.counters();
+        counters.wait_calls += self.sleeps;
+        counters
     }
 }
 

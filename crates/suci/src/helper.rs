@@ -60,12 +60,18 @@ struct Ending<'a>(&'a Core);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.0.alone.store(true, Ordering::Relaxed);
+        let Self(core) = self;
+        core.alone.store(true, Ordering::SeqCst);
         // After a panic of the program's controller, say, the next call may meet it.
-        if !std::thread::panicking()
-            && let Some(mut turn) = self.0.enter_at(self.0.cell.word())
-        {
-            turn.send_on();
+        while !std::thread::panicking() {
+            if let Some(mut turn) = core.enter_at(core.cell.word()) {
+                return turn.send_on();
+            }
+            if core.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            // A call lasts, which may have looked before that, and leaves something that waits.
+            std::thread::sleep(UNATTENDED);
         }
     }
 }
@@ -290,6 +296,24 @@ mod tests {
             assert!(packets(&a) > before);
         }
         assert!(!a.enter().unwrap().gather.allowed);
+    }
+
+    /// It ends while a call lasts that found it alive, and so leaves what waits to it.
+    #[test]
+    fn a_helper_that_ends_sends_what_a_call_leaves_then() {
+        let (mut a, b) = left_alone();
+        a.enter().unwrap().gather.expect_row();
+        let before = packets(&a);
+        a.send(b.id(), "goes").unwrap();
+        let call = a.core.cell.take();
+        let core = std::sync::Arc::clone(&a.core);
+        let ending = std::thread::spawn(move || drop(super::Ending(&core)));
+        while !a.core.alone.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        drop(call);
+        ending.join().unwrap();
+        assert!(packets(&a) > before);
     }
 
     /// A call may take long without sleeping, and nobody rings when it is over.

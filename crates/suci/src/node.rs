@@ -34,7 +34,8 @@ pub type Accepted = (NodeId, Result<MessageNumber, Error>);
 /// helper thread acknowledges on its behalf. A node can be sent to another thread but not shared; see
 /// [`SharedNode`](crate::SharedNode) for that.
 ///
-/// Unless a call's name or text says that it blocks, it returns at once. Every call may fail with
+/// Unless a call's name or text says that it blocks, it waits for nothing; it may send for up to 20 ms what may go, the rest with
+/// the next call. Every call may fail with
 /// [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
@@ -179,8 +180,8 @@ impl Node {
 
     // ---- sending
 
-    /// Sends a message and returns its number on its channel. Large payloads are never copied; they are
-    /// released when the peer has them.
+    /// Sends a message and returns its number on its channel. Payloads of up to 256 B are copied here, of up to 2 KiB on their way
+    /// to the kernel, longer ones never; what is not copied here is released when the peer has it.
     ///
     /// What may go, goes at once; but where that takes longer than 20 ms, or than 1 ms while something came for the program, the rest goes
     /// with its next call. Only where the program sends many messages in a row, each within a few microseconds of

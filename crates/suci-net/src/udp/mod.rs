@@ -2,8 +2,7 @@
 //! offload, one cache-hot receive buffer with GRO.
 //!
 //! One `sendmsg` per train (`sendto`, if all of it lies together) and one `recvmsg` per received train is what makes it fast;
-//! `sendmmsg` would save most of a microsecond for each train but the first, if several were built
-//! before one is sent (ARCHITECTURE, section 16). Receiving into one buffer that stays in cache beats
+//! `sendmmsg` saves nothing that lasts (ARCHITECTURE, section 16). Receiving into one buffer that stays in cache beats
 //! scattering over many.
 
 mod addr;

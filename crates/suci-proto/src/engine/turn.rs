@@ -17,13 +17,13 @@ impl Engine {
     /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
     /// noticed: that time counts for nobody's silence.
     pub fn begin_turn(&mut self, now: Instant) {
-        self.go_on(now);
+        self.begin_keeping_acks(now);
         self.force_acks();
     }
 
     /// As [`Engine::begin_turn`], for a driver whose program is about to send something: acknowledgements go on waiting
     /// until [`Engine::force_acks`].
-    pub fn go_on(&mut self, now: Instant) {
+    pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
         self.expected = None;

@@ -88,7 +88,7 @@ pub enum IncomingError {
     UnknownPeer(NodeId),
     /// No such message waits for a decision (any more).
     #[error("{0}")]
-    Inbox(message::IncomingError),
+    Inbox(message::AnswerError),
 }
 
 /// Why a message is not accepted.
@@ -350,7 +350,7 @@ impl Engine {
         node: NodeId,
         channel: ChannelId,
         number: MessageNumber,
-        verb: impl FnOnce(&mut Peer) -> Result<(), message::IncomingError>,
+        verb: impl FnOnce(&mut Peer) -> Result<(), message::AnswerError>,
     ) -> Result<(), IncomingError> {
         let key = self
             .peer_key(node)

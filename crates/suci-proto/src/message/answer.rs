@@ -83,7 +83,7 @@ impl Answer {
 
 /// Why a decision about a large message is not possible.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IncomingError {
+pub enum AnswerError {
     /// No such message waits for a decision.
     #[error("no such message waits for a decision: it was decided upon, or withdrawn, before")]
     NotWaiting,
@@ -107,7 +107,7 @@ pub enum IncomingError {
     },
 }
 
-impl fmt::Debug for IncomingError {
+impl fmt::Debug for AnswerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotWaiting => f.write_str("NotWaiting"),

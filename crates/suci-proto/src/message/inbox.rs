@@ -13,7 +13,7 @@ mod rest;
 mod sequel;
 
 use super::Message;
-use super::answer::{Answer, IncomingError, IncomingInfo};
+use super::answer::{Answer, AnswerError, IncomingInfo};
 use super::assembly::budgeted;
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
 use super::len64;
@@ -293,24 +293,24 @@ impl Inbox {
     /// payload; without, it waits until the budget of large messages has room.
     ///
     /// # Errors
-    /// [`IncomingError`]. Nothing has changed then.
+    /// [`AnswerError`]. Nothing has changed then.
     pub fn accept(
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
         buffer: Option<Vec<u8>>,
-    ) -> Result<(), IncomingError> {
+    ) -> Result<(), AnswerError> {
         let (place, total) = self.unanswered(channel, number)?;
         let max = self.limits.max_large;
         match buffer {
             Some(buffer) if len64(buffer.len()) < total => {
-                return Err(IncomingError::TooShort {
+                return Err(AnswerError::TooShort {
                     buffer,
                     needed: total,
                 });
             }
             None if total > max || usize::try_from(total).is_err() => {
-                return Err(IncomingError::NeedsBuffer { total, max });
+                return Err(AnswerError::NeedsBuffer { total, max });
             }
             Some(buffer) => {
                 if let Some(channel) = self.channels.get_mut(place) {
@@ -336,13 +336,13 @@ impl Inbox {
     /// Refuses a large message; its number is passed over. `reason` is told to the sender.
     ///
     /// # Errors
-    /// [`IncomingError::NotWaiting`].
+    /// [`AnswerError::NotWaiting`].
     pub fn refuse(
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
         reason: u64,
-    ) -> Result<(), IncomingError> {
+    ) -> Result<(), AnswerError> {
         let (place, _) = self.unanswered(channel, number)?;
         if let Some(channel) = self.channels.get_mut(place) {
             let freed = channel.refuse(reason);
@@ -485,12 +485,12 @@ impl Inbox {
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
-    ) -> Result<(usize, u64), IncomingError> {
-        let place = self.find(channel).ok_or(IncomingError::NotWaiting)?;
+    ) -> Result<(usize, u64), AnswerError> {
+        let place = self.find(channel).ok_or(AnswerError::NotWaiting)?;
         let unanswered = self.channels.get(place).and_then(Channel::unanswered);
         match unanswered {
             Some((waiting, total)) if waiting == number => Ok((place, total)),
-            _ => Err(IncomingError::NotWaiting),
+            _ => Err(AnswerError::NotWaiting),
         }
     }
 

@@ -43,14 +43,14 @@ mod slot;
 mod small;
 mod spare;
 
-pub use answer::{Answer, IncomingError, IncomingInfo};
+pub use answer::{Answer, AnswerError, IncomingInfo};
 pub use brief::Brief;
 pub(crate) use chain::COPIED;
 pub use data::Data;
 pub use held::{Held, Queued, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
-pub use outgoing::Run;
+pub use outgoing::Packed;
 pub use pool::Pool;
 pub use small::{ChannelLease, SMALL, SmallOutgoing};
 

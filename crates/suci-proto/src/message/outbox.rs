@@ -12,7 +12,7 @@ mod run;
 
 pub use push::NoRoom;
 
-use super::outgoing::{Block, Channel, Plan, Run, Spares, Status};
+use super::outgoing::{Block, Channel, Packed, Plan, Spares, Status};
 use super::{Completion, Queued, index, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
@@ -73,7 +73,7 @@ pub enum Piece<'a> {
 #[derive(Clone, Debug)]
 pub enum Next<'a> {
     /// Small messages, or bytes of a chain, which were put there.
-    Run(Run),
+    Packed(Packed),
     /// Something to put there.
     Piece(Piece<'a>),
 }
@@ -81,7 +81,7 @@ pub enum Next<'a> {
 /// What a channel has for a packet.
 enum Choice {
     /// Small messages, or bytes of a chain, which were put there.
-    Run(Run),
+    Packed(Packed),
     /// A piece to be made.
     Plan(Plan),
 }
@@ -332,7 +332,7 @@ impl Outbox {
             }
         }
         let plan = match choice? {
-            Choice::Run(run) => return Some(Next::Run(run)),
+            Choice::Packed(run) => return Some(Next::Packed(run)),
             Choice::Plan(plan) => plan,
         };
         self.session_used = self.session_used.saturating_add(plan.charged);
@@ -348,7 +348,7 @@ impl Outbox {
     /// What the channel whose turn it is has for a packet with `room` bytes left. None if it has nothing, or that does not fit.
     fn choose(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Choice> {
         if let Some(run) = self.pack(place, room, out) {
-            return Some(Choice::Run(run));
+            return Some(Choice::Packed(run));
         }
         let terms = self.terms();
         let plan = self.channels.get_mut(place)?.next(room, terms)?;
@@ -357,7 +357,7 @@ impl Outbox {
 
     /// Puts the small messages of the channel whose turn it is, or bytes of its chain, behind what `out` holds. None if what is
     /// next is neither, or does not fit.
-    fn pack(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Run> {
+    fn pack(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Packed> {
         let terms = self.terms();
         let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
         let channel = self.channels.get_mut(place)?;

@@ -12,7 +12,7 @@ mod rest;
 mod run;
 
 pub(super) use fate::Released;
-pub use pack::Run;
+pub use pack::Packed;
 
 use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;

@@ -100,7 +100,7 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
     loop {
         let room = full - bytes.len();
         let piece = match outbox.next(room, &mut bytes) {
-            Some(Next::Run(run)) => {
+            Some(Next::Packed(run)) => {
                 if !sent.last_mut().is_some_and(|last| merge(last, run.sent)) {
                     sent.push(run.sent);
                 }

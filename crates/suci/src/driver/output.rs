@@ -115,9 +115,10 @@ impl Driver {
     /// Shows the node's numbers, and does what was asked from outside. It takes longer than a message, so none waits for it.
     #[cold]
     fn publish(&mut self, now: Instant) -> Result<(), Error> {
+        let counters = self.backend_counters();
         if let Some(publisher) = &mut self.outlook.publisher {
             publisher.serve(now, &mut self.engine);
-            publisher.publish(now, &self.engine, &self.backend.counters());
+            publisher.publish(now, &self.engine, &counters);
         }
         self.transmit(self.clock.now())?;
         Ok(())
@@ -179,16 +180,16 @@ fn send(
     transmit: &Transmit<'_>,
 ) -> io::Result<SendOutcome> {
     if transmit.pieces() <= FEW {
-        gather::<FEW>(backend, spill, transmit)
+        send_slices::<FEW>(backend, spill, transmit)
     } else {
-        gather::<MAX_SLICES>(backend, spill, transmit)
+        send_slices::<MAX_SLICES>(backend, spill, transmit)
     }
 }
 
 /// The same with a list for at most `N` slices. A train of more than a system call takes is copied into `spill`: they are
 /// all tiny then, so that copying costs little.
 #[inline(never)]
-fn gather<const N: usize>(
+fn send_slices<const N: usize>(
     backend: &mut dyn Backend,
     spill: &mut Vec<u8>,
     transmit: &Transmit<'_>,

@@ -52,6 +52,7 @@ impl Driver {
 
     /// What arrived and what is due after a nap.
     fn nap(&mut self, since: Instant) -> Result<Instant, Error> {
+        self.sleeps += 1;
         sys::nap(NAP);
         let woke = self.clock.now();
         self.newest = None;

@@ -1,6 +1,6 @@
 //! Messages of middle length on their way into a packet, and what becomes of them.
 
-use super::{Channel, Run, Terms};
+use super::{Channel, Packed, Terms};
 use crate::message::chain::{Chain, Put};
 use crate::message::entry::Entry;
 use crate::recovery::SentFrame;
@@ -24,7 +24,7 @@ impl Channel {
         turn: usize,
         terms: Terms,
         out: &mut Vec<u8>,
-    ) -> Option<Run> {
+    ) -> Option<Packed> {
         if self.queue.next()?.total() > terms.rts_threshold {
             self.queue.dissolve(self.queue.cursor());
             self.move_cursor();
@@ -47,7 +47,7 @@ impl Channel {
         self.used = self.used.saturating_add(charged);
         self.move_cursor();
         let run = self.run(origin, put)?;
-        Some(Run { charged, ..run })
+        Some(Packed { charged, ..run })
     }
 
     /// The same with what is lost of the one in which message `number` stands.
@@ -57,7 +57,7 @@ impl Channel {
         room: usize,
         turn: usize,
         out: &mut Vec<u8>,
-    ) -> Option<Run> {
+    ) -> Option<Packed> {
         let id = self.id;
         let Some(Entry::Chain(chain)) = self.entry_mut(number) else {
             return None;
@@ -69,7 +69,7 @@ impl Channel {
             self.unlist_front();
         }
         let run = self.run(origin, put)?;
-        Some(Run {
+        Some(Packed {
             resent: true,
             ..run
         })
@@ -83,7 +83,7 @@ impl Channel {
     }
 
     /// What the packet has to remember of it. None if nothing was put there.
-    fn run(&self, origin: MessageNumber, put: Put) -> Option<Run> {
+    fn run(&self, origin: MessageNumber, put: Put) -> Option<Packed> {
         let Put {
             range,
             bytes,
@@ -96,7 +96,7 @@ impl Channel {
             start: range.start,
             end: range.end,
         };
-        (bytes > 0).then_some(Run {
+        (bytes > 0).then_some(Packed {
             sent,
             bytes,
             payload: range.end.saturating_sub(range.start),

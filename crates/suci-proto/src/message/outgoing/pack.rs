@@ -9,7 +9,7 @@ use crate::types::MessageNumber;
 
 /// Messages that were put into a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct Packed {
     /// What the packet has to remember.
     pub sent: SentFrame,
     /// Bytes of their frames.
@@ -35,7 +35,7 @@ impl Channel {
         turn: usize,
         terms: Terms,
         out: &mut Vec<u8>,
-    ) -> Option<Run> {
+    ) -> Option<Packed> {
         if self.owed > 0 {
             return self.pack_lost(room, turn, out);
         }
@@ -84,7 +84,7 @@ impl Channel {
             count,
         };
         self.move_cursor();
-        Some(Run {
+        Some(Packed {
             sent,
             bytes,
             payload,
@@ -96,7 +96,7 @@ impl Channel {
     }
 
     /// As [`pack`](Self::pack), with those that were lost.
-    fn pack_lost(&mut self, room: usize, turn: usize, out: &mut Vec<u8>) -> Option<Run> {
+    fn pack_lost(&mut self, room: usize, turn: usize, out: &mut Vec<u8>) -> Option<Packed> {
         let number = self.first_owed()?;
         let run = match self.entry_mut(number)? {
             Entry::Small(run) => run,
@@ -121,7 +121,7 @@ impl Channel {
             first: number,
             count,
         };
-        Some(Run {
+        Some(Packed {
             sent,
             bytes: index(end - start),
             payload,

@@ -369,12 +369,12 @@ fn a_message_over_the_limit_needs_the_program() {
         "a repetition is not told again"
     );
     assert!(polled(&mut inbox).is_empty());
-    assert_eq!(inbox.accept(C1, 0, None), Err(IncomingError::NotWaiting));
-    assert_eq!(inbox.accept(C0, 1, None), Err(IncomingError::NotWaiting));
+    assert_eq!(inbox.accept(C1, 0, None), Err(AnswerError::NotWaiting));
+    assert_eq!(inbox.accept(C0, 1, None), Err(AnswerError::NotWaiting));
     inbox.accept(C0, 0, None).unwrap();
     assert_eq!(polled(&mut inbox), [cts(0)]);
-    assert_eq!(inbox.accept(C0, 0, None), Err(IncomingError::NotWaiting));
-    assert_eq!(inbox.refuse(C0, 0, 1), Err(IncomingError::NotWaiting));
+    assert_eq!(inbox.accept(C0, 0, None), Err(AnswerError::NotWaiting));
+    assert_eq!(inbox.refuse(C0, 0, 1), Err(AnswerError::NotWaiting));
     assert_eq!(inbox.large_held(), 1_001);
 }
 
@@ -382,12 +382,12 @@ fn a_message_over_the_limit_needs_the_program() {
 fn a_supplied_buffer_becomes_the_payload() {
     let mut inbox = granting(1_000, 5_000);
     inbox.on_rts(&rts(0, 6_000)).unwrap();
-    let needs = IncomingError::NeedsBuffer {
+    let needs = AnswerError::NeedsBuffer {
         total: 6_000,
         max: 5_000,
     };
     assert_eq!(inbox.accept(C0, 0, None), Err(needs));
-    let short = IncomingError::TooShort {
+    let short = AnswerError::TooShort {
         buffer: vec![0; 5_999],
         needed: 6_000,
     };

@@ -263,7 +263,7 @@ impl Connection {
         };
         let left = window.saturating_sub(self.recovery.in_flight());
         // The last packet that the window allows asks, too.
-        let before_last = if self.is_answer_due() {
+        let before_last = if self.awaits_answer() {
             left
         } else {
             left.saturating_sub(size)
@@ -273,7 +273,7 @@ impl Connection {
 
     /// Whether an answer on its way is enough for who has no window left: with Throughput it is. Each answer lets some packets
     /// go, and if the last of them asked at once, few would go with each.
-    fn is_answer_due(&self) -> bool {
+    fn awaits_answer(&self) -> bool {
         self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
     }
 

@@ -25,7 +25,7 @@ impl Peer {
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
             let closed = match self.session.outbox.next(room, train.head()) {
-                Some(Next::Run(run)) => {
+                Some(Next::Packed(run)) => {
                     train.note_copied(run.payload);
                     resent += if run.resent { run.payload } else { 0 };
                     remember(frames, run.sent);
