@@ -5,11 +5,12 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
+use crate::hold::Holds;
 use crate::sys::{self, Alarm, Bell, Known};
 use crate::wait::Spinner;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -35,10 +36,8 @@ pub(crate) struct Core {
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
     pub(crate) helper_bell: Bell,
-    /// The last hold that outlasted a call: something waited for the next one.
-    held: AtomicU32,
-    /// The helper will look soon whether that came.
-    watched: AtomicBool,
+    /// What calls leave that waits for the next one.
+    pub(crate) holds: Holds,
     /// The helper has ended: nobody looks.
     pub(crate) alone: AtomicBool,
     pub(crate) stop: AtomicBool,
@@ -80,8 +79,7 @@ impl Core {
             copies,
             abandoned: AtomicBool::new(false),
             helper_bell,
-            held: AtomicU32::new(0),
-            watched: AtomicBool::new(false),
+            holds: Holds::new(),
             alone: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         })
@@ -104,23 +102,6 @@ impl Core {
             core: self,
             work: self.cell.take_at(word)?,
         })
-    }
-
-    /// A call ends, and something waits for the next one, since that `hold` began.
-    fn note_held(&self, hold: u32) {
-        if self.held.load(Ordering::Relaxed) != hold {
-            self.held.store(hold, Ordering::SeqCst);
-            if !self.watched.load(Ordering::SeqCst) {
-                self.helper_bell.ring();
-            }
-        }
-    }
-
-    /// The last hold of which a call told; it may be over. The helper says whether it will ask again `soon`, else it is
-    /// rung: one side stores that before it loads the other's word, that one the reverse, so one of them sees the other.
-    pub(crate) fn last_hold(&self, soon: bool) -> u32 {
-        self.watched.store(soon, Ordering::SeqCst);
-        self.held.load(Ordering::SeqCst)
     }
 
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed. The
@@ -249,7 +230,8 @@ impl Drop for Turn<'_> {
                 self.gather.allowed = false;
                 self.send_on();
             } else {
-                self.core.note_held(hold);
+                let helper = &self.core.helper_bell;
+                self.core.holds.note(hold, || helper.ring());
                 self.help_passed_over();
             }
         }

@@ -128,7 +128,7 @@ struct Watch {
 impl Watch {
     /// Sends what waited at the last look already.
     fn look(&mut self, core: &Core) -> Result<(), Error> {
-        let hold = core.last_hold(self.looks > 0);
+        let hold = core.holds.last(self.looks > 0);
         if hold != self.seen {
             self.seen = hold;
             self.looks = WATCHES;
@@ -168,7 +168,7 @@ fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
 fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
     let bell = core.helper_bell.as_raw_fd();
     // All that waits goes now. The program is to ring should something wait before it is noticed that it is back.
-    core.last_hold(false);
+    core.holds.last(false);
     while !core.stop.load(Ordering::SeqCst)
         && let Some(mut turn) = core.enter_at(word)
     {

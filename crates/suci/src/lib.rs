@@ -48,6 +48,7 @@ pub mod env;
 mod error;
 mod fork;
 mod helper;
+mod hold;
 mod message;
 mod metrics;
 mod node;

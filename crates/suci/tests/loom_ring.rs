@@ -7,6 +7,8 @@ mod beacon;
 mod cell;
 #[path = "../src/shared/doze.rs"]
 mod doze;
+#[path = "../src/hold.rs"]
+mod hold;
 #[path = "../src/shared/ring.rs"]
 mod ring;
 #[path = "../src/shared/sleepers.rs"]
@@ -37,6 +39,7 @@ mod sync {
 use beacon::Beacon;
 use cell::Cell;
 use doze::Doze;
+use hold::Holds;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
@@ -406,5 +409,28 @@ fn a_beacon_is_lit_whenever_something_waits() {
         assert!(!house.readable.load(Ordering::SeqCst));
         // Its keeper is among its own sleepers.
         house.sleepers.wake();
+    });
+}
+
+/// Whether it said that it would ask soon or not, the helper hears of what a call leaves.
+#[test]
+fn what_waits_for_the_next_call_is_never_forgotten() {
+    loom::model(|| {
+        let holds = Arc::new(Holds::new());
+        let bell = Arc::new(Notify::new());
+        let program = thread::spawn({
+            let (holds, bell) = (Arc::clone(&holds), Arc::clone(&bell));
+            move || holds.note(1, || bell.notify())
+        });
+        // It asks soon once more, then sleeps.
+        let mut hold = holds.last(true);
+        while hold == 0 {
+            hold = holds.last(false);
+            if hold == 0 {
+                bell.wait();
+            }
+        }
+        assert_eq!(hold, 1);
+        program.join().unwrap();
     });
 }
