@@ -198,6 +198,21 @@ impl RangeSet {
         self.first().into_iter().chain(others)
     }
 
+    /// The spans that `range` overlaps, in ascending order. Found without looking at the others, of which a peer may have made
+    /// thousands.
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let from = (self.spans).partition_point(|span| span.end <= range.start);
+        let to = match range.is_empty() {
+            false => (self.spans).partition_point(|span| span.start < range.end),
+            true => from,
+        };
+        let others = self.spans.range(from..to);
+        let front = (self.first()).filter(|front| {
+            !range.is_empty() && front.start < range.end && range.start < front.end
+        });
+        front.into_iter().chain(others.map(|span| span.range()))
+    }
+
     /// How many offsets are in the set.
     #[must_use]
     pub const fn len(&self) -> u64 {

@@ -220,7 +220,7 @@ impl Assembly {
         } else {
             // Some of it came before: only the rest is news.
             let mut news = RangeSet::from_iter([range.clone()]);
-            for known in self.got.iter() {
+            for known in self.got.overlapping(range.clone()) {
                 news.remove(known);
             }
             for range in news.iter() {

@@ -258,10 +258,7 @@ impl Chain {
     /// The bytes in `range` are owed again, unless they are known to have arrived.
     pub(super) fn lost(&mut self, range: Range<u64>) {
         self.lost.insert(range.clone());
-        let arrived: Vec<_> = (self.acked.iter())
-            .filter(|known| known.start < range.end && range.start < known.end)
-            .collect();
-        for known in arrived {
+        for known in self.acked.overlapping(range) {
             self.lost.remove(known);
         }
     }

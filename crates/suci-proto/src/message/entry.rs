@@ -299,12 +299,7 @@ impl Long {
         };
         parts.lost.insert(range.clone());
         // Few overlap a piece of a packet; as many as there are, what a whole train or connection sent.
-        let arrived: Vec<_> = parts
-            .acked
-            .iter()
-            .filter(|span| span.start < range.end && range.start < span.end)
-            .collect();
-        for span in arrived {
+        for span in parts.acked.overlapping(range) {
             parts.lost.remove(span);
         }
     }

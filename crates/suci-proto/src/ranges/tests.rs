@@ -186,6 +186,11 @@ proptest! {
                 set.intersects(query.clone()),
                 query.clone().any(|at| model.contains(&at))
             );
+            let overlaps = |span: &Range<u64>| span.clone().any(|at| query.contains(&at));
+            prop_assert_eq!(
+                set.overlapping(query.clone()).collect::<Vec<_>>(),
+                set.iter().filter(overlaps).collect::<Vec<_>>()
+            );
         }
     }
 }

@@ -8,8 +8,13 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Arrival, Engine};
 
-/// Datagrams taken in one turn before output has its turn too.
+/// Datagrams taken in one turn before output has its turn too...
 const PER_TURN: usize = 1_024;
+
+/// ... and how long that may take, whatever those datagrams hold: calls have time limits, and others wait. What is due would be
+/// taken for due too early if input were left behind it, so that may take longer.
+pub(super) const PER_LOOK: Duration = Duration::from_millis(1);
+pub(super) const BEFORE_TIME: Duration = Duration::from_millis(10);
 
 /// Datagrams asked of the socket at once while many arrive.
 pub(super) const BULK: usize = 8;
@@ -77,15 +82,15 @@ impl Driver {
         }
     }
 
-    /// Whether the look that began at `began` has lasted long enough: if `prompt`, when the program has a message to
-    /// take and had none before (a program that leaves messages `unread` waits for none, and each of its looks would end
-    /// at once); else when everything is taken that was there as it began.
+    /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if `prompt`, when the program has a
+    /// message to take and had none before (a program that leaves messages `unread` waits for none, and each of its looks would
+    /// end at once); else when everything is taken that was there as it began.
     fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
-        let enough = match prompt {
-            true => !unread && self.engine.has_message(),
-            false => self.late,
+        let (enough, most) = match prompt {
+            true => (!unread && self.engine.has_message(), PER_LOOK),
+            false => (self.late, BEFORE_TIME),
         };
-        enough && self.clock.now().since(began) >= PROMPT
+        self.clock.now().since(began) >= if enough { PROMPT } else { most }
     }
 
     /// Compares now and then what the kernel charges with what peers were granted: always after a while without

@@ -683,12 +683,12 @@ fn exchange(
     });
 }
 
-/// A look at the socket, each of whose receives lasts as long as a look may. Returns how many datagrams it took.
-fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool) -> usize {
+/// A look at the socket, each of whose receives lasts so long. Returns how many datagrams it took.
+fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Duration) -> usize {
     let (now, before) = (a.now(), a.engine.counters().datagrams_in);
     a.engine.begin_turn(now);
     a.bulk = true;
-    script.lock().unwrap().slowness = input::PROMPT;
+    script.lock().unwrap().slowness = lasts;
     a.drain(now, prompt).unwrap();
     script.lock().unwrap().slowness = Duration::ZERO;
     usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
@@ -718,7 +718,7 @@ fn a_look_ends_when_the_program_has_something_to_do() {
                 a.drain(now, true).unwrap();
                 assert!(a.engine.has_message());
             }
-            let taken = long_look(a, &script, prompt);
+            let taken = long_look(a, &script, prompt, input::PROMPT);
             let early = prompt && unread == 0;
             assert_eq!(taken, if early { input::BULK } else { count });
         });
@@ -733,7 +733,24 @@ fn a_look_before_time_ends_with_what_was_there_when_it_began() {
     a.turn().unwrap();
     script.lock().unwrap().noise = input::BULK;
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(long_look(&mut a, &script, false), 2 * input::BULK);
+    assert_eq!(
+        long_look(&mut a, &script, false, input::PROMPT),
+        2 * input::BULK
+    );
     script.lock().unwrap().noise = 0;
+    until(&mut a, &mut b, |a, _| a.drained);
+}
+
+/// Datagrams may be made to cost much, and calls have time limits.
+#[test]
+fn a_look_ends_after_a_while_whatever_comes() {
+    let (mut a, script, mut b) = connected();
+    script.lock().unwrap().noise = 3 * input::BULK;
+    a.turn().unwrap();
+    script.lock().unwrap().noise = 0;
+    for (prompt, lasts) in [(true, input::PER_LOOK), (false, input::BEFORE_TIME)] {
+        assert_eq!(long_look(&mut a, &script, prompt, lasts), input::BULK);
+        assert!(!a.drained, "the next turn takes the rest");
+    }
     until(&mut a, &mut b, |a, _| a.drained);
 }
