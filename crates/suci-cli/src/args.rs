@@ -261,6 +261,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
     /// The process; default: all that can be seen
+    #[arg(value_parser = process, allow_negative_numbers = true)]
     pub(crate) pid: Option<u32>,
     /// One JSON object per look instead of text
     #[arg(long)]
@@ -287,6 +288,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// The process; default: all that can be seen
+    #[arg(value_parser = process, allow_negative_numbers = true)]
     pub(crate) pid: Option<u32>,
 }
 
@@ -407,6 +409,12 @@ fn whole<T: TryFrom<u64>>(
         }
         T::try_from(number).map_err(|_| bad())
     }
+}
+
+/// The number of a process, rather than its name.
+fn process(text: &str) -> Result<u32, String> {
+    let remedy = "write the number of a process, as in 4711; without one all are shown";
+    whole(1, u32::MAX.into())(text).map_err(|_: String| remedy.to_owned())
 }
 
 /// An IPv4 address that was written as IPv6, as IPv4: a socket of that family reaches it.

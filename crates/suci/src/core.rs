@@ -158,7 +158,8 @@ impl Turn<'_> {
     }
 
     /// As [`Driver::wait`], for a program that takes its message at once: output may follow in the next call. Not if it
-    /// waits on the descriptor, which would have to say when.
+    /// waits on the descriptor, which would have to say when; and if it asks for edges, it hears of what is left in the socket
+    /// only when more arrives.
     pub(crate) fn wait_for_message(
         &mut self,
         now: Option<Instant>,
@@ -166,7 +167,8 @@ impl Turn<'_> {
         spinner: &mut Spinner,
     ) -> Result<(), Error> {
         if self.core.is_exposed() {
-            self.work.driver.wait(deadline, spinner)
+            self.work.driver.wait(deadline, spinner)?;
+            self.work.driver.look_through()
         } else {
             self.work.driver.wait_for_message(now, deadline, spinner)
         }

@@ -237,6 +237,11 @@ impl Driver {
         self.expire(now)
     }
 
+    /// A turn if the last look left something in the socket, as far as is known.
+    pub(crate) fn look_through(&mut self) -> Result<(), Error> {
+        if self.drained { Ok(()) } else { self.turn() }
+    }
+
     /// A turn if the last one is too long ago.
     pub(crate) fn refresh(&mut self, now: Instant) -> Result<(), Error> {
         if now.since(self.looked_at) > STALE {

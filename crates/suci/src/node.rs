@@ -35,7 +35,8 @@ pub type Accepted = (NodeId, Result<MessageNumber, Error>);
 /// [`SharedNode`](crate::SharedNode) for that.
 ///
 /// Unless a call's name or text says that it blocks, it waits for nothing; it may send for up to 20 ms what may go, the rest with
-/// the next call. Every call may fail with
+/// the next call, and takes what arrived, within 10 ms whatever that is. A call's time limit bounds its waiting: those come
+/// on top. Calls that only ask for something serve the node, too, if no other one has for 200 us. Every call may fail with
 /// [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
@@ -129,6 +130,18 @@ impl Node {
         }
     }
 
+    /// A call that only asks. The helper takes the program for one that serves its node, so it does: if nobody has looked at the
+    /// socket for a while, this call does.
+    fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
+        let mut turn = self.enter()?;
+        if !self.closed {
+            let now = turn.now();
+            // The next call that needs the socket meets the same error and reports it.
+            let _ = turn.refresh(now);
+        }
+        Ok(turn)
+    }
+
     // ---- who and where
 
     /// This node's ID.
@@ -160,7 +173,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn peers(&self) -> Result<Vec<NodeId>, Error> {
-        let mut peers: Vec<_> = self.enter()?.engine.peers().collect();
+        let mut peers: Vec<_> = self.enter_to_ask()?.engine.peers().collect();
         peers.sort_unstable();
         Ok(peers)
     }
@@ -293,7 +306,7 @@ impl Node {
     /// # Errors
     /// [`Error::UnknownPeer`], also for a node that came by itself and was forgotten since.
     pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
-        let turn = self.enter()?;
+        let turn = self.enter_to_ask()?;
         if !turn.engine.knows(node) {
             return Err(Error::UnknownPeer(node));
         }
@@ -305,7 +318,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn delivered(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
-        Ok(self.enter()?.engine.delivered(node, channel))
+        Ok(self.enter_to_ask()?.engine.delivered(node, channel))
     }
 
     // ---- receiving
@@ -424,14 +437,14 @@ impl Node {
         Ok(turn.has_news())
     }
 
-    /// The next event that a call has found; polls nothing by itself. The end of a session comes after
+    /// The next event that a call has found; looks at the socket only if no call has for 200 us. The end of a session comes after
     /// its last message was taken, and no event while a message waits that [`Node::recv_into`] had no room for. Take
     /// events now and then: a peer with whom four sessions ended unheard is not talked to any more until you do.
     ///
     /// # Errors
     /// [`Error::Forked`].
     pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
-        Ok(self.enter()?.poll_event())
+        Ok(self.enter_to_ask()?.poll_event())
     }
 
     /// All events that calls have found, as [`Node::next_event`] tells them.
@@ -439,7 +452,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
-        let mut turn = self.enter()?;
+        let mut turn = self.enter_to_ask()?;
         Ok(std::iter::from_fn(|| turn.poll_event()).collect())
     }
 
@@ -502,7 +515,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn counters(&self) -> Result<Counters, Error> {
-        Ok(*self.enter()?.engine.counters())
+        Ok(*self.enter_to_ask()?.engine.counters())
     }
 
     /// What its socket counted since the node was opened.
@@ -510,7 +523,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn socket_counters(&self) -> Result<suci_net::Counters, Error> {
-        Ok(self.enter()?.backend_counters())
+        Ok(self.enter_to_ask()?.backend_counters())
     }
 
     /// What is known of one peer now; nothing if it is unknown.
@@ -518,7 +531,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
-        Ok(self.enter()?.engine.peer_stats(node))
+        Ok(self.enter_to_ask()?.engine.peer_stats(node))
     }
 }
 

@@ -349,18 +349,34 @@ fn a_dozing_thread_gets_its_work_from_both_rings() {
 struct Lighthouse {
     beacon: Beacon,
     readable: AtomicBool,
+    /// Each time it is rung.
+    edges: Notify,
     sleepers: Sleepers,
     ring: Ring<u32>,
+}
+
+impl Lighthouse {
+    fn new() -> Self {
+        Self {
+            beacon: Beacon::new(),
+            readable: AtomicBool::new(true),
+            edges: Notify::new(),
+            sleepers: Sleepers::new(),
+            ring: Ring::new(2),
+        }
+    }
+
+    fn shine(&self) {
+        self.readable.store(true, Ordering::SeqCst);
+        self.edges.notify();
+    }
 }
 
 struct Keeper(Arc<Lighthouse>);
 
 impl Wake for Keeper {
     fn wake(self: std::sync::Arc<Self>) {
-        let readable = &self.0.readable;
-        self.0
-            .beacon
-            .light(|| readable.store(true, Ordering::SeqCst));
+        self.0.beacon.light(|| self.0.shine());
     }
 }
 
@@ -375,7 +391,7 @@ fn visit(house: &Arc<Lighthouse>) -> bool {
                 house.sleepers.enter(std::sync::Arc::new(keeper).into());
             },
             || !house.ring.is_empty(),
-            || house.readable.store(true, Ordering::SeqCst),
+            || house.shine(),
         );
     }
     found
@@ -384,12 +400,7 @@ fn visit(house: &Arc<Lighthouse>) -> bool {
 #[test]
 fn a_beacon_is_lit_whenever_something_waits() {
     bounded(|| {
-        let house = Arc::new(Lighthouse {
-            beacon: Beacon::new(),
-            readable: AtomicBool::new(true),
-            sleepers: Sleepers::new(),
-            ring: Ring::new(2),
-        });
+        let house = Arc::new(Lighthouse::new());
         let other = Arc::clone(&house);
         let pusher = thread::spawn(move || {
             other.ring.push(1).unwrap();
@@ -408,6 +419,33 @@ fn a_beacon_is_lit_whenever_something_waits() {
         visit(&house);
         assert!(!house.readable.load(Ordering::SeqCst));
         // Its keeper is among its own sleepers.
+        house.sleepers.wake();
+    });
+}
+
+/// A program that looks until it finds nothing, and then waits for the next time that it is rung.
+#[test]
+fn a_beacon_is_rung_for_all_that_comes_after_a_look_in_vain() {
+    bounded(|| {
+        let house = Arc::new(Lighthouse::new());
+        let other = Arc::clone(&house);
+        let pusher = thread::spawn(move || {
+            for number in 0..2 {
+                other.ring.push(number).unwrap();
+                other.sleepers.wake();
+            }
+        });
+        let mut taken = 0;
+        while taken < 2 {
+            while visit(&house) {
+                taken += 1;
+            }
+            if taken < 2 {
+                house.edges.wait();
+            }
+        }
+        pusher.join().unwrap();
+        // Its keeper may be among its own sleepers.
         house.sleepers.wake();
     });
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &CatArgs) -> Result<ExitCode> {
 /// A signal is about to end the process.
 static SIGNALLED: AtomicBool = AtomicBool::new(false);
 
-/// How long the parting of a command that a signal ends may take.
+/// How long the parting of a command that failed, or that a signal ends, may take.
 const GOODBYE: Duration = Duration::from_millis(300);
 
 /// Takes leave of the other side when a signal ends the command: else that side would wait for

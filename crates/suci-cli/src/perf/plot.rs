@@ -39,8 +39,8 @@ pub(super) struct Plot {
 
 /// Where it goes.
 enum Place {
-    /// A new file, which takes its name at the end. Until then that file holds what it held before.
-    New(NamedTempFile, PathBuf),
+    /// A new file, which takes this name when it is whole. Until then a file of that name holds what it held before.
+    New(PathBuf),
     /// A pipe, a device, or where standard output goes: nothing else can stand in its place.
     There(File),
 }
@@ -74,18 +74,17 @@ impl Place {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => {
                 let name = followed(path);
-                let mut builder = tempfile::Builder::new();
-                // As any file: the umask decides who reads it.
-                builder.permissions(std::fs::Permissions::from_mode(0o666));
-                let file = builder.prefix(".suci-perf-").tempfile_in(parent(&name))?;
-                Ok(Self::New(file, name))
+                // To see that there can be one. Kept until the end it would stay behind when a signal ends the command.
+                drop(beside(&name)?);
+                Ok(Self::New(name))
             }
         }
     }
 
     fn put(self, picture: &[u8]) -> io::Result<()> {
         match self {
-            Self::New(mut file, name) => {
+            Self::New(name) => {
+                let mut file = beside(&name)?;
                 file.write_all(picture)?;
                 file.persist(name)?;
                 Ok(())
@@ -93,6 +92,14 @@ impl Place {
             Self::There(file) => output::write_all(file, picture),
         }
     }
+}
+
+/// A new file in the directory of `name`, which goes unless it takes that name.
+fn beside(name: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    // As any file: the umask decides who reads it.
+    builder.permissions(std::fs::Permissions::from_mode(0o666));
+    builder.prefix(".suci-perf-").tempfile_in(parent(name))
 }
 
 /// Opens what stays. Without waiting: nobody would know for what.
@@ -384,11 +391,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sizes.svg");
         std::fs::write(&path, "old").unwrap();
-        drop(Plot::begin(&path).unwrap());
+        let plot = Plot::begin(&path).unwrap();
+        let files = || std::fs::read_dir(dir.path()).unwrap().count();
+        // A signal may end the command now: nothing is left beside it then.
+        assert_eq!(files(), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        Plot::begin(&path).unwrap().finish(&[]).unwrap();
+        plot.finish(&[]).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("<svg"));
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(files(), 1);
     }
 
     /// In a directory that goes with it.

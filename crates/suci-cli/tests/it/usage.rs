@@ -94,6 +94,9 @@ fn bad_arguments_are_named_with_value_and_remedy() {
         (&["perf", "--rounds", "-1"], &["'-1'", "from 1 to 10000"]),
         (&["run", "-n", "-1", "true"], &["'-1'", "from 1 to 4096"]),
         (&["demo", "--messages", "-1"], &["'-1'", "--messages"]),
+        (&["stat", "abc"], &["'abc'", "the number of a process"]),
+        (&["stat", "-1"], &["'-1'", "the number of a process"]),
+        (&["top", "0"], &["'0'", "the number of a process"]),
         (&["pong"], &["pong", "ping"]),
         (
             &["completions", "tcsh"],

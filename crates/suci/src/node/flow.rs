@@ -70,7 +70,7 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn remote_window(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
-        let turn = self.enter()?;
+        let turn = self.enter_to_ask()?;
         Ok(turn.engine.remote_window(turn.now(), node, channel))
     }
 }

@@ -3,29 +3,47 @@
 //! It is lit by being woken like anybody else who sleeps, hence once for all that comes until it is put out; and it is put
 //! out by whoever looked for something and found nothing. Who puts it out enters it among the sleepers again and then
 //! looks once more, so that it is lit whenever something waits. It may be lit a little longer than that, never dark.
+//!
+//! A program that asks epoll for edges hears of each time it is rung, not of its being lit. One that was rung for, took what there
+//! was and found nothing more before the beacon counted as lit has not put it out, and would hear no more: for that one
+//! it is rung again.
 
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicU8, Ordering};
+
+/// Whoever looks next may put it out.
+const LIT: u8 = 0;
+/// It is among the sleepers.
+const DARK: u8 = 1;
+/// It is being rung...
+const LIGHTING: u8 = 2;
+/// ... and somebody found nothing meanwhile.
+const MISSED: u8 = 3;
 
 /// Whether the descriptor is readable.
 #[derive(Debug)]
 pub(crate) struct Beacon {
-    lit: AtomicBool,
+    state: AtomicU8,
 }
 
 impl Beacon {
     /// Lit, so that the first who finds nothing enters it among the sleepers.
     pub(crate) fn new() -> Self {
         Self {
-            lit: AtomicBool::new(true),
+            state: AtomicU8::new(LIT),
         }
     }
 
     /// Something waits.
-    pub(crate) fn light(&self, ring: impl FnOnce()) {
-        // Not before it rang: who puts it out in between would hush what rings after.
-        ring();
-        // A swap, since loom concludes nothing about the order of a store and another thread's swap.
-        self.lit.swap(true, Ordering::AcqRel);
+    pub(crate) fn light(&self, ring: impl Fn()) {
+        // Swaps, since loom concludes nothing about the order of a store and another thread's swap.
+        loop {
+            self.state.swap(LIGHTING, Ordering::AcqRel);
+            ring();
+            // Not before it rang: who puts it out in between would hush what rings after.
+            if self.state.swap(LIT, Ordering::AcqRel) != MISSED {
+                return;
+            }
+        }
     }
 
     /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what comes next.
@@ -34,9 +52,15 @@ impl Beacon {
         hush: impl FnOnce(),
         enter: impl FnOnce(),
         waits: impl FnOnce() -> bool,
-        ring: impl FnOnce(),
+        ring: impl Fn(),
     ) {
-        if !self.lit.swap(false, Ordering::AcqRel) {
+        let found_nothing = |state| match state {
+            LIT => Some(DARK),
+            LIGHTING => Some(MISSED),
+            _ => None,
+        };
+        let (done, refused) = (Ordering::AcqRel, Ordering::Acquire);
+        if self.state.fetch_update(done, refused, found_nothing) != Ok(LIT) {
             return;
         }
         hush();
