@@ -316,6 +316,21 @@ mod tests {
         assert!(packets(&a) > before);
     }
 
+    /// The helper finds that the program calls all the time, so these calls are to do its work.
+    #[test]
+    fn a_program_that_only_asks_serves_its_node() {
+        let (mut a, mut b) = (node(0), node(1));
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
+        a.send(b.id(), "hello").unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        while a.queue_len(b.id()).unwrap().0 > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(a.queue_len(b.id()).unwrap(), (0, 0));
+        assert!(b.try_recv().unwrap().is_some());
+    }
+
     /// A call may take long without sleeping, and nobody rings when it is over.
     #[test]
     fn a_program_that_computes_after_one_long_call_is_served() {

@@ -1,10 +1,10 @@
 //! One descriptor for the program's own epoll.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, pair, take};
-use std::os::fd::AsRawFd;
-use std::time::Duration;
-use suci::{Draft, Event, Node};
+use crate::common::{LONG, builder, pair, take};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+use suci::{Draft, Event, Message, Node};
 
 /// Whether the descriptor is readable within `limit`.
 fn readable(node: &Node, limit: Duration) -> bool {
@@ -16,6 +16,111 @@ fn readable(node: &Node, limit: Duration) -> bool {
     let limit = libc::c_int::try_from(limit.as_millis()).unwrap();
     // SAFETY: `fd` is one entry and outlives the call.
     unsafe { libc::poll(&raw mut fd, 1, limit) == 1 }
+}
+
+/// An epoll that tells of each time a descriptor becomes readable, as tokio's does, and not of its being so.
+struct Edges(OwnedFd);
+
+impl Edges {
+    fn of(node: &impl AsRawFd) -> Self {
+        // SAFETY: a call without pointers.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        assert!(epoll >= 0);
+        // SAFETY: the descriptor is new, and nobody else's.
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+        let mut wanted = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLET).cast_unsigned(),
+            u64: 0,
+        };
+        let (op, fd) = (libc::EPOLL_CTL_ADD, node.as_raw_fd());
+        // SAFETY: `wanted` outlives the call.
+        let added = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd, &raw mut wanted) };
+        assert_eq!(added, 0);
+        Self(epoll)
+    }
+
+    /// Waits for the next one. False if none comes.
+    fn next(&self) -> bool {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let limit = libc::c_int::try_from(LONG.as_millis()).unwrap();
+        // SAFETY: `event` is one entry and outlives the call.
+        unsafe { libc::epoll_wait(self.0.as_raw_fd(), &raw mut event, 1, limit) == 1 }
+    }
+}
+
+/// All messages and events that are there.
+fn all_of(node: &mut Node) -> Vec<Message> {
+    let next = || node.recv_timeout(Duration::ZERO).unwrap();
+    let messages = std::iter::from_fn(next).collect();
+    node.events().unwrap();
+    messages
+}
+
+/// Nothing is left in the socket, where it would wait for more to arrive.
+#[test]
+fn a_program_that_waits_for_edges_misses_nothing() {
+    const ROUNDS: usize = 300;
+    let (mut a, mut b) = pair();
+    let (to, back) = (b.id(), a.id());
+    for row in [1, 40] {
+        let echo = std::thread::spawn(move || {
+            let edges = Edges::of(&b);
+            let mut got = 0;
+            while got < ROUNDS * row {
+                assert!(edges.next(), "{got} messages came");
+                for message in all_of(&mut b) {
+                    got += 1;
+                    b.send(back, message.payload).unwrap();
+                }
+            }
+            b.flush(LONG).unwrap();
+            b
+        });
+        let edges = Edges::of(&a);
+        let begun = Instant::now();
+        for round in 0..ROUNDS {
+            for _ in 0..row {
+                a.send(to, "question").unwrap();
+            }
+            let mut got = 0;
+            while got < row {
+                assert!(edges.next(), "round {round}");
+                got += all_of(&mut a).len();
+            }
+        }
+        // A helper that serves who misses an edge, or a probe, comes too late for that.
+        assert!(begun.elapsed() < LONG);
+        a.poll(Duration::ZERO).unwrap();
+        b = echo.join().unwrap();
+    }
+}
+
+/// The descriptor rings for what comes after a look in vain, though that look came before the one who rang was done.
+#[test]
+fn a_program_of_several_threads_that_waits_for_edges_misses_nothing() {
+    let [a, b] = [0, 1].map(|id| builder(id).open_threads(1).unwrap());
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    let other = b.clone();
+    let echo = std::thread::spawn(move || {
+        while let Ok(message) = other.recv() {
+            other.send(message.from, message.payload).unwrap();
+        }
+    });
+    let edges = Edges::of(&a);
+    for round in 0..1_000 {
+        a.send(b.id(), "question").unwrap();
+        let mut answered = false;
+        while !answered {
+            assert!(edges.next(), "round {round}");
+            while a.try_recv().unwrap().is_some() {
+                answered = true;
+            }
+            while a.next_event().unwrap().is_some() {}
+        }
+    }
+    b.close(LONG).unwrap();
+    echo.join().unwrap();
 }
 
 #[test]
