@@ -122,7 +122,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Longest message taken without asking the program, in bytes. Default 64 MiB, at most half of
+    /// Longest message taken without asking the program, in bytes; those that are too short to ask
+    /// ([`rts_threshold`](crate::Config::rts_threshold)) are taken in any case. Default 64 MiB, at most half of
     /// `memory` (with several threads: of each one's part). Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
     #[must_use]
     pub fn max_message(mut self, bytes: u64) -> Self {
@@ -210,7 +211,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Bytes per second of messages to each peer at most, in UDP payload. Default: no cap. For one peer it is changed
+    /// Bytes per second of messages to each peer at most, in UDP payload, but at least a packet each second, however small that
+    /// is. Default: no cap. For one peer it is changed
     /// at run time by [`Node::set_rate_cap`].
     #[must_use]
     pub fn rate_cap(mut self, bytes_per_second: u64) -> Self {
