@@ -73,6 +73,8 @@ pub(crate) struct Driver {
     expects: bool,
     /// The last look left nothing behind, as far as is known.
     drained: bool,
+    /// It was ended: more is there.
+    cut_short: bool,
     /// When the socket was last seen empty: what comes later arrived later.
     drained_at: Instant,
     looked_at: Instant,
@@ -125,6 +127,7 @@ impl Driver {
             crowds: Tries::new(3),
             expects: false,
             drained: false,
+            cut_short: false,
             drained_at: now,
             looked_at: now,
             late: false,
@@ -280,7 +283,7 @@ impl Driver {
 
     /// The same but for what may be late by a few of the system's ticks: the numbers that others see.
     fn punctual_time(&self, now: Instant) -> Option<Duration> {
-        if self.left_off {
+        if self.left_off || self.cut_short {
             return Some(Duration::ZERO);
         }
         let due = self.engine.next_timeout().map(|at| at.since(now));

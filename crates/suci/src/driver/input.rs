@@ -40,16 +40,18 @@ impl Driver {
         self.looked_at = now;
         let unread = self.has_message();
         let mut total = 0;
+        self.cut_short = false;
         let expects = std::mem::take(&mut self.expects);
         let mut ask = if self.bulk || expects { BULK } else { 1 };
         loop {
             let got = self.take(now, ask, prompt)?;
             total += got;
             self.drained = got < ask;
-            if self.drained || total >= PER_TURN || (got == 1 && ask == 1) {
+            if self.drained || (got == 1 && ask == 1) {
                 break;
             }
-            if self.is_long(now, prompt, unread) {
+            if total >= PER_TURN || self.is_long(now, prompt, unread) {
+                self.cut_short = true;
                 break;
             }
             ask = BULK;

@@ -750,7 +750,11 @@ fn a_look_ends_after_a_while_whatever_comes() {
     script.lock().unwrap().noise = 0;
     for (prompt, lasts) in [(true, input::PER_LOOK), (false, input::BEFORE_TIME)] {
         assert_eq!(long_look(&mut a, &script, prompt, lasts), input::BULK);
-        assert!(!a.drained, "the next turn takes the rest");
+        assert_eq!(
+            a.idle_time(a.now()),
+            Some(Duration::ZERO),
+            "the next turn takes the rest"
+        );
     }
     until(&mut a, &mut b, |a, _| a.drained);
 }
