@@ -71,7 +71,9 @@ impl Drop for Ending<'_> {
                 return;
             }
             // A call lasts, which may have looked before that, and leaves something that waits.
-            std::thread::sleep(UNATTENDED);
+            if sleep_alone(core, UNATTENDED).is_err() {
+                std::thread::sleep(UNATTENDED);
+            }
         }
     }
 }
@@ -211,7 +213,7 @@ mod tests {
     }
 
     fn packets(node: &Node) -> u64 {
-        node.counters().unwrap().packets_out
+        node.enter().unwrap().engine.counters().packets_out
     }
 
     /// Each of these calls came after the message was accepted, and must not keep it.

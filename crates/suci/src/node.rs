@@ -35,8 +35,8 @@ pub type Accepted = (NodeId, Result<MessageNumber, Error>);
 /// [`SharedNode`](crate::SharedNode) for that.
 ///
 /// Unless a call's name or text says that it blocks, it waits for nothing; it may send for up to 20 ms what may go, the rest with
-/// the next call, and takes what arrived, within 10 ms whatever that is. A call's time limit bounds its waiting: those come
-/// on top. Calls that only ask for something serve the node, too, if no other one has for 200 us. Every call may fail with
+/// the next call, and takes what arrived, for a few milliseconds whatever that is. A call's time limit bounds its waiting: those
+/// come on top. Calls that only ask for or set something serve the node, too, if no other one has for 200 us. Every call may fail with
 /// [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
@@ -117,6 +117,7 @@ impl Node {
         if turn.gather.hold_number().is_some() {
             turn.send_on();
         }
+        serve(&mut turn);
         Ok(turn)
     }
 
@@ -130,14 +131,11 @@ impl Node {
         }
     }
 
-    /// A call that only asks. The helper takes the program for one that serves its node, so it does: if nobody has looked at the
-    /// socket for a while, this call does.
+    /// A call that only asks.
     fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
         if !self.closed {
-            let now = turn.now();
-            // The next call that needs the socket meets the same error and reports it.
-            let _ = turn.refresh(now);
+            serve(&mut turn);
         }
         Ok(turn)
     }
@@ -532,6 +530,16 @@ impl Node {
     /// [`Error::Forked`].
     pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
         Ok(self.enter_to_ask()?.engine.peer_stats(node))
+    }
+}
+
+/// The helper takes a program that calls for one that serves its node, so each call does: if nobody has looked at the socket for a
+/// while, this one looks. Not while a panic unwinds, of a controller perhaps, which that would ask again.
+fn serve(turn: &mut Turn<'_>) {
+    if !std::thread::panicking() {
+        let now = turn.now();
+        // The next call that needs the socket meets the same error and reports it.
+        let _ = turn.refresh(now);
     }
 }
 

@@ -745,11 +745,15 @@ fn a_look_before_time_ends_with_what_was_there_when_it_began() {
 #[test]
 fn a_look_ends_after_a_while_whatever_comes() {
     let (mut a, script, mut b) = connected();
-    script.lock().unwrap().noise = 3 * input::BULK;
+    script.lock().unwrap().noise = 3 * input::AT_LEAST;
     a.turn().unwrap();
     script.lock().unwrap().noise = 0;
-    for (prompt, lasts) in [(true, input::PER_LOOK), (false, input::BEFORE_TIME)] {
-        assert_eq!(long_look(&mut a, &script, prompt, lasts), input::BULK);
+    let (look, before_time) = (input::PER_LOOK, input::BEFORE_TIME / 8);
+    for (prompt, lasts, most) in [
+        (true, look, input::BULK),
+        (false, before_time, input::AT_LEAST),
+    ] {
+        assert_eq!(long_look(&mut a, &script, prompt, lasts), most);
         assert_eq!(
             a.idle_time(a.now()),
             Some(Duration::ZERO),

@@ -4,20 +4,18 @@
 //! out by whoever looked for something and found nothing. Who puts it out enters it among the sleepers again and then
 //! looks once more, so that it is lit whenever something waits. It may be lit a little longer than that, never dark.
 //!
-//! A program that asks epoll for edges hears of each time it is rung, not of its being lit. One that was rung for, took what there
-//! was and found nothing more before the beacon counted as lit has not put it out, and would hear no more: for that one
-//! it is rung again.
+//! A program that asks epoll for edges hears of each time that it is rung, not of its being lit. One that was rung for, took what
+//! there was and found nothing more before the beacon counted as lit cannot put it out, but is entered all the same: what comes then
+//! rings anew.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
-/// Whoever looks next may put it out.
+/// Whoever finds nothing puts it out.
 const LIT: u8 = 0;
 /// It is among the sleepers.
 const DARK: u8 = 1;
-/// It is being rung...
+/// It is being rung.
 const LIGHTING: u8 = 2;
-/// ... and somebody found nothing meanwhile.
-const MISSED: u8 = 3;
 
 /// Whether the descriptor is readable.
 #[derive(Debug)]
@@ -34,16 +32,12 @@ impl Beacon {
     }
 
     /// Something waits.
-    pub(crate) fn light(&self, ring: impl Fn()) {
+    pub(crate) fn light(&self, ring: impl FnOnce()) {
         // Swaps, since loom concludes nothing about the order of a store and another thread's swap.
-        loop {
-            self.state.swap(LIGHTING, Ordering::AcqRel);
-            ring();
-            // Not before it rang: who puts it out in between would hush what rings after.
-            if self.state.swap(LIT, Ordering::AcqRel) != MISSED {
-                return;
-            }
-        }
+        self.state.swap(LIGHTING, Ordering::AcqRel);
+        ring();
+        // Not before it rang: who puts it out in between would hush what rings after.
+        self.state.swap(LIT, Ordering::AcqRel);
     }
 
     /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what comes next.
@@ -52,18 +46,16 @@ impl Beacon {
         hush: impl FnOnce(),
         enter: impl FnOnce(),
         waits: impl FnOnce() -> bool,
-        ring: impl Fn(),
+        ring: impl FnOnce(),
     ) {
-        let found_nothing = |state| match state {
-            LIT => Some(DARK),
-            LIGHTING => Some(MISSED),
-            _ => None,
-        };
+        let darker = |state| (state != DARK).then_some(DARK);
         let (done, refused) = (Ordering::AcqRel, Ordering::Acquire);
-        if self.state.fetch_update(done, refused, found_nothing) != Ok(LIT) {
-            return;
+        match self.state.fetch_update(done, refused, darker) {
+            Ok(LIT) => hush(),
+            // It will be lit in a moment, and put out by whoever finds nothing then.
+            Ok(_) => {}
+            Err(_) => return,
         }
-        hush();
         enter();
         if waits() {
             self.light(ring);

@@ -118,7 +118,10 @@ impl Judge {
         let whole = asked >= ROUNDS && failed == 0.0;
         if !whole && !matches!(bound, Bound::Any) {
             self.holds = false;
-            let note = format!("; {} failed in {failed} of {asked} rounds (!)", row.who());
+            let note = match failed {
+                0.0 => format!("; {} had only {asked} rounds (!)", row.who()),
+                _ => format!("; {} failed in {failed} of {asked} rounds (!)", row.who()),
+            };
             if !self.text.contains(&note) {
                 self.text += &note;
             }
@@ -340,10 +343,19 @@ fn loss(_: &Ctx) -> Result<Figure> {
     let what = format!("of its own {} without loss", shown(lossless));
     judge.hold(&what, share, Bound::AtLeast(0.7));
     judge.report(&rows, "suci-no-crc adaptive", ["suci adaptive"])?;
-    let others = rows.iter().map(Row::who);
-    let others = others.filter(|who| !who.starts_with("suci") && !RIVALS.contains(&who.as_str()));
-    for who in RIVALS.into_iter().map(str::to_owned).chain(others) {
-        judge.compare(&rows, "suci adaptive", &who, Bound::AtLeast(1.0))?;
+    for who in RIVALS {
+        judge.compare(&rows, "suci adaptive", who, Bound::AtLeast(1.0))?;
+    }
+    for row in &rows {
+        let who = row.who();
+        if who.starts_with("suci") || RIVALS.contains(&who.as_str()) {
+            continue;
+        }
+        if row.figure("rounds")? == 0.0 {
+            judge.text += &format!("; {who} finished no round");
+        } else {
+            judge.compare(&rows, "suci adaptive", &who, Bound::AtLeast(1.0))?;
+        }
     }
     judge.figure()
 }
@@ -488,7 +500,8 @@ mod tests {
         assert_eq!(told(8, 1, Bound::Any), (true, "x".to_owned()));
         let failed = "x; suci spin failed in 1 of 9 rounds (!)";
         assert_eq!(told(8, 1, demanded), (false, failed.to_owned()));
-        assert!(!told(8, 0, demanded).0);
+        let few = "x; suci spin had only 8 rounds (!)";
+        assert_eq!(told(8, 0, demanded), (false, few.to_owned()));
     }
 
     #[test]
