@@ -136,6 +136,9 @@ pub(crate) struct RunArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub(crate) program: Vec<std::ffi::OsString>,
+    /// Started for another command, whose processes say themselves why they fail
+    #[arg(skip)]
+    pub(crate) explained: bool,
 }
 
 const PING_EXAMPLES: &str = "\
@@ -414,7 +417,7 @@ fn whole<T: TryFrom<u64>>(
 /// The number of a process, rather than its name.
 fn process(text: &str) -> Result<u32, String> {
     let remedy = "write the number of a process, as in 4711; without one all are shown";
-    whole(1, u32::MAX.into())(text).map_err(|_: String| remedy.to_owned())
+    whole(1, u32::MAX.into())(text).map_err(|_| remedy.to_owned())
 }
 
 /// An IPv4 address that was written as IPv6, as IPv4: a socket of that family reaches it.

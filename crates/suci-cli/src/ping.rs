@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use suci::{AddressBook, Bytes, Draft, Error, Event, Node, NodeId};
 
 use crate::args::PingArgs;
-use crate::error::{Failure, Result, print, tell};
+use crate::error::{Context, Failure, Result, print, tell};
 use crate::node;
+use crate::signals::Signals;
 use crate::stats::Samples;
 
 /// How often somebody who answers looks whether the others are still there.
@@ -45,7 +47,8 @@ fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
         name: address.to_string(),
         remedy: "start suci ping --listen there, check address and firewall".to_owned(),
     };
-    ping(args, &mut node, &whom)?;
+    let trips = Trips::watched(args)?;
+    ping(args, &mut node, &whom, &trips)?;
     finish(node)
 }
 
@@ -88,7 +91,8 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
             "start suci ping --id {peer} with the same --book there, check its address and firewall"
         ),
     };
-    ping(args, &mut node, &whom)?;
+    let trips = Trips::watched(args)?;
+    ping(args, &mut node, &whom, &trips)?;
     finish(node)
 }
 
@@ -109,13 +113,14 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
             "one process alone has nobody to ping: {remedy}"
         )));
     }
+    let trips = Trips::watched(args)?;
     for peer in peers {
         let whom = Whom {
             peer,
             name: format!("node {peer}"),
             remedy: "see that its process runs suci ping too".to_owned(),
         };
-        ping(args, &mut node, &whom)?;
+        ping(args, &mut node, &whom, &trips)?;
     }
     finish(node)
 }
@@ -159,10 +164,85 @@ struct Whom {
     remedy: String,
 }
 
-fn ping(args: &PingArgs, node: &mut Node, whom: &Whom) -> Result<()> {
+/// Round trips that are not reported yet.
+struct Trips {
+    /// With whom.
+    name: String,
+    size: usize,
+    json: bool,
+    /// In microseconds.
+    times: Vec<f64>,
+}
+
+impl Trips {
+    /// None so far. A signal that ends the command has them reported first.
+    fn watched(args: &PingArgs) -> Result<Arc<Mutex<Self>>> {
+        let trips = Arc::new(Mutex::new(Self {
+            name: String::new(),
+            size: args.size,
+            json: args.json,
+            times: Vec::new(),
+        }));
+        let (signals, watched) = (Signals::catch()?, Arc::clone(&trips));
+        let work = move || {
+            let signal = signals.wait();
+            // Standard output may be stuck: the next signal need not wait for it.
+            signals.release();
+            let _ = lock(&watched).report();
+            let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
+            // Only where that failed; what a shell would say of the signal.
+            std::process::exit(128 + signal.as_raw());
+        };
+        let thread = std::thread::Builder::new().name("signals".into());
+        thread.spawn(work).context("a thread for signals")?;
+        Ok(trips)
+    }
+
+    /// Reports them, if there are any.
+    fn report(&mut self) -> Result<()> {
+        let Some(times) = Samples::new(std::mem::take(&mut self.times)) else {
+            return Ok(());
+        };
+        let Self {
+            name, size, json, ..
+        } = self;
+        let count = times.len();
+        let (min, median, p99, max) = (
+            times.min(),
+            times.median(),
+            times.quantile(0.99),
+            times.max(),
+        );
+        if *json {
+            let object = serde_json::json!({
+                "target": name, "size": size, "count": count, "unit": "us",
+                "min": min, "median": median, "p99": p99, "max": max,
+            });
+            print(format_args!("{object}"))
+        } else {
+            print(format_args!(
+                "{name}: {count} round trips, min {min:.1} us, median {median:.1} us, p99 {p99:.1} us, max {max:.1} us"
+            ))
+        }
+    }
+}
+
+fn lock(trips: &Mutex<Trips>) -> MutexGuard<'_, Trips> {
+    // A time is added whole or not at all.
+    trips.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Pings somebody, and reports what was measured, also when it comes to an early end.
+fn ping(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<Trips>) -> Result<()> {
+    lock(trips).name.clone_from(&whom.name);
+    let done = measure(args, node, whom, trips);
+    let reported = lock(trips).report();
+    done.and(reported)
+}
+
+fn measure(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<Trips>) -> Result<()> {
     let (peer, name) = (whom.peer, &whom.name);
     let payload = Bytes::from(vec![0x5c; args.size]);
-    let mut times = Vec::new();
     for number in 0..args.count {
         if number > 0 && !args.interval.is_zero() {
             std::thread::sleep(args.interval);
@@ -171,7 +251,9 @@ fn ping(args: &PingArgs, node: &mut Node, whom: &Whom) -> Result<()> {
         node.send(peer, Draft::new(payload.clone()).tag(number))?;
         await_answer(args, node, whom, number)?;
         let time = micros(begun.elapsed());
-        times.push(time);
+        // Until the line is written: the report comes after it.
+        let mut trips = lock(trips);
+        trips.times.push(time);
         // Flooding prints no lines: writing them would be what is measured.
         if !args.json && !args.interval.is_zero() {
             let size = args.size;
@@ -180,10 +262,7 @@ fn ping(args: &PingArgs, node: &mut Node, whom: &Whom) -> Result<()> {
             ))?;
         }
     }
-    let Some(times) = Samples::new(times) else {
-        return Ok(());
-    };
-    report(args, name, &times)
+    Ok(())
 }
 
 fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> Result<()> {
@@ -226,25 +305,4 @@ fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> R
 
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
-}
-
-fn report(args: &PingArgs, name: &str, times: &Samples) -> Result<()> {
-    let (min, median, p99, max) = (
-        times.min(),
-        times.median(),
-        times.quantile(0.99),
-        times.max(),
-    );
-    if args.json {
-        let object = serde_json::json!({
-            "target": name, "size": args.size, "count": times.len(), "unit": "us",
-            "min": min, "median": median, "p99": p99, "max": max,
-        });
-        print(format_args!("{object}"))
-    } else {
-        let count = times.len();
-        print(format_args!(
-            "{name}: {count} round trips, min {min:.1} us, median {median:.1} us, p99 {p99:.1} us, max {max:.1} us"
-        ))
-    }
 }

@@ -80,6 +80,14 @@ impl Signals {
         caught
     }
 
+    /// Lets them end the process at once again.
+    pub(crate) fn release(self) {
+        for (signal, _) in self.pipes {
+            // SAFETY: the default action runs no code of ours.
+            unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+        }
+    }
+
     /// Sleeps until one is caught.
     pub(crate) fn wait(&self) -> Signal {
         self.wait_for(None)

@@ -36,7 +36,7 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
         client.connect_tcp()?;
     }
     let mut report = Report::new(args.json, args.profile);
-    for workload in workloads(args, client.servers.len()) {
+    'all: for workload in workloads(args, client.servers.len()) {
         let named: Vec<usize> = args.size.iter().flat_map(|s| s.0.clone()).collect();
         let sizes = if named.is_empty() {
             vec![default_size(workload)]
@@ -45,7 +45,11 @@ pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
         };
         for size in sizes {
             for series in client.series(args, workload, size, &entrants)? {
-                report.print(&series)?;
+                let is_read = report.print(&series)?;
+                // The picture needs the rest.
+                if !is_read && plot.is_none() {
+                    break 'all;
+                }
             }
         }
     }
@@ -186,6 +190,7 @@ impl Client {
                 tcp: None,
             });
         }
+        control::watch(servers.iter().map(|it: &Server| &it.control))?;
         Ok(Self {
             node,
             servers,
@@ -296,8 +301,8 @@ impl Client {
             let (size, data) = (payload.len(), self.data);
             sockets.extend(begin(server, entrant, workload, size, data, self.wait)?);
         }
-        let mut account = match contender {
-            Contender::Suci => self.suci_half(workload, payload, time)?,
+        let half = match contender {
+            Contender::Suci => self.suci_half(workload, payload, time),
             Contender::Tcp => {
                 let wires = self
                     .servers
@@ -305,12 +310,13 @@ impl Client {
                     .take(receivers)
                     .filter_map(|server| server.tcp.as_mut());
                 match workload.is_answered_by_all() {
-                    true => fan::n_data_by(wires, workload, payload, self.data, time)?,
-                    false => fan::out(wires, workload, payload, time)?,
+                    true => fan::n_data_by(wires, workload, payload, self.data, time),
+                    false => fan::out(wires, workload, payload, time),
                 }
             }
-            Contender::Udp => fan::out(sockets.iter_mut(), workload, payload, time)?,
+            Contender::Udp => fan::out(sockets.iter_mut(), workload, payload, time),
         };
+        let mut account = half.map_err(|failure| self.reason(failure))?;
         let mut theirs = Account::default();
         for server in self.servers.iter_mut().take(receivers) {
             fan::add(&mut theirs, &finish(server)?);
@@ -329,6 +335,17 @@ impl Client {
             account.bytes = account.bytes.saturating_add(theirs.bytes);
         }
         Ok((account, theirs))
+    }
+
+    /// Of a server that has gone other failures follow, and it may have said why it did.
+    fn reason(&mut self, failure: Failure) -> Failure {
+        // The connections of one that was killed end one after the other.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut servers = self.servers.iter_mut();
+        match servers.find(|server| server.control.has_hung_up()) {
+            Some(server) => server.control.reply().err().unwrap_or(failure),
+            None => failure,
+        }
     }
 
     fn suci_half(
@@ -360,6 +377,7 @@ impl Client {
     fn close(mut self) -> Result<()> {
         // Servers close their nodes when their control connection ends.
         self.servers.clear();
+        control::watch(std::iter::empty())?;
         Ok(self.node.close(node::CLOSING)?)
     }
 }

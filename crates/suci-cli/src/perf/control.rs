@@ -1,11 +1,13 @@
 //! What client and server tell each other: one JSON object per line over TCP.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv, sockopt};
+use rustix::net::sockopt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use suci::WaitReason;
 
@@ -235,6 +237,11 @@ impl Control {
         let got = (&mut self.input)
             .take(LONGEST)
             .read_line(&mut line)
+            // One that was killed before it had read everything.
+            .or_else(|error| match error.kind() {
+                ErrorKind::ConnectionReset => Ok(0),
+                _ => Err(error),
+            })
             .context(what())?;
         if got == 0 {
             return Ok(None);
@@ -251,13 +258,9 @@ impl Control {
             .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
     }
 
-    /// Whether the other side is gone, as far as its machine said so.
+    /// Whether the other side is gone, as far as its machine said so. What it said before can still be heard.
     pub(super) fn has_hung_up(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match recv(self.input.get_ref(), &mut [0_u8], flags) {
-            Ok((_, count)) => count == 0,
-            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
-        }
+        has_hung_up(self.input.get_ref())
     }
 
     /// The next reply of a server, which must come.
@@ -266,7 +269,7 @@ impl Control {
             Some(Reply::Failed(why)) => Err(Failure::new(format!("server {}: {why}", self.peer))),
             Some(reply) => Ok(reply),
             None => Err(Failure::new(format!(
-                "server {} has gone: see its error output",
+                "the server at {} has gone: see its error output, and start it again",
                 self.peer
             ))),
         }
@@ -278,6 +281,34 @@ impl Control {
             "server {} said {reply:?} out of turn: use the same release",
             self.peer
         ))
+    }
+}
+
+fn has_hung_up(stream: &TcpStream) -> bool {
+    let mut fd = PollFd::new(stream, PollFlags::RDHUP);
+    let looked = poll(std::slice::from_mut(&mut fd), Some(&Timespec::default()));
+    looked.is_ok() && !fd.revents().is_empty()
+}
+
+/// The servers of this process, if it measures. Static, because else every loop and every wire would carry them along.
+static WATCHED: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
+
+/// From now on these servers, and no others, have to be there.
+pub(super) fn watch<'a>(servers: impl Iterator<Item = &'a Control>) -> Result<()> {
+    let streams: std::io::Result<_> = servers.map(|it| it.input.get_ref().try_clone()).collect();
+    *WATCHED.lock().unwrap_or_else(PoisonError::into_inner) =
+        streams.context("the control connection")?;
+    Ok(())
+}
+
+/// Fails when a server has hung up: its node, killed, would only be silent. This makes system calls, so it is for those
+/// who have waited in vain.
+#[cold]
+pub(super) fn check_servers() -> Result<()> {
+    let watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    match watched.iter().any(has_hung_up) {
+        true => Err(Failure::new("a server has gone")),
+        false => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use suci::{Bytes, Node, NodeId};
 
-use super::control::{Account, PATIENCE, Trips};
+use super::control::{Account, Trips};
 use super::usage::Meter;
 use super::wire::{Mark, Wire};
 use super::{suci_wire, work};
@@ -222,9 +222,7 @@ impl Came {
 
     /// Waits for a message of anybody, at least of `whom`.
     fn take(&mut self, node: &mut Node, whom: NodeId) -> Result<()> {
-        let Some((from, received)) = suci_wire::recv(node, PATIENCE)? else {
-            return Err(suci_wire::silent(node, whom));
-        };
+        let (from, received) = suci_wire::await_any(node, whom)?;
         self.bytes = self.bytes.saturating_add(count([received.length]));
         for (_, count) in self.counts.iter_mut().filter(|it| it.0 == from) {
             *count += 1;
@@ -277,9 +275,7 @@ fn sent<W: Wire>(wires: &mut [&mut W]) -> Result<u64> {
 fn await_all(node: &mut Node, peers: &[NodeId], mark: Mark) -> Result<()> {
     let mut waiting = peers.to_vec();
     while let Some(&peer) = waiting.first() {
-        let Some((from, received)) = suci_wire::recv(node, PATIENCE)? else {
-            return Err(suci_wire::silent(node, peer));
-        };
+        let (from, received) = suci_wire::await_any(node, peer)?;
         if received.mark == mark {
             waiting.retain(|peer| *peer != from);
         }

@@ -53,6 +53,7 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
         // Each process is told by its arguments.
         faults: None,
         program: program.collect(),
+        explained: true,
     })
 }
 

@@ -8,7 +8,7 @@ use suci::WaitReason;
 use super::control::{Account, Contender, Entrant, Trips, Waited};
 use super::usage::Spent;
 use crate::args::{Prefer, Workload};
-use crate::error::{Context, Result, print};
+use crate::error::{Context, Result, print_for_reader};
 use crate::stats::Samples;
 
 /// All rounds of one contender in one workload and size.
@@ -303,9 +303,10 @@ impl Report {
         &self.rows
     }
 
-    pub(super) fn print(&mut self, series: &Series) -> Result<()> {
+    /// Prints a row; whether anybody still reads them.
+    pub(super) fn print(&mut self, series: &Series) -> Result<bool> {
         let Some(mut row) = series.row() else {
-            return Ok(());
+            return Ok(true);
         };
         if !self.profile {
             row.profile = None;
@@ -314,7 +315,7 @@ impl Report {
         let row = self.rows.push_mut(row);
         if self.json {
             let row = serde_json::to_string(row).context("JSON")?;
-            return print(format_args!("{row}"));
+            return print_for_reader(format_args!("{row}"));
         }
         let mut text = Vec::new();
         if first {
@@ -335,7 +336,7 @@ impl Report {
         text.push(line(row));
         text.extend(row.waited.as_ref().map(waited));
         text.extend(row.profile.as_ref().map(profiled));
-        print(format_args!("{}", text.join("\n")))
+        print_for_reader(format_args!("{}", text.join("\n")))
     }
 }
 

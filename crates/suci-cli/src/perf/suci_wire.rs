@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use suci::{Bytes, Draft, Error, Event, Message, Node, NodeId, Wait, WaitReason};
 
-use super::control::{PATIENCE, Waited};
+use super::control::{PATIENCE, Waited, check_servers};
 use super::wire::{Mark, Received, Wire, touch};
 use crate::args::Waiting;
 use crate::error::{Failure, Result};
@@ -12,6 +12,11 @@ use crate::node;
 
 /// How long one look for messages lasts, before it is seen whether the other side is still there.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// So many looks are [`PATIENCE`].
+const LOOKS: u32 = 300;
+
+const _: () = assert!(LOOK.as_millis() * LOOKS as u128 == PATIENCE.as_millis());
 
 /// How the library waits.
 pub(super) fn wait(wait: Waiting) -> Wait {
@@ -43,11 +48,25 @@ fn draft(payload: &Bytes, mark: Mark) -> Draft {
 
 /// Sends, waiting for room.
 pub(super) fn send(node: &mut Node, peer: NodeId, payload: &Bytes, mark: Mark) -> Result<()> {
-    match node.send_timeout(peer, draft(payload, mark), PATIENCE) {
+    match node.send_timeout(peer, draft(payload, mark), LOOK) {
         Ok(_) => Ok(()),
-        Err(Error::WouldBlock { .. }) => Err(silent(node, peer)),
+        Err(Error::WouldBlock { message, .. }) => send_late(node, peer, *message),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The same of one for which there was no room for a while: apart, because the other is measured.
+#[cold]
+fn send_late(node: &mut Node, peer: NodeId, mut draft: Draft) -> Result<()> {
+    for _ in 0..LOOKS {
+        check_servers()?;
+        match node.send_timeout(peer, draft, LOOK) {
+            Ok(_) => return Ok(()),
+            Err(Error::WouldBlock { message, .. }) => draft = *message,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(silent(node, peer))
 }
 
 /// Sends one payload to all, waiting for room where there is none.
@@ -67,9 +86,22 @@ pub(super) fn send_to_all(
     Ok(())
 }
 
-/// The next message of anybody, who and what; nothing if none came within `limit`.
-pub(super) fn recv(node: &mut Node, limit: Duration) -> Result<Option<(NodeId, Received)>> {
-    node.recv_timeout(limit)?.map(read).transpose()
+/// The next message of anybody, who and what; nothing if none came for a while.
+fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
+    match node.recv_timeout(LOOK)? {
+        Some(message) => read(message).map(Some),
+        None => check_servers().map(|()| None),
+    }
+}
+
+/// The next message of anybody, at least of `whom`.
+pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Received)> {
+    for _ in 0..LOOKS {
+        if let Some(received) = recv(node)? {
+            return Ok(received);
+        }
+    }
+    Err(silent(node, whom))
 }
 
 /// Reads a message as a program would, and says what it was.
@@ -105,7 +137,7 @@ pub(super) fn waits(node: &Node, peers: &[NodeId]) -> Result<Waited> {
 }
 
 /// Why nothing moves.
-pub(super) fn silent(node: &mut Node, peer: NodeId) -> Failure {
+fn silent(node: &mut Node, peer: NodeId) -> Failure {
     let events = match node.events() {
         Ok(events) => events,
         Err(error) => return error.into(),
@@ -160,7 +192,7 @@ impl Wire for Suci<'_> {
     }
 
     fn recv(&mut self) -> Result<Option<Received>> {
-        Ok(recv(self.node, LOOK)?.map(|(_, received)| received))
+        Ok(recv(self.node)?.map(|(_, received)| received))
     }
 
     fn recv_many(&mut self, received: &mut Vec<Received>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{ip_mtu, ipv6_mtu};
 use suci::Bytes;
 
-use super::control::PATIENCE;
+use super::control::{PATIENCE, check_servers};
 use super::wire::{Mark, Received, Wire, touch};
 use crate::args::Waiting;
 use crate::error::{Context, Failure, Result};
@@ -83,8 +83,8 @@ impl Udp {
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted | ErrorKind::WouldBlock => std::hint::spin_loop(),
-                    // A hint about an earlier datagram: lost, like any other.
-                    ErrorKind::ConnectionRefused => {}
+                    // A hint about an earlier datagram: lost, like any other, if somebody is there.
+                    ErrorKind::ConnectionRefused => check_servers()?,
                     _ => return Err(Failure::new(format!("raw UDP: {error}"))),
                 },
             }
@@ -126,7 +126,7 @@ impl Wire for Udp {
                     ErrorKind::WouldBlock
                         if self.wait != Waiting::Spin || begun.elapsed() >= SILENCE =>
                     {
-                        return Ok(None);
+                        return check_servers().map(|()| None);
                     }
                     ErrorKind::WouldBlock => std::hint::spin_loop(),
                     ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {}

@@ -30,7 +30,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
     signals::notice_children()?;
     let (book, sockets) = reserve(args.processes)?;
-    let mut launch = Launch::default();
+    let mut launch = Launch {
+        explained: args.explained,
+        ..Launch::default()
+    };
     let mut tags = tag::Tags::default();
     for (id, socket) in (0..).zip(sockets) {
         let place = child::Place {
@@ -123,6 +126,8 @@ struct Launch {
     interrupts: u32,
     /// All that are left were killed from here.
     killed: bool,
+    /// Those that exit with a failure have said why.
+    explained: bool,
 }
 
 impl Launch {
@@ -194,7 +199,10 @@ impl Launch {
                 signal,
             } = end
             {
-                let is_news = !(self.killed && signal == Some(Signal::KILL.as_raw()));
+                let is_known = match signal {
+                    Some(signal) => self.killed && signal == Signal::KILL.as_raw(),
+                    None => self.explained,
+                };
                 let (id, pid) = (child.id(), child.pid());
                 if self.first_failure.is_none() {
                     self.first_failure = Some(status);
@@ -203,7 +211,7 @@ impl Launch {
                         self.kill();
                     }
                 }
-                if is_news {
+                if !is_known {
                     tell(format_args!("suci run: process {id} (pid {pid}) {how}"));
                 }
             }

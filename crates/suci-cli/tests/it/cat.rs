@@ -377,6 +377,29 @@ fn an_end_that_a_signal_ends_takes_leave() {
 }
 
 #[test]
+fn a_sender_says_soon_that_its_receiver_has_gone() {
+    let at = free_address();
+    let (mut receive, mut send) = ends(at, at, &[], &[]);
+    // Nobody reads what arrives: most of it is under way still.
+    send.feed(noise(20_000_000));
+    let mut first = [0];
+    let output = receive.0.stdout.as_mut().unwrap();
+    output.read_exact(&mut first).unwrap();
+    kill_process(Pid::from_child(&receive.0), Signal::TERM).unwrap();
+    assert_eq!(receive.wait().signal(), Some(15));
+    let begun = Instant::now();
+    assert_eq!(send.wait().code(), Some(1));
+    // As long as the parting of one that has sent everything may take.
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+    let said = errors(&send.finish());
+    assert!(said.contains("it closed the connection"), "{said}");
+}
+
+#[test]
 fn a_port_that_the_system_chose_is_told() {
     let mut receive = Running::start(&mut suci(&["cat", "--listen", "127.0.0.1:0"]));
     let said = receive.first_error_line();

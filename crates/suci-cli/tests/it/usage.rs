@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -213,6 +214,50 @@ fn an_unanswered_ping_says_so() {
     );
 }
 
+#[test]
+fn a_ping_that_a_signal_ends_reports_what_it_has() {
+    let at = free_address().to_string();
+    let mut answering = Running::start(&mut suci(&["ping", "--listen", &at]));
+    assert!(answering.first_error_line().contains("answering"));
+    for (form, part) in [
+        (&["--interval", "0.05"][..], " round trips, min "),
+        (&["--interval", "3600", "--json"], "\"count\":1,"),
+    ] {
+        let args = [&["ping", &at, "--count", "100000"][..], form].concat();
+        let ping = Running::start(&mut suci(&args));
+        await_node(&ping, |node| node["counters"]["messages_received"] != 0);
+        // It takes the time of a message after it has counted it.
+        std::thread::sleep(Duration::from_millis(300));
+        kill_process(Pid::from_child(&ping.0), Signal::INT).unwrap();
+        let output = ping.finish();
+        assert_eq!(output.status.signal(), Some(2), "{}", errors(&output));
+        let said = printed(&output);
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_ping_whose_answers_end_reports_what_it_has() {
+    let at = free_address().to_string();
+    let mut answering = Running::start(&mut suci(&["ping", "--listen", &at]));
+    assert!(answering.first_error_line().contains("answering"));
+    let args = ["--count", "100000", "--interval", "0.05", "--timeout", "1"];
+    let mut ping = Running::start(&mut suci(&[&["ping", &at][..], &args].concat()));
+    assert!(ping.first_line().contains("number 0"));
+    drop(answering);
+    let output = ping.finish();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        errors(&output).contains("no answer from"),
+        "{}",
+        errors(&output)
+    );
+    let said = printed(&output);
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains(" round trips, min "), "{said}");
+}
+
 /// Pieces would mix with what other processes write to the same file.
 #[test]
 fn what_is_said_comes_in_one_piece() {
@@ -300,8 +345,25 @@ fn output_that_has_nowhere_to_go_is_an_error() {
             "{args:?}: {said}"
         );
     }
-    // Those that print nothing mind nothing.
+    // Who has seen enough of a table that goes on ends it; a picture of the whole is drawn all the same.
     let dir = tempfile::tempdir().unwrap();
+    let picture = dir.path().join("sizes.svg");
+    for args in [&[][..], &["--plot", picture.to_str().unwrap()]] {
+        let (reader, pipe) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = suci(&[&perf, args].concat())
+            .stdout(pipe)
+            .stderr(Stdio::piped())
+            .spawn();
+        let broken = Running(child.unwrap()).finish();
+        assert_eq!(
+            (broken.status.code(), errors(&broken)),
+            (Some(0), String::new()),
+            "{args:?}"
+        );
+    }
+    assert!(picture.exists());
+    // Those that print nothing mind nothing.
     let written = redirected(">&-", &["man", dir.path().to_str().unwrap()]);
     assert!(written.status.success(), "{}", errors(&written));
     let at = free_address().to_string();
@@ -577,6 +639,8 @@ fn perf_takes_faults_and_processors() {
         1,
     );
     assert!(said.contains("--pin 99999"), "{said}");
+    // Nobody said `run`.
+    assert!(!said.contains("suci run"), "{said}");
 }
 
 #[test]
@@ -650,6 +714,28 @@ fn perf_serves_the_next_client_when_one_was_killed() {
     assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
     let rows = rows(&[&["perf", &at, "--workload", "ping-pong"][..], &QUICK].concat());
     assert_eq!(rows.len(), 1);
+}
+
+#[test]
+fn perf_notices_that_its_server_was_killed() {
+    for workload in ["stream", "ping-pong", "n-data"] {
+        let at = free_address().to_string();
+        let mut server = Running::start(&mut suci(&["perf", "--listen", &at]));
+        assert!(server.first_error_line().contains("serving at"));
+        let args = ["perf", &at, "--workload", workload, "--seconds", "600"];
+        let client = Running::start(&mut suci(&args));
+        await_node(&server, |node| node["counters"]["messages_received"] != 0);
+        // Past the warm-up, which lasts for a tenth of a second.
+        std::thread::sleep(Duration::from_secs(1));
+        let begun = Instant::now();
+        drop(server);
+        let output = client.finish();
+        assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+        assert_eq!(output.status.code(), Some(1));
+        let said = errors(&output);
+        let part = format!("the server at {at} has gone: see its error output");
+        assert!(said.contains(&part), "{workload}: {said}");
+    }
 }
 
 /// One client's ways are no reason to answer no other.
