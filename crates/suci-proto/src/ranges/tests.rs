@@ -91,6 +91,18 @@ fn queries_at_the_borders() {
     assert!(!set.intersects(0..10) && !set.intersects(20..30) && !set.intersects(40..50));
 }
 
+/// A peer may make as many as its owner bounds, and then repeat a byte thousands of times.
+#[test]
+fn f04_what_overlaps_is_found_among_many_without_looking_at_them() {
+    let many: Vec<_> = (0..8_192).map(|at| at * 128..at * 128 + 1).collect();
+    let set = set(&many);
+    for at in [0, 1, 4_000, 8_191] {
+        let found = set.overlapping(at * 128..at * 128 + 8);
+        assert!(found.size_hint().1.is_some_and(|most| most <= 2));
+        assert!(found.eq(std::iter::once(at * 128..at * 128 + 1)));
+    }
+}
+
 #[test]
 fn pop_front_takes_at_most_what_was_asked() {
     let mut set = set(&[10..20, 30..32]);
