@@ -73,7 +73,7 @@ pub(crate) struct Driver {
     expects: bool,
     /// The last look left nothing behind, as far as is known.
     drained: bool,
-    /// It was ended: more is there.
+    /// It was ended before: more is there.
     cut_short: bool,
     /// When the socket was last seen empty: what comes later arrived later.
     drained_at: Instant,
@@ -282,6 +282,11 @@ impl Driver {
 
     // ---- sleeping
 
+    /// Whether the last turn ended before everything was sent or taken: the next one is due at once.
+    fn is_unfinished(&self) -> bool {
+        self.left_off || self.cut_short
+    }
+
     /// How long the driver may sleep if nothing arrives; for ever without a value.
     pub(crate) fn idle_time(&self, now: Instant) -> Option<Duration> {
         let publisher = self.outlook.publisher.as_ref();
@@ -292,7 +297,7 @@ impl Driver {
 
     /// The same but for what may be late by a few of the system's ticks: the numbers that others see.
     fn punctual_time(&self, now: Instant) -> Option<Duration> {
-        if self.left_off || self.cut_short {
+        if self.is_unfinished() {
             return Some(Duration::ZERO);
         }
         let due = self.engine.next_timeout().map(|at| at.since(now));

@@ -17,7 +17,7 @@ impl Driver {
         spinner: &mut Spinner,
     ) -> Result<Instant, Error> {
         self.gather.on_wait();
-        let now = if self.left_off {
+        let now = if self.is_unfinished() {
             self.bulk = true;
             self.input(now, true)?
         } else if spinner.pauses(now) {
