@@ -48,15 +48,14 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .spawn(move || feed(&node, progress))
         .context("a thread for standard input")?;
     let done = sender.listen(feeder);
-    // Everything is decided: this only tells the other side, should it be there. After a failure it mostly is not,
-    // and whoever waits for the reason should not wait for that.
-    let patience = match done {
-        Ok(()) => PARTING,
-        Err(_) => super::GOODBYE,
-    };
-    if done.is_ok() {
+    // After a failure the other side mostly is not there, and whoever waits for the reason should not wait for that.
+    let patience = if done.is_ok() {
         sender.await_close();
-    }
+        PARTING
+    } else {
+        super::GOODBYE
+    };
+    // Everything is decided: this only tells the other side, should it be there.
     let _ = sender.node.close(patience);
     done
 }
