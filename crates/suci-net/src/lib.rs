@@ -342,7 +342,8 @@ pub trait Backend: Send {
     }
 
     /// For whoever drives a backend that has no descriptor to wait on beside others, as programs in memory and tests do: waits
-    /// until something may be readable, or writable if `want_write`, at most `timeout` (`None`: for ever). May return early with nothing ready, for instance after a signal.
+    /// until something may be readable, or writable if `want_write`, at most `timeout` (`None`: for ever). May return early
+    /// with nothing ready, for instance after a signal.
     ///
     /// # Errors
     /// Only if the backend is unusable.

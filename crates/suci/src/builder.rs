@@ -212,8 +212,7 @@ impl NodeBuilder {
     }
 
     /// Bytes per second of messages to each peer at most, in UDP payload, but at least a packet each second, however small that
-    /// is. Default: no cap. For one peer it is changed
-    /// at run time by [`Node::set_rate_cap`].
+    /// is. Default: no cap. For one peer it is changed at run time by [`Node::set_rate_cap`].
     #[must_use]
     pub fn rate_cap(mut self, bytes_per_second: u64) -> Self {
         self.config.rate_cap = Some(bytes_per_second);

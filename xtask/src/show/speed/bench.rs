@@ -2,9 +2,9 @@
 //! what it has not measured of this tree before. Ratios, those of percentiles and of processor time too, are medians of the
 //! ratios of each round, between namespaces at MTU 1500; what a line says of one contender alone are medians over rounds.
 //! The share that loss leaves is of two such medians: it is between two tasks, which have no round in common. A ratio counts if
-//! at least half of the rounds have it, of which there must be nine; and Suci must finish each of its rounds. Goodput is judged by the bound without payload CRC, and by everybody else's with it;
-//! the other way round is reported, as is everything that no demand is about. Where others block, Suci does what it does by
-//! default (it looks for up to 50 us before it sleeps).
+//! at least half of the rounds have it, of which there must be nine; and Suci must finish each of its rounds. Goodput is
+//! judged by the bound without payload CRC, and by everybody else's with it; the other way round is reported, as is everything
+//! that no demand is about. Where others block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
 
 use crate::bench::{self, Row};
 use crate::error::{Failure, Result};
