@@ -19,6 +19,7 @@ VS     ?=
 NET    ?=
 ROUNDS ?= 9
 SHARD  ?=
+TIMES  ?= 200
 
 # cargo-deny parses metadata for a second; optimising it would cost minutes of building. Tests get it in their last
 # step: its build fills idle cores meanwhile.
@@ -34,7 +35,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
 	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev
 
-.PHONY: help setup setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc mutants show
+.PHONY: help setup setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc mutants show soak
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -129,3 +130,7 @@ mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reas
 show: setup $(if $(filter speed,$(NAME)),setup-bench) ## What capability NAME (default foundation) must show; ONLY=text picks lines
 	@echo "== show: what '$(NAME)' must show"
 	$(XTASK) show $(NAME) $(if $(ONLY),--only '$(ONLY)')
+
+soak: setup-rust setup-host ## Every README snippet and each example TIMES times in a row (default 200)
+	@echo "== soak: every snippet and example $(TIMES) times, with the time that is left"
+	$(XTASK) soak --rounds $(TIMES)

@@ -40,6 +40,13 @@ pub const DOWN: &str = "SUCI_TEST_DOWN_MS";
 /// How many milliseconds a session is suspended; 2,000 without it.
 pub const SUSPENDED: &str = "SUCI_TEST_SUSPEND_MS";
 
+/// The number that the environment gives.
+#[must_use]
+pub fn count(variable: &str, otherwise: u32) -> u32 {
+    let said = std::env::var(variable).ok();
+    said.map_or(otherwise, |said| said.parse().expect("a number"))
+}
+
 /// The time that the environment gives, in milliseconds.
 #[must_use]
 pub fn time(variable: &str, otherwise: u64) -> Duration {

@@ -18,6 +18,7 @@ mod perf;
 pub mod planted;
 pub mod show;
 mod signals;
+pub mod soak;
 pub mod source;
 pub mod tableau;
 pub mod tcp;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, show, tableau,
+    Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -75,6 +75,12 @@ enum Chore {
         #[arg(long)]
         list: bool,
     },
+    /// Every README snippet and each example many times in a row
+    Soak {
+        /// How often each runs
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        rounds: u32,
+    },
     /// The evaluation in examples/tableau/RESULTS.md, measured anew
     Tableau {
         /// Rounds of each setting
@@ -106,6 +112,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo => demo::run(),
         Chore::Mutants { shard } => mutants::check(shard.as_deref()),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
+        Chore::Soak { rounds } => soak::run(rounds),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
         Chore::Pair { loss, rate } => pair(loss, rate),
     }

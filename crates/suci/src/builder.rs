@@ -443,8 +443,12 @@ impl NodeBuilder {
         id: NodeId,
         count: usize,
     ) -> Result<Vec<Box<dyn Backend>>, Error> {
+        let mut options = self.udp;
+        if let Some(most) = env::rmem_max()? {
+            options.recv_buffer = options.recv_buffer.min(most);
+        }
         let first = match reserved {
-            Some(socket) => Udp::from_socket(socket, &self.udp)
+            Some(socket) => Udp::from_socket(socket, &options)
                 .map_err(Error::io("setting the inherited socket up"))?,
             None => {
                 let entry = || book.get(id).unwrap_or(ANYWHERE);
@@ -454,11 +458,11 @@ impl NodeBuilder {
                         Some(_) => error,
                         None => book.blame(id, error),
                     })?;
-                Udp::bind(address, &self.udp).map_err(|source| bind_error(address, source))?
+                Udp::bind(address, &options).map_err(|source| bind_error(address, source))?
             }
         };
         let address = first.local_addr();
-        let group = first.into_group(count, &self.udp);
+        let group = first.into_group(count, &options);
         let group = group.map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => bind_error(address, source),
             _ => Error::io("opening a socket for each thread, and steering datagrams to them")(

@@ -20,6 +20,9 @@ pub const BOOK: &str = "SUCI_BOOK";
 pub const FD: &str = "SUCI_FD";
 /// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for tests of any program.
 pub const FAULTS: &str = "SUCI_FAULTS";
+/// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max` were that: to try a
+/// program with another system's buffer. Linux ships with 212,992.
+pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
 
 /// A variable's value, if it is set.
 fn value(name: &'static str) -> Result<Option<String>, Error> {
@@ -123,6 +126,11 @@ pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
     })?;
     spec.seed = spec.seed.wrapping_add(node.0.into());
     Ok(Some(spec))
+}
+
+/// The most bytes of receive buffer to ask for, if the environment tells it.
+pub(crate) fn rmem_max() -> Result<Option<usize>, Error> {
+    Ok(number(RMEM_MAX)?.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
 /// The socket reserved for this process, if the environment tells it and no node took it yet.

@@ -8,3 +8,4 @@ mod links;
 mod modes;
 mod network;
 mod pause;
+mod snippets;

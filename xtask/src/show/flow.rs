@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::{exec, planted};
 
 /// Figures are judged by what the project promises.
-const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
+pub(super) const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
 
 pub(super) const LINES: &[Line] = &[
     Line {

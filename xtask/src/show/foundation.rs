@@ -124,7 +124,7 @@ fn demo(ctx: &Ctx) -> Result<Figure> {
     fresh_clone(ctx, "demo", Duration::from_secs(300))
 }
 
-fn test(ctx: &Ctx) -> Result<Figure> {
+pub(super) fn test(ctx: &Ctx) -> Result<Figure> {
     fresh_clone(ctx, "test", Duration::from_secs(900))
 }
 

@@ -6,6 +6,7 @@ mod foundation;
 mod speed;
 mod tableau;
 mod tools;
+mod users;
 
 pub(crate) use tools::median;
 
@@ -99,6 +100,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("flow", &[flow::LINES]),
     ("speed", speed::SUBJECTS),
     ("tableau", &[tableau::LINES]),
+    ("users", &[users::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

@@ -374,6 +374,31 @@ fn faults_in_the_environment_that_cannot_be_are_named() {
     );
 }
 
+/// `suci perf` warns of a buffer below 2 MiB.
+#[test]
+fn the_environment_can_lower_the_receive_buffer() {
+    let perf = [
+        "perf",
+        "--workload",
+        "ping-pong",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.01",
+    ];
+    let done = output(suci(&perf).env("SUCI_RMEM_MAX", "212992"));
+    assert!(done.status.success(), "{}", errors(&done));
+    let said = errors(&done);
+    assert!(said.contains("has only 425984 bytes"), "{said}");
+    let done = output(suci(&perf).env("SUCI_RMEM_MAX", "much"));
+    assert_eq!(done.status.code(), Some(1));
+    let said = errors(&done);
+    assert!(
+        said.contains("SUCI_RMEM_MAX") && said.contains("much"),
+        "{said}"
+    );
+}
+
 #[test]
 fn everybody_talks_to_everybody_and_a_file_reaches_all() {
     let dir = tempfile::tempdir().unwrap();

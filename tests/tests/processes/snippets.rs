@@ -1,0 +1,398 @@
+//! Every snippet of README.md and of the examples' READMEs runs, several times in a row, with the receive buffer that
+//! Linux ships with. `make soak` runs each 200 times.
+//!
+//! A snippet runs in a namespace of its own, so that its ports are free, line by line: a line with `--listen` beside
+//! those that follow it, any other line to its successful end. Long measurements are cut short.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use suci_tests::{LONG, count, light};
+use tempfile::TempDir;
+use xtask::exec::{self, Process};
+use xtask::netns::Netns;
+
+/// How often each snippet runs in a row; 5 without it.
+const ROUNDS: &str = "SUCI_TEST_ROUNDS";
+
+/// `net.core.rmem_max` of an untuned Linux.
+const STOCK: &str = "212992";
+
+/// What does not run here, by the beginning of its line or snippet, and why. An entry that fits nothing fails the test.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("apt-get update", "installs packages"),
+    ("curl --proto", "installs a toolchain"),
+    (". \"$HOME/.cargo/env\"", "belongs to the line before"),
+    ("git clone", "`cargo xtask show foundation` makes a clone"),
+    ("make demo", "`cargo xtask show foundation` runs it"),
+    ("make test", "this test is part of it"),
+    ("[dependencies]", "part of a manifest"),
+    (
+        "suci top",
+        "interactive; the tests of suci-cli run it on a terminal",
+    ),
+    (
+        "suci stat 4711",
+        "goes on until interrupted; the tests of suci-cli run it",
+    ),
+    ("sysctl -w", "changes the machine"),
+    ("cargo build", "what this test runs has been built"),
+    ("satisfiable:", "output"),
+];
+
+/// What else must run beside a line that begins like this.
+const BESIDE: &[(&str, &str)] = &[
+    (
+        "tar c dir | suci cat",
+        "suci cat --plain --listen 192.0.2.7:7000 > /dev/null",
+    ),
+    (
+        "suci cat --faults",
+        "suci cat --listen 127.0.0.1:7000 > copy",
+    ),
+];
+
+/// Stands in for `suci` in a snippet: measurements are few and short, pings follow one another at once.
+const SHORT: &str = r#"#!/bin/sh
+verb=$1; shift
+case "$verb $*" in
+perf*--listen*) exec "$SUCI" perf "$@";;
+perf*--workload*) exec "$SUCI" perf --rounds 1 --seconds 0.01 $(echo "$*" | sed s/1MiB/1KiB/);;
+perf*) exec "$SUCI" perf --rounds 1 --seconds 0.01 --workload ping-pong,broadcast,all-to-all "$@";;
+ping*) exec "$SUCI" ping --interval 0 "$@";;
+*) exec "$SUCI" $verb "$@";;
+esac
+"#;
+
+/// Formulas for `examples/tableau`.
+const FORMULAS: &str = "G F p\n(a U b) & X !a\n";
+
+/// A fenced block of a document.
+struct Snippet {
+    document: PathBuf,
+    /// Of its first line, from 1.
+    line: usize,
+    language: String,
+    text: String,
+}
+
+impl Snippet {
+    fn all(document: &Path) -> Vec<Self> {
+        let text = fs::read_to_string(exec::root().join(document)).unwrap();
+        let mut snippets: Vec<Self> = Vec::new();
+        let mut inside = false;
+        for (number, line) in text.lines().enumerate() {
+            if let Some(language) = line.trim_start().strip_prefix("```") {
+                inside = !inside;
+                if inside {
+                    snippets.push(Self {
+                        document: document.to_path_buf(),
+                        line: number + 2,
+                        language: language.to_owned(),
+                        text: String::new(),
+                    });
+                }
+            } else if let Some(snippet) = snippets.last_mut().filter(|_| inside) {
+                snippet.text.push_str(line);
+                snippet.text.push('\n');
+            }
+        }
+        assert!(!inside, "{}: a fence is open", document.display());
+        snippets
+    }
+
+    /// Its lines that run, as commands of a shell.
+    fn commands(&self) -> Vec<String> {
+        let lines = match self.language.as_str() {
+            "rust" => vec![self.program()],
+            "" | "sh" => self
+                .text
+                .lines()
+                .map(|line| line.trim().to_owned())
+                .collect(),
+            other => {
+                let listed = self
+                    .text
+                    .lines()
+                    .next()
+                    .is_some_and(|line| reason(line).is_some());
+                assert!(
+                    listed,
+                    "{self} is {other}, which neither runs nor is listed"
+                );
+                return Vec::new();
+            }
+        };
+        lines
+            .into_iter()
+            .filter(|line| !line.is_empty() && reason(line).is_none())
+            .collect()
+    }
+
+    /// A program in the README is a whole file of the library's examples, which cargo builds.
+    fn program(&self) -> String {
+        let examples = exec::root().join("crates/suci/examples");
+        let same = |path: &PathBuf| fs::read_to_string(path).unwrap().ends_with(&self.text);
+        let found = fs::read_dir(examples)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(same);
+        let file = found.unwrap_or_else(|| panic!("{self} is no file of crates/suci/examples"));
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        if self.text.contains("from_env") {
+            format!("suci run -n 3 target/debug/{name}")
+        } else {
+            format!("target/debug/{name}")
+        }
+    }
+}
+
+impl std::fmt::Display for Snippet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.document.display(), self.line)
+    }
+}
+
+/// Why a line does not run, if it does not.
+fn reason(line: &str) -> Option<&'static str> {
+    let entry = NOT_RUN.iter().find(|(begin, _)| line.starts_with(begin));
+    entry.map(|(_, why)| *why)
+}
+
+/// A folder with what the snippets name: programs, files, a home.
+fn scene() -> TempDir {
+    let dir = TempDir::with_prefix("suci-snippets-").unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for folder in ["bin", "dir", "target/debug", "target/release"] {
+        fs::create_dir_all(at(folder)).unwrap();
+    }
+    let bytes: Vec<u8> = (0_u32..1 << 18)
+        .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
+    fs::write(at("original"), &bytes).unwrap();
+    fs::write(at("dir/file"), &bytes).unwrap();
+    fs::write(at("formulas.txt"), FORMULAS).unwrap();
+    let script = |name: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        fs::write(at(name), text).unwrap();
+        fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("bin/suci", SHORT);
+    script("bin/jq", "#!/bin/sh\nexec cat\n");
+    script("bin/generate", &format!("#!/bin/sh\nprintf '{FORMULAS}'\n"));
+    symlink(example("ring"), at("my-program")).unwrap();
+    for profile in ["target/debug", "target/release"] {
+        symlink("../../bin/suci", at(profile).join("suci")).unwrap();
+        for name in stems("crates/suci/examples") {
+            symlink(example(&name), at(profile).join(name)).unwrap();
+        }
+        for name in stems("examples") {
+            symlink(exec::built(&name).unwrap(), at(profile).join(name)).unwrap();
+        }
+    }
+    dir
+}
+
+/// An example of the library, from the build that this test is from.
+fn example(name: &str) -> PathBuf {
+    let path = exec::built("suci")
+        .unwrap()
+        .with_file_name("examples")
+        .join(name);
+    assert!(
+        path.is_file(),
+        "cargo build -p suci --examples comes before this test"
+    );
+    path
+}
+
+/// The names in a folder of the tree, without their endings.
+fn stems(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(exec::root().join(folder)).unwrap();
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    entries.map(|entry| stem(entry.unwrap().path())).collect()
+}
+
+/// A line that runs; killed when dropped, with all that it started.
+struct Running {
+    line: String,
+    process: Process,
+    log: PathBuf,
+}
+
+impl Running {
+    fn start(netns: &Netns, dir: &Path, line: &str) -> Self {
+        let log = dir.join(format!("log-{}", fs::read_dir(dir).unwrap().count()));
+        let output = File::create(&log).unwrap();
+        let mut command = netns.command("env");
+        // What a shell runs in the background ignores interrupts, and so do all whom that starts.
+        command.args([
+            "--default-signal=INT",
+            "bash",
+            "-o",
+            "pipefail",
+            "-uc",
+            line,
+        ]);
+        let path = std::env::var("PATH").unwrap();
+        command
+            .current_dir(dir)
+            .env("PATH", format!("{}:{path}", dir.join("bin").display()))
+            .env("SUCI", exec::built("suci").unwrap())
+            .env("HOME", dir)
+            .env("SUCI_RMEM_MAX", STOCK)
+            .stdin(File::open("/dev/null").unwrap())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output);
+        let process = Process::spawn_as(line, exec::in_group(&mut command)).unwrap();
+        let line = line.to_owned();
+        Self { line, process, log }
+    }
+
+    /// Waits for its successful end.
+    fn finish(&mut self) {
+        if let Err(failure) = self.process.finish_by(Instant::now() + LONG) {
+            let said = fs::read_to_string(&self.log).unwrap();
+            panic!("{failure}\n{said}");
+        }
+    }
+
+    /// The end of a line that goes on beside the others: a receiver of `suci cat` ends by itself, a server when it is
+    /// interrupted.
+    fn end(mut self) {
+        if !self.line.starts_with("suci cat") {
+            let group = i32::try_from(self.process.pid()).unwrap();
+            // SAFETY: kill takes any numbers; the group is that of our child, which was not reaped.
+            assert_eq!(unsafe { libc::kill(-group, libc::SIGINT) }, 0);
+            let child = self.process.child();
+            let begun = Instant::now();
+            while child.try_wait().unwrap().is_none() {
+                assert!(
+                    begun.elapsed() < LONG,
+                    "`{}` ignores an interrupt",
+                    self.line
+                );
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            return;
+        }
+        self.finish();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.process.kill_group();
+    }
+}
+
+/// Runs one snippet once.
+fn run(snippet: &Snippet, commands: &[String]) {
+    let (netns, dir) = (Netns::new().unwrap(), scene());
+    // The address of another machine that the README names.
+    netns
+        .run(&["ip", "addr", "add", "192.0.2.7/32", "dev", "lo"])
+        .unwrap();
+    let mut beside = Vec::new();
+    for line in commands {
+        let server = BESIDE.iter().find(|(begin, _)| line.starts_with(begin));
+        if let Some((_, server)) = server {
+            let mut server = Running::start(&netns, dir.path(), server);
+            Running::start(&netns, dir.path(), line).finish();
+            server.finish();
+        } else if line.contains("--listen") {
+            beside.push(Running::start(&netns, dir.path(), line));
+        } else {
+            Running::start(&netns, dir.path(), line).finish();
+        }
+    }
+    for server in beside {
+        server.end();
+    }
+    let (original, copy) = (dir.path().join("original"), dir.path().join("copy"));
+    if copy.exists() {
+        assert_eq!(
+            fs::read(original).unwrap(),
+            fs::read(copy).unwrap(),
+            "{snippet}"
+        );
+    }
+}
+
+/// Runs every snippet of `documents` as often as the environment says.
+fn run_all(documents: &[PathBuf]) {
+    let rounds = count(ROUNDS, 5);
+    let snippets: Vec<_> = documents
+        .iter()
+        .flat_map(|document| Snippet::all(document))
+        .map(|snippet| (snippet.commands(), snippet))
+        .filter(|(commands, _)| !commands.is_empty())
+        .collect();
+    let begun = Instant::now();
+    for round in 1..=rounds {
+        for (commands, snippet) in &snippets {
+            let begun = Instant::now();
+            run(snippet, commands);
+            let took = begun.elapsed();
+            println!(
+                "round {round} of {rounds}: {snippet}, {:.1} s",
+                took.as_secs_f64()
+            );
+        }
+        let each = begun.elapsed() / round;
+        let left = (each * (rounds - round)).as_secs();
+        println!("{} min {} s left", left / 60, left % 60);
+    }
+    let lines: usize = snippets.iter().map(|(commands, _)| commands.len()).sum();
+    let count = snippets.len();
+    println!("figure: {count} snippets of {lines} lines, {rounds} times in a row");
+}
+
+/// The READMEs of the examples.
+fn of_examples() -> Vec<PathBuf> {
+    let mut documents: Vec<PathBuf> = stems("examples")
+        .iter()
+        .map(|name| Path::new("examples").join(name).join("README.md"))
+        .collect();
+    documents.sort();
+    documents
+}
+
+#[test]
+fn snippets_of_the_readme_run_again_and_again() {
+    let _together = light();
+    run_all(&["README.md".into()]);
+}
+
+#[test]
+fn snippets_of_the_examples_run_again_and_again() {
+    let _together = light();
+    run_all(&of_examples());
+}
+
+/// Nothing is skipped without a reason that is told, and no reason is left of what is gone.
+#[test]
+fn snippets_that_do_not_run_are_listed() {
+    let documents = [vec!["README.md".into()], of_examples()].concat();
+    let snippets: Vec<Snippet> = documents
+        .iter()
+        .flat_map(|path| Snippet::all(path))
+        .collect();
+    let mut listed = 0;
+    for (begin, why) in NOT_RUN {
+        let lines = snippets
+            .iter()
+            .flat_map(|snippet| snippet.text.lines().map(move |line| (snippet, line)));
+        let found: Vec<_> = lines
+            .filter(|(_, line)| line.trim().starts_with(begin))
+            .collect();
+        assert!(!found.is_empty(), "no line begins with `{begin}`");
+        for (snippet, line) in found {
+            println!("not run: {snippet}: {line} ({why})");
+            listed += 1;
+        }
+    }
+    println!("figure: {listed} lines do not run");
+}
