@@ -111,7 +111,7 @@ impl<'a> Batch<'a> {
         }
         self.give_back();
         let number = push(self.driver, &mut self.now)?;
-        if self.driver.flush_if_wanted(true) {
+        if self.driver.flush_if_wanted() {
             self.now = self.driver.now();
         }
         if let Some(last) = last

@@ -225,16 +225,15 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         // Not where a controller panicked, which sending would ask again.
-        if let Some(hold) = self.work.driver.gather.hold_number()
+        if let Some(hold) = self.work.driver.hold_number()
             && !std::thread::panicking()
         {
-            if self.core.alone.load(Ordering::Relaxed) {
-                self.gather.allowed = false;
-                self.send_on();
-            } else {
+            if !self.core.alone.load(Ordering::Relaxed) {
                 let helper = &self.core.helper_bell;
                 self.core.holds.note(hold, || helper.ring());
-                self.help_passed_over();
+            } else if self.gather.hold_number().is_some() {
+                self.gather.allowed = false;
+                self.send_on();
             }
         }
         let is_exposed = self.core.is_exposed();

@@ -161,18 +161,9 @@ impl Driver {
         self.clock.now()
     }
 
-    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due, everything that may go, as far as
-    /// [`Driver::go_on`] gets.
+    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due, and what may go, as much of it
+    /// as one output sends.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
-        let going = self.going(now);
-        self.bulk = true;
-        self.step_at(now, true)?;
-        self.go_on(going)
-    }
-
-    /// As [`Driver::turn`], for who comes back at once if sending was left off.
-    pub(crate) fn turn_once(&mut self) -> Result<(), Error> {
         self.bulk = true;
         self.step(true)
     }
@@ -184,7 +175,6 @@ impl Driver {
             return self.turn();
         }
         let now = self.clock.now();
-        let going = self.going(now);
         let Some(since) = self.gather.take_row_chance(now) else {
             return self.turn();
         };
@@ -198,19 +188,9 @@ impl Driver {
             self.gather.keep_acks(since, self.engine.has_message());
         } else {
             self.engine.force_acks();
-            self.output_at(self.clock.now())?;
-            self.go_on(going)?;
+            self.output()?;
         }
         Ok(())
-    }
-
-    /// What the helper does for a program that stays away, where the program calls so often, but for something else, that the helper
-    /// gets no turn.
-    pub(crate) fn help_passed_over(&mut self) {
-        if self.gather.wants_time() && self.gather.is_passed_over(self.clock.now()) {
-            // The next call that needs the socket meets the same error and reports it.
-            let _ = self.turn();
-        }
     }
 
     /// A turn; the socket is looked at only if `look`.
@@ -251,6 +231,23 @@ impl Driver {
         self.engine.begin_keeping_acks(now);
         let now = self.look(now)?;
         self.output_at(now)?;
+        Ok(())
+    }
+
+    /// What arrived, for a call that only asks: it looks at the socket if the last look is too long ago, and sends nothing. What is
+    /// to be sent then, acknowledgements included, goes with the next call, or the helper sends it.
+    pub(crate) fn look_to_answer(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        if now.since(self.looked_at) <= STALE {
+            return Ok(());
+        }
+        self.bulk = true;
+        self.engine.begin_turn(now);
+        self.look(now)?;
+        if self.engine.has_output() && !self.left_off {
+            self.left_off = true;
+            self.gather.on_left_off();
+        }
         Ok(())
     }
 

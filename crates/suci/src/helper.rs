@@ -7,7 +7,7 @@
 //! program that calls often pays nothing but the swap. While something that it sent waits for its next call, or an
 //! acknowledgement for what it will send ([`Gather`](crate::driver::Gather)), the helper looks a thousand times a second.
 
-use crate::core::Core;
+use crate::core::{Core, Turn};
 use crate::error::Error;
 use crate::sys;
 use std::os::fd::AsRawFd;
@@ -24,6 +24,9 @@ const WATCH: Duration = Duration::from_millis(1);
 
 /// ... so many times after the last one did. A look takes a few microseconds.
 const WATCHES: u32 = 100;
+
+/// Tries to take the driver between two calls.
+const TRIES: u32 = 64;
 
 /// While one call lasts. Calls that block ring the helper when they wake up; of others that took long (a copy of a
 /// gibibyte, a program that was stopped in the middle of one) it learns by looking.
@@ -83,9 +86,10 @@ fn run(core: &Core) {
     let mut watch = Watch::default();
     while !core.stop.load(Ordering::SeqCst) {
         watch.looks = watch.looks.saturating_sub(1);
-        let limit = if watch.look(core).is_err() {
+        if watch.look(core).is_err() {
             return;
-        } else if watch.looks > 0 {
+        }
+        let limit = if watch.looks > 0 {
             WATCH
         } else {
             UNATTENDED
@@ -135,18 +139,33 @@ impl Watch {
             self.seen = hold;
             self.looks = WATCHES;
         } else if hold != self.over
-            && let Some(mut turn) = core.enter_at(core.cell.word())
+            && let Some(mut turn) = enter_between(core)
         {
             // Else a call lasts, which may add to what waits: the next look will tell.
-            if turn.gather.hold_number() == Some(hold) || turn.left_off() {
-                turn.turn_once()?;
+            self.over = hold;
+            if turn.hold_number() != Some(hold) {
+                return Ok(());
             }
-            if !turn.left_off() {
-                self.over = hold;
+            turn.turn()?;
+            // Much is to be sent, and the program is elsewhere.
+            if turn.left_off() {
+                drop(turn);
+                return serve(core, core.cell.word());
             }
         }
         Ok(())
     }
+}
+
+/// Takes the driver, if no call lasts. A program that calls all the time is mostly inside, for a moment.
+fn enter_between(core: &Core) -> Option<Turn<'_>> {
+    (0..TRIES).find_map(|_| {
+        let turn = core.enter_at(core.cell.word());
+        if turn.is_none() {
+            std::thread::yield_now();
+        }
+        turn
+    })
 }
 
 fn judge(seen: u64, word: u64) -> Program {
@@ -175,7 +194,7 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
         && let Some(mut turn) = core.enter_at(word)
     {
         // The program may be back in the middle of much that is to be sent.
-        turn.turn_once()?;
+        turn.turn()?;
         turn.settle()?;
         let (socket, want_write) = turn.interest();
         let limit = turn.idle_time(turn.now());
@@ -204,11 +223,17 @@ mod tests {
     fn left_alone() -> (Node, Node) {
         let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
         let listening = builder.listen("127.0.0.1:0".parse().unwrap());
-        let (mut a, mut b) = (listening.unattended().open().unwrap(), node(1));
-        a.add_peer(b.id(), b.local_addr()).unwrap();
-        b.add_peer(a.id(), a.local_addr()).unwrap();
+        let (mut a, b) = acquainted(listening.unattended().open().unwrap());
         a.send(b.id(), "hello").unwrap();
         a.flush(Duration::from_secs(30)).unwrap();
+        (a, b)
+    }
+
+    /// Node 0, and a node 1 that knows it and that it knows.
+    fn acquainted(mut a: Node) -> (Node, Node) {
+        let mut b = node(1);
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
         (a, b)
     }
 
@@ -269,10 +294,13 @@ mod tests {
             .unwrap();
     }
 
-    /// A program that calls all the time, but for nothing that sends: the helper might never get a turn.
+    /// A program that calls all the time, but for nothing that sends: the helper gets a turn between its calls.
     #[test]
     fn what_waits_leaves_between_other_calls() {
-        let (mut a, b) = left_alone();
+        let (mut a, mut b) = acquainted(node(0));
+        a.send(b.id(), "hello").unwrap();
+        assert!(b.recv_timeout(Duration::from_secs(30)).unwrap().is_some());
+        a.flush(Duration::from_secs(30)).unwrap();
         a.enter().unwrap().gather.expect_row();
         let before = packets(&a);
         a.send(b.id(), "waits").unwrap();
@@ -318,12 +346,53 @@ mod tests {
         assert!(packets(&a) > before);
     }
 
-    /// The helper finds that the program calls all the time, so these calls are to do its work.
+    /// A program that computes after it sent much: the helper sends what its call left, long before it takes the program for away.
     #[test]
-    fn a_program_that_only_asks_serves_its_node() {
-        let (mut a, mut b) = (node(0), node(1));
-        a.add_peer(b.id(), b.local_addr()).unwrap();
-        b.add_peer(a.id(), a.local_addr()).unwrap();
+    fn the_rest_of_a_large_message_is_sent_while_the_program_computes() {
+        let (mut a, mut b) = acquainted(node(0));
+        let length = 64 << 20;
+        a.send(b.id(), vec![1; length]).unwrap();
+        // It takes the message.
+        let got = b.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(got.map(|message| message.payload.len()), Some(length));
+    }
+
+    /// Calls that only ask send nothing, whatever waits to be sent, and however often they come.
+    #[test]
+    fn calls_that_only_ask_send_nothing() {
+        let (mut a, b) = left_alone();
+        let peer = b.id();
+        a.send(peer, vec![1; 64 << 20]).unwrap();
+        type Ask = fn(&mut Node, NodeId);
+        let asks: [(&str, Ask); 8] = [
+            ("queue_len", |a, peer| drop(a.queue_len(peer))),
+            ("delivered", |a, peer| {
+                drop(a.delivered(peer, crate::ChannelId(0)))
+            }),
+            ("next_event", |a, _| drop(a.next_event())),
+            ("events", |a, _| drop(a.events())),
+            ("peers", |a, _| drop(a.peers())),
+            ("counters", |a, _| drop(a.counters())),
+            ("peer_stats", |a, peer| drop(a.peer_stats(peer))),
+            ("remote_window", |a, peer| {
+                drop(a.remote_window(peer, crate::ChannelId(0)))
+            }),
+        ];
+        let before = packets(&a);
+        for (name, ask) in asks {
+            for _ in 0..4 {
+                std::thread::sleep(Duration::from_millis(1));
+                ask(&mut a, peer);
+                assert_eq!(packets(&a), before, "{name}");
+            }
+        }
+        assert!(a.queue_len(peer).unwrap().0 > 0, "much waits");
+    }
+
+    /// The helper finds that the program calls all the time, and serves the node between two calls.
+    #[test]
+    fn a_program_that_only_asks_is_served() {
+        let (mut a, mut b) = acquainted(node(0));
         a.send(b.id(), "hello").unwrap();
         let end = Instant::now() + Duration::from_secs(10);
         while a.queue_len(b.id()).unwrap().0 > 0 && Instant::now() < end {
@@ -336,9 +405,7 @@ mod tests {
     /// A call may take long without sleeping, and nobody rings when it is over.
     #[test]
     fn a_program_that_computes_after_one_long_call_is_served() {
-        let (mut a, mut b) = (node(0), node(1));
-        a.add_peer(b.id(), b.local_addr()).unwrap();
-        b.add_peer(a.id(), a.local_addr()).unwrap();
+        let (mut a, b) = acquainted(node(0));
         let turn = b.enter().unwrap();
         std::thread::sleep(super::UNATTENDED * 4);
         drop(turn);

@@ -34,9 +34,10 @@ pub type Accepted = (NodeId, Result<MessageNumber, Error>);
 /// helper thread acknowledges on its behalf. A node can be sent to another thread but not shared; see
 /// [`SharedNode`](crate::SharedNode) for that.
 ///
-/// Unless a call's name or text says that it blocks, it waits for nothing; it may send for up to 20 ms what may go, the rest with
-/// the next call, and takes what arrived, for a few milliseconds whatever that is. A call's time limit bounds its waiting: those
-/// come on top. Calls that only ask for or set something serve the node, too, if no other one has for 200 us. Every call may fail with
+/// Unless a call's name or text says that it blocks, it waits for nothing. It transmits for at most about 500 us, and takes what
+/// arrived for at most about 1 ms; a call's time limit bounds its waiting, and these come on top. What is left goes with the next
+/// call, or the helper sends it within about 2 ms. Calls that only ask for something never transmit. They take what arrived, and
+/// calls that set something serve the node in full, if no other call has for 200 us. Every call may fail with
 /// [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
@@ -131,11 +132,12 @@ impl Node {
         }
     }
 
-    /// A call that only asks.
+    /// A call that only asks: it takes what arrived, and sends nothing.
     fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
-        if !self.closed {
-            serve(&mut turn);
+        if !self.closed && !std::thread::panicking() {
+            // The next call that needs the socket meets the same error and reports it.
+            let _ = turn.look_to_answer();
         }
         Ok(turn)
     }
@@ -194,8 +196,8 @@ impl Node {
     /// Sends a message and returns its number on its channel. Payloads of up to 256 B are copied here, of up to 2 KiB on their way
     /// to the kernel, longer ones never; what is not copied here is released when the peer has it.
     ///
-    /// What may go, goes at once; but where that takes longer than 20 ms, or than 1 ms while something came for the program, the rest goes
-    /// with its next call. Only where the program sends many messages in a row, each within a few microseconds of
+    /// What may go, goes at once; but where that takes longer than about 500 us, the rest goes with the next call, or the helper
+    /// sends it within about 2 ms. Only where the program sends many messages in a row, each within a few microseconds of
     /// the call before, they wait for one another: for 20 us while it goes on sending, until it calls this node to wait or
     /// for anything else, and for up to 2 ms should it do neither. A program that knows the end of a row says so by a
     /// [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait. Messages to a peer that prefers
@@ -533,8 +535,8 @@ impl Node {
     }
 }
 
-/// The helper takes a program that calls for one that serves its node, so each call does: if nobody has looked at the socket for a
-/// while, this one looks. Not while a panic unwinds, of a controller perhaps, which that would ask again.
+/// The helper takes a program that calls for one that serves its node, so each call that sets something does: if nobody has looked
+/// at the socket for a while, this one makes a turn. Not while a panic unwinds, of a controller perhaps, which that would ask again.
 fn serve(turn: &mut Turn<'_>) {
     if !std::thread::panicking() {
         let now = turn.now();

@@ -41,12 +41,6 @@ const ENOUGH: u32 = 4;
 /// should be worth a quarter of that.
 const HALVES: u32 = 12;
 
-/// After so many calls that neither send nor wait the clock is read, since the helper may not get a turn between such calls.
-const OTHERS: u32 = 16;
-
-/// By then it should have had one.
-const HELPED: Duration = Duration::from_millis(2);
-
 /// Rows of one message before all are taken for such.
 const ROWS: u32 = 16;
 
@@ -94,8 +88,6 @@ pub(crate) struct Gather {
     ack_rides: Tries,
     /// Messages sent since the program last waited.
     row: u32,
-    /// Calls since something began to wait, or was added to what does.
-    others: u32,
     /// Messages of the row before.
     last_row: u32,
     /// So many rows more are taken for longer ones than of one message.
@@ -117,7 +109,6 @@ impl Gather {
             redeemed: 0,
             ack_rides: Tries::new(4),
             row: 0,
-            others: 0,
             last_row: 0,
             rows: 0,
             last: now,
@@ -130,18 +121,14 @@ impl Gather {
         self.held.is_some()
     }
 
-    /// A call is over, and something waits: whether to see for how long, since the last calls were all for something else.
-    pub(super) fn wants_time(&mut self) -> bool {
-        self.others += 1;
-        self.others.is_multiple_of(OTHERS)
+    /// A call leaves something unsent that may go: a hold of its own, which the helper looks after as after others.
+    pub(super) fn on_left_off(&mut self) {
+        self.holds = self.holds.wrapping_add(1);
     }
 
-    /// Whether the helper should have looked after what waits.
-    pub(super) fn is_passed_over(&self, now: Instant) -> bool {
-        let held = self.held.map(|held| held.since);
-        let acks = self.acks.map(|acks| acks.since);
-        let mut since = held.into_iter().chain(acks);
-        since.any(|since| now.since(since) >= HELPED)
+    /// The number of the last hold.
+    pub(super) fn last_hold(&self) -> u32 {
+        self.holds
     }
 
     /// The number of the hold, if anything waits, be it acknowledgements only.
@@ -174,7 +161,6 @@ impl Gather {
             };
         }
         self.row = self.row.saturating_add(1);
-        self.others = 0;
         self.last = now;
         // A call that only queues what it accepted is over at once.
         self.is_end = true;
@@ -224,7 +210,6 @@ impl Gather {
     /// Acknowledgements wait for it. The look `found` messages or not.
     pub(super) fn keep_acks(&mut self, since: Instant, found: bool) {
         self.holds = self.holds.wrapping_add(1);
-        self.others = 0;
         self.acks = Some(Acks {
             since,
             found,

@@ -12,35 +12,19 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Transmit, TransmitResult};
 
-/// How long sending goes on without a look at the socket. With 200 us a stream of 40 Gbit/s lost a fiftieth, and nobody waited
-/// less.
-const DEAF: Duration = Duration::from_micros(500);
-
-/// How long a call that waits for nothing goes on sending; and if something came for the program, which may wait for that next.
-/// What is left then goes with the next call, as what has no window or credit yet.
-const IN_A_CALL: Duration = Duration::from_millis(20);
-const WITH_NEWS: Duration = Duration::from_millis(1);
-
-/// A call that goes on sending: since when, and whether there were messages and events when it began. A program that leaves such
-/// lie waits for none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Going {
-    pub(super) began: Instant,
-    messages: bool,
-    events: bool,
-}
+/// How long one call transmits beyond its own message, and how long a wait transmits before it looks at the socket again. What is
+/// left goes with the next call, or the helper sends it. With 200 us a stream of 40 Gbit/s lost a fiftieth.
+const TX_BUDGET: Duration = Duration::from_micros(500);
 
 /// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many as a system call takes
 /// has 16 KiB, and whatever is called from above it runs on a part of the stack that no cache holds.
 const FEW: usize = 8;
 
 impl Driver {
-    /// Sends whatever may go, as [`Driver::go_on`] does.
+    /// Sends whatever may go, for [`TX_BUDGET`] at most.
     pub(crate) fn output(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
-        let going = self.going(now);
-        self.output_at(now)?;
-        self.go_on(going)
+        self.output_at(self.clock.now())?;
+        Ok(())
     }
 
     /// Sends all that may go, at most until `end`.
@@ -74,32 +58,18 @@ impl Driver {
         Ok(busy)
     }
 
-    /// Whether sending stopped to look at the socket first: more may go.
+    /// Whether the last call stopped transmitting before everything was sent that may go.
     pub(crate) fn left_off(&self) -> bool {
         self.left_off
     }
 
-    /// A call that began `now`.
-    pub(crate) fn going(&self, now: Instant) -> Going {
-        Going {
-            began: now,
-            messages: self.has_message(),
-            events: self.engine.has_event(),
+    /// The number of what waits for the program's next call, if something does: messages or acknowledgements that wait for more, or
+    /// what the last output left.
+    pub(crate) fn hold_number(&self) -> Option<u32> {
+        match self.left_off {
+            true => Some(self.gather.last_hold()),
+            false => self.gather.hold_number(),
         }
-    }
-
-    /// Makes turns until everything is sent that may go, or the call has lasted long enough.
-    pub(crate) fn go_on(&mut self, going: Going) -> Result<(), Error> {
-        while self.left_off {
-            let asked = !going.messages && self.has_message();
-            let told = !going.events && self.engine.has_event();
-            let longest = if asked || told { WITH_NEWS } else { IN_A_CALL };
-            if self.clock.now().since(going.began) >= longest {
-                break;
-            }
-            self.turn_once()?;
-        }
-        Ok(())
     }
 
     /// Sends what the last output left, or what has come up since: whoever takes a message makes room, of which its sender
@@ -125,7 +95,7 @@ impl Driver {
     }
 
     /// Each train has a time of its own: sending many takes milliseconds, which are not the network's. A window may take longer to
-    /// send than to be acknowledged, and others may ask for something: so it is left off after a while ([`DEAF`]).
+    /// send than to be acknowledged, and the program or a peer may have something urgent: so sending stops after [`TX_BUDGET`].
     fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
         let mut sent = false;
         if self.left_off {
@@ -145,9 +115,10 @@ impl Driver {
             }
             if self.engine.has_output() {
                 now = self.clock.now();
-                if now.since(began) > DEAF {
+                if now.since(began) > TX_BUDGET {
                     self.engine.leave_off(now);
                     self.left_off = true;
+                    self.gather.on_left_off();
                     break;
                 }
             }

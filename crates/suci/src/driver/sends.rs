@@ -170,24 +170,26 @@ impl Driver {
         let _ = self.try_to_send_on(now);
     }
 
+    /// One output. The socket is looked at before it if the last call left something unsent, since what was acknowledged
+    /// meanwhile decides what may go; else after it, if the last look is too long ago.
     fn try_to_send_on(&mut self, now: Instant) -> Result<(), Error> {
-        let going = self.going(now);
+        if self.left_off {
+            return self.turn();
+        }
         self.output_at(now)?;
         if self.left_off {
-            return self.go_on(going);
+            return Ok(());
         }
         self.refresh(now)
     }
 
-    /// Sends what was accepted if some of it should not wait for others, and says whether it tried. Who does not `stay` comes back at
-    /// once.
-    pub(crate) fn flush_if_wanted(&mut self, stay: bool) -> bool {
-        let wants = self.engine.wants_flush();
+    /// Sends what was accepted if some of it should not wait for others, and says whether it tried. Not again after an output
+    /// that did not send everything: the turn that follows does.
+    pub(crate) fn flush_if_wanted(&mut self) -> bool {
+        let wants = self.engine.wants_flush() && !self.left_off;
         if wants {
-            let going = self.going(self.clock.now());
-            // As above.
-            let sent = self.output_at(going.began);
-            let _ = sent.and_then(|_| if stay { self.go_on(going) } else { Ok(()) });
+            // It is accepted whatever became of the socket; the next call that needs that fails.
+            let _ = self.output();
         }
         wants
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::message::Draft;
 use crate::statistics::About;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -212,8 +213,8 @@ fn an_error_of_the_socket_takes_nothing_back() {
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
 }
 
-/// Sending that takes long is no reason not to hear anybody: who waits looks in between, and so does a call that only sends, which
-/// ends after a while if there is something to take. The rest goes with the next wait, which does not sleep.
+/// Sending that takes long is no reason not to hear anybody: a wait looks at the socket in between and does not sleep, and another
+/// call ends. The next call looks at the socket before it sends the rest.
 #[test]
 fn while_much_is_sent_others_are_heard() {
     let (mut a, script, mut b) = settled();
@@ -245,9 +246,11 @@ fn while_much_is_sent_others_are_heard() {
             a.wait(Deadline::NEVER, &mut spinner).unwrap();
         } else {
             a.output().unwrap();
+            assert_eq!(slow(3 * STALE), 1);
+            a.send_on();
         }
-        let trains = slow(Duration::ZERO);
-        assert!(a.left_off && (1..6).contains(&trains), "{trains}");
+        assert!(a.left_off);
+        assert_eq!(slow(Duration::ZERO), 1);
         assert!(a.take_message().is_some());
         let mut taken = 0;
         until(&mut a, &mut b, |_, b| {
@@ -255,6 +258,64 @@ fn while_much_is_sent_others_are_heard() {
             taken == 20
         });
     }
+}
+
+/// Whatever waits for the program when a call begins, it transmits as long as one output may last: here for one train. What is left
+/// is the helper's, if no other call comes.
+#[test]
+fn a_call_transmits_for_a_bounded_time() {
+    let (mut a, script, mut b) = settled();
+    let large = || Draft::from(vec![1; 2_000_000]);
+    a.push(&mut a.now(), NodeId(1), large()).unwrap();
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
+    until(&mut a, &mut b, |a, b| is_settled(a) && is_settled(b));
+    b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
+    b.output().unwrap();
+    a.turn().unwrap();
+    assert!(a.has_message());
+    (0..20).for_each(|_| drop(a.push(&mut a.now(), NodeId(1), vec![1; 20_000].into())));
+    type Call = fn(&mut Driver);
+    let calls: [(&str, Call); 4] = [
+        ("turn", |a| a.turn().unwrap()),
+        ("output", |a| a.output().unwrap()),
+        ("send", |a| {
+            let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), "more".into());
+            a.send(None, NodeId(1), 4, push).unwrap();
+        }),
+        ("look for a message", |a| a.glance().unwrap()),
+    ];
+    for (name, call) in calls {
+        let hold = a.hold_number();
+        script.lock().unwrap().slow_trains = 3 * STALE;
+        script.lock().unwrap().attempts.clear();
+        call(&mut a);
+        script.lock().unwrap().slow_trains = Duration::ZERO;
+        assert_eq!(script.lock().unwrap().attempts.len(), 1, "{name}");
+        assert!(a.left_off() && a.hold_number() > hold, "{name}");
+    }
+    until(&mut a, &mut b, |a, b| {
+        b.take_message();
+        a.is_flushed()
+    });
+    assert_eq!(a.hold_number(), None);
+}
+
+/// Not even acknowledgements: the helper sees that something is to go.
+#[test]
+fn a_call_that_only_asks_takes_what_arrived_and_sends_nothing() {
+    let (mut a, script, mut b) = settled();
+    b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
+    b.output().unwrap();
+    a.push(&mut a.now(), NodeId(1), vec![1; 20_000].into())
+        .unwrap();
+    script.lock().unwrap().attempts.clear();
+    for _ in 0..3 {
+        std::thread::sleep(2 * STALE);
+        a.look_to_answer().unwrap();
+        assert!(a.has_message() && a.hold_number().is_some());
+        assert_eq!(script.lock().unwrap().attempts.len(), 0);
+    }
+    until(&mut a, &mut b, |_, b| b.take_message().is_some());
 }
 
 /// Two drivers with a connection; the mood is that of the first one's socket.

@@ -268,7 +268,7 @@ impl Worker {
             match command {
                 Command::Send(to, message) => {
                     self.accept(to, message);
-                    self.driver.flush_if_wanted(false);
+                    self.driver.flush_if_wanted();
                 }
                 Command::Call(call) => call(&mut self.driver),
             }
