@@ -89,11 +89,7 @@ fn run(core: &Core) {
         if watch.look(core).is_err() {
             return;
         }
-        let limit = if watch.looks > 0 {
-            WATCH
-        } else {
-            UNATTENDED
-        };
+        let limit = if watch.looks > 0 { WATCH } else { UNATTENDED };
         let seen = core.cell.word();
         // Failing to sleep must not become a loop that never does.
         if sleep_alone(core, limit).is_err() {
