@@ -2,7 +2,7 @@
 
 use crate::fold::{Fold, Words};
 use crate::message::Outcome;
-use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
+use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 use bytes::Bytes;
 
 /// In [`Event::NotDelivered`], the number of a message that this side did not send although it had accepted it, so that it has
@@ -16,6 +16,8 @@ pub enum Event {
     Up {
         /// Who.
         node: NodeId,
+        /// The present session with it.
+        session: SessionNumber,
     },
     /// Nothing was heard from the peer for the silence timeout. Completes nothing and is undone by `Up`.
     Lost {
@@ -46,6 +48,8 @@ pub enum Event {
     Ended {
         /// Who.
         node: NodeId,
+        /// Which of the sessions with it.
+        session: SessionNumber,
         /// Why.
         reason: EndReason,
         /// Exactly one outcome for every message that was outstanding.
@@ -106,7 +110,7 @@ impl Event {
     #[must_use]
     pub fn node(&self) -> NodeId {
         match *self {
-            Self::Up { node }
+            Self::Up { node, .. }
             | Self::Lost { node }
             | Self::Quiet { node }
             | Self::Suspended { node, .. }

@@ -8,7 +8,7 @@
 //! What is read here was written here: there is nothing to check, and what is missing at the end was zero.
 
 use crate::time::{Duration, Instant, nanos};
-use crate::types::{ChannelId, Epoch, Incarnation, NodeId};
+use crate::types::{ChannelId, Epoch, Incarnation, NodeId, SessionNumber};
 use crate::wire::{Reader, varint};
 use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, VecDeque};
@@ -390,7 +390,7 @@ macro_rules! folds_as_inner {
         }
     )*};
 }
-folds_as_inner!(NodeId, ChannelId, Epoch, Incarnation);
+folds_as_inner!(NodeId, ChannelId, Epoch, Incarnation, SessionNumber);
 
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,34 @@ impl Epoch {
     }
 }
 
+/// A session with a peer, as this node counts them: from 0 for each peer, and higher for each one that follows. Of a
+/// peer that was forgotten and comes again, the number is higher than any that it had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNumber(pub u32);
+
+impl SessionNumber {
+    /// The number of the session that follows.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+impl fmt::Display for SessionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Where a message came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// The peer that sent it.
+    pub node: NodeId,
+    /// The session in which it was sent.
+    pub session: SessionNumber,
+}
+
 /// An ordered sequence of messages between two nodes. The top byte names the layer
 /// (0: messages). Channels never block one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -311,9 +311,10 @@ impl Process {
             if left == 0 {
                 return Ok(taken);
             }
-            let Some((node, message)) = self.engine.recv() else {
+            let Some((source, message)) = self.engine.recv() else {
                 return Ok(taken);
             };
+            let node = source.node;
             left -= 1;
             taken += 1;
             cx.trace.note(
@@ -327,7 +328,7 @@ impl Process {
                     message.payload.len()
                 ),
             );
-            cx.oracle.received(self.id, node, &message)?;
+            cx.oracle.received(self.id, source, &message)?;
             workload.received(node.0, message.channel.0, message.kind.0);
         }
     }

@@ -51,6 +51,7 @@ mod helper;
 mod hold;
 mod message;
 mod metrics;
+mod next;
 mod node;
 mod shared;
 pub mod statistics;
@@ -67,6 +68,7 @@ pub use builder::NodeBuilder;
 pub use bytes::Bytes;
 pub use error::{BookError, Error};
 pub use message::{Draft, Message};
+pub use next::Next;
 pub use node::{Accepted, Node};
 pub use shared::SharedNode;
 pub use suci_net::Counters as SocketCounters;
@@ -74,7 +76,7 @@ pub use suci_net::fault::FaultSpec;
 pub use suci_net::udp::UdpOptions;
 #[cfg(suci_plant)]
 pub use suci_proto::plant;
-pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
+pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EndReason, Event,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::fmt;
 use suci_proto::message::Brief;
-use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
+use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, SessionNumber, Source};
 use suci_proto::{Data, Outgoing, SmallOutgoing};
 
 /// A message received completely.
@@ -11,6 +11,8 @@ use suci_proto::{Data, Outgoing, SmallOutgoing};
 pub struct Message {
     /// Who sent it.
     pub from: NodeId,
+    /// Which of this node's sessions with the sender it came in. A sender that started anew has a new one.
+    pub session: SessionNumber,
     /// The channel it came on.
     pub channel: ChannelId,
     /// Its number there, from 0 in every session.
@@ -30,18 +32,19 @@ impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
             .field("from", &self.from)
+            .field("session", &self.session)
             .field("channel", &self.channel)
             .field("number", &self.number)
             .field("tag", &self.tag)
             .field("kind", &self.kind)
-            .field("user_header", &self.user_header)
+            .field("user_header", &Brief(&self.user_header))
             .field("payload", &Brief(&self.payload))
             .finish()
     }
 }
 
 impl Message {
-    pub(crate) fn new(from: NodeId, message: suci_proto::Message) -> Self {
+    pub(crate) fn new(from: Source, message: suci_proto::Message) -> Self {
         let suci_proto::Message {
             channel,
             number,
@@ -51,13 +54,22 @@ impl Message {
             payload,
         } = message;
         Self {
-            from,
+            from: from.node,
+            session: from.session,
             channel,
             number,
             tag,
             kind,
             user_header,
             payload,
+        }
+    }
+
+    /// Where it came from.
+    pub(crate) const fn source(&self) -> Source {
+        Source {
+            node: self.from,
+            session: self.session,
         }
     }
 }

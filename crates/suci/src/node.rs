@@ -324,7 +324,7 @@ impl Node {
     // ---- receiving
 
     /// Blocks until a message arrives. Events do not wake it: a program that waits for peers that may end
-    /// uses [`Node::poll`]. Take them all the same ([`Node::events`]): to a peer with whom four sessions ended unheard
+    /// uses [`Node::next`]. Take them all the same ([`Node::events`]): to a peer with whom four sessions ended unheard
     /// nothing can be sent.
     ///
     /// # Errors
@@ -352,20 +352,7 @@ impl Node {
     /// # Errors
     /// As [`Node::recv`].
     pub fn try_recv(&mut self) -> Result<Option<Message>, Error> {
-        let closed = self.closed;
-        let mut turn = self.enter()?;
-        if let Some(message) = turn.take_message() {
-            // Input and output go on meanwhile.
-            if !closed {
-                turn.refresh_taking(1);
-            }
-            return Ok(Some(message));
-        }
-        if closed {
-            return Err(Error::Closed);
-        }
-        turn.glance()?;
-        Ok(turn.take_message())
+        self.try_take(Driver::take_message)
     }
 
     /// Takes a message announced by [`Event::Incoming`] into memory of the library; it arrives like any
@@ -438,7 +425,7 @@ impl Node {
     }
 
     /// The next event that a call has found; looks at the socket only if no call has for 200 us. The end of a session comes after
-    /// its last message was taken, and no event while a message waits that [`Node::recv_into`] had no room for. Take
+    /// its last message was taken; one that [`Node::recv_into`] had no room for was not. Take
     /// events now and then: a peer with whom four sessions ended unheard is not talked to any more until you do.
     ///
     /// # Errors

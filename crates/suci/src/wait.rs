@@ -56,7 +56,7 @@ pub(crate) struct Spinner {
 
 /// What a wait does between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum Step {
     Pause,
     LetOthersRun,
     Sleep,
@@ -112,26 +112,26 @@ impl Spinner {
     /// Pauses for a moment and says that looking again is in order; or that sleeping is.
     pub(crate) fn pauses(&mut self, now: Instant) -> bool {
         match self.next(now) {
-            Next::Pause => std::hint::spin_loop(),
-            Next::LetOthersRun => std::thread::yield_now(),
-            Next::Sleep => return false,
+            Step::Pause => std::hint::spin_loop(),
+            Step::LetOthersRun => std::thread::yield_now(),
+            Step::Sleep => return false,
         }
         true
     }
 
-    fn next(&mut self, now: Instant) -> Next {
+    fn next(&mut self, now: Instant) -> Step {
         if self.bound.is_zero() {
-            return Next::Sleep;
+            return Step::Sleep;
         }
         if now >= *self.until.get_or_insert(now + self.bound) {
             self.over = true;
-            return Next::Sleep;
+            return Step::Sleep;
         }
         self.looks = self.looks.saturating_add(1);
         if self.looks <= self.undisturbed {
-            Next::Pause
+            Step::Pause
         } else {
-            Next::LetOthersRun
+            Step::LetOthersRun
         }
     }
 }
@@ -247,12 +247,12 @@ mod tests {
         habit.on_sent();
         let mut spinner = habit.message(Wait::Adaptive);
         let looks = 10 * UNDISTURBED;
-        assert!((0..looks).all(|_| spinner.next(Instant::ZERO) == Next::Pause));
-        assert_eq!(spinner.next(Instant::ZERO + ANSWER), Next::Sleep);
+        assert!((0..looks).all(|_| spinner.next(Instant::ZERO) == Step::Pause));
+        assert_eq!(spinner.next(Instant::ZERO + ANSWER), Step::Sleep);
         let mut spinner = Spinner::new(Wait::SPIN);
         assert_eq!(
             (0..looks)
-                .filter(|_| spinner.next(Instant::ZERO) == Next::LetOthersRun)
+                .filter(|_| spinner.next(Instant::ZERO) == Step::LetOthersRun)
                 .count(),
             (looks - UNDISTURBED) as usize
         );

@@ -38,7 +38,6 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerStats};
 use crate::credit::{ShareStats, Shares};
-use crate::event::Event;
 use crate::handshake::{CookieJar, Expected};
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
@@ -476,35 +475,6 @@ impl Engine {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         earlier(self.wheel.next(), self.next_sweep())
-    }
-
-    /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn.
-    /// What is not taken costs bounded memory, because a peer with whom four sessions ended unheard opens no
-    /// further one; so take them now and then.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(key) = self.shared.newsworthy.pop_front() {
-            let Some(peer) = self.peers.get_mut(key) else {
-                continue;
-            };
-            let waited = !peer.has_room_for_session();
-            let event = peer.next_event(&mut self.shared);
-            if waited && peer.has_room_for_session() {
-                // Its next session may begin.
-                self.wheel.set(key, self.last_run);
-                self.touch(key);
-            }
-            if event.is_some() {
-                return event;
-            }
-        }
-        None
-    }
-
-    /// Whether [`Engine::poll_event`] has something.
-    #[must_use]
-    pub fn has_event(&self) -> bool {
-        let mut peers = self.shared.newsworthy.iter();
-        peers.any(|key| self.peers.awake(*key).is_some_and(Peer::has_event))
     }
 
     /// Memory for large messages may be free again: those that wait for it are looked at.

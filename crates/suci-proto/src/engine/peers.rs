@@ -10,7 +10,7 @@ use crate::fold::{Fold, Words, folds};
 use crate::message::Pool;
 use crate::peer::{End, Peer};
 use crate::time::Instant;
-use crate::types::NodeId;
+use crate::types::{NodeId, SessionNumber};
 use crate::wire::varint;
 use core::num::NonZeroU32;
 use core::ops::Deref;
@@ -24,6 +24,8 @@ pub(super) struct Peers {
     seats: Slab<Seat>,
     /// Those that woke up since they were last looked at.
     woken: Vec<usize>,
+    /// Sessions with peers that were forgotten had lower numbers.
+    first_session: SessionNumber,
     config: Arc<Config>,
     pool: Pool,
 }
@@ -143,6 +145,7 @@ impl Peers {
         Self {
             seats: Slab::new(),
             woken: Vec::new(),
+            first_session: SessionNumber::default(),
             config,
             pool,
         }
@@ -156,17 +159,20 @@ impl Peers {
     ) -> usize {
         let seat = self.seats.vacant_entry();
         let key = seat.key();
-        let peer = Peer::new(node, key, address, now, &self.config, &self.pool);
+        let mut peer = Peer::new(node, key, address, now, &self.config, &self.pool);
+        peer.session.number = self.first_session;
         seat.insert(Seat::Awake(Box::new(peer)));
         key
     }
 
     /// Removes a peer of which nothing is left.
     pub(super) fn remove(&mut self, key: usize) -> Option<Box<Peer>> {
-        match self.seats.try_remove(key)? {
-            Seat::Awake(peer) => Some(peer),
-            Seat::Resting(resting) => Some(resting.read(key, &self.config, &self.pool)),
-        }
+        let peer = match self.seats.try_remove(key)? {
+            Seat::Awake(peer) => peer,
+            Seat::Resting(resting) => resting.read(key, &self.config, &self.pool),
+        };
+        self.first_session = self.first_session.max(peer.session.number.next());
+        Some(peer)
     }
 
     pub(super) fn len(&self) -> usize {

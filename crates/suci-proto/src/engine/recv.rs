@@ -1,20 +1,62 @@
 //! Messages on their last step, to the program.
 
 use super::Engine;
+use crate::event::Event;
 use crate::message::Message;
-use crate::types::NodeId;
+use crate::peer::Peer;
+use crate::types::Source;
 
 impl Engine {
+    /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn. The end of a
+    /// session is told once its last message was taken. A program that takes all events before each message hears of that
+    /// end before it gets a message of the next session.
+    ///
+    /// What is not taken costs bounded memory, because a peer with whom four sessions ended unheard opens no
+    /// further one; so take them now and then.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.poll_event_beside(None)
+    }
+
+    /// As [`Engine::poll_event`] while the driver holds a message from `held` that the program did not take: the end of that
+    /// session is not told yet.
+    pub fn poll_event_beside(&mut self, held: Option<Source>) -> Option<Event> {
+        // The peer of a message that is held stays listed.
+        for _ in 0..self.shared.newsworthy.len() {
+            let key = self.shared.newsworthy.pop_front()?;
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
+            let waited = !peer.has_room_for_session();
+            let event = peer.next_event(held, &mut self.shared);
+            if waited && peer.has_room_for_session() {
+                // Its next session may begin.
+                self.wheel.set(key, self.last_run);
+                self.touch(key);
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+
+    /// Whether [`Engine::poll_event`] has something.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        let mut peers = self.shared.newsworthy.iter();
+        peers.any(|key| self.peers.awake(*key).is_some_and(Peer::has_event))
+    }
+
     /// The next message for the program: those of peers of higher classes first, within a class peers in
     /// turn; likewise the channels of a peer. Taking it gives its sender memory credit back.
-    pub fn recv(&mut self) -> Option<(NodeId, Message)> {
+    pub fn recv(&mut self) -> Option<(Source, Message)> {
         let mut received = None;
         self.recv_some(1, &mut |from, message| received = Some((from, message)));
         received
     }
 
     /// As [`Engine::recv`] up to `most` times, for less. Returns how many messages `each` was given.
-    pub fn recv_many(&mut self, most: usize, mut each: impl FnMut(NodeId, Message)) -> usize {
+    pub fn recv_many(&mut self, most: usize, mut each: impl FnMut(Source, Message)) -> usize {
         let mut received = 0;
         while received < most {
             match self.recv_some(most - received, &mut each) {
@@ -27,7 +69,7 @@ impl Engine {
 
     /// The next messages of a peer: one if others have a turn after it, else what can be taken at once.
     #[inline]
-    fn recv_some(&mut self, most: usize, each: &mut impl FnMut(NodeId, Message)) -> usize {
+    fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
         while let Some(key) = self.readable.front() {
             let Some(peer) = self.peers.get_mut(key) else {
                 self.readable.drop_front();
@@ -39,9 +81,9 @@ impl Engine {
                 1
             };
             let (node, mut bytes) = (peer.node, 0);
-            let received = peer.next_messages(most, &mut self.shared, &mut |message| {
+            let received = peer.next_messages(most, &mut self.shared, &mut |session, message| {
                 bytes += message.payload.len() as u64;
-                each(node, message);
+                each(Source { node, session }, message);
             });
             if peer.has_message() {
                 self.readable.pass();

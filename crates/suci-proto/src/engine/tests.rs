@@ -14,9 +14,10 @@ mod trains;
 
 use super::*;
 use crate::credit::{SendCredit, SocketCredit};
+use crate::event::Event;
 use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
-use crate::types::{ChannelId, Incarnation, Kind, MessageNumber};
+use crate::types::{ChannelId, Incarnation, Kind, MessageNumber, SessionNumber};
 use crate::wire::{CrcScope, Mode};
 use crate::{Accept, Outgoing};
 use bytes::Bytes;
@@ -55,6 +56,14 @@ struct World {
 
 fn address(host: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1_000 + host as u16))
+}
+
+/// The event that session `number` with `host` is up.
+fn up(host: usize, number: u32) -> Event {
+    Event::Up {
+        node: id(host),
+        session: SessionNumber(number),
+    }
 }
 
 fn id(host: usize) -> NodeId {

@@ -85,7 +85,7 @@ impl fmt::Debug for Outgoing {
             .field("channel", &self.channel)
             .field("tag", &self.tag)
             .field("kind", &self.kind)
-            .field("user_header", &self.user_header)
+            .field("user_header", &Brief(&self.user_header))
             .field("payload", &Brief(&self.payload))
             .field("notify", &self.notify)
             .field("token", &self.token)
@@ -117,7 +117,7 @@ impl fmt::Debug for Message {
             .field("number", &self.number)
             .field("tag", &self.tag)
             .field("kind", &self.kind)
-            .field("user_header", &self.user_header)
+            .field("user_header", &Brief(&self.user_header))
             .field("payload", &Brief(&self.payload))
             .finish()
     }

@@ -37,7 +37,7 @@ use crate::limits;
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Outcome, Pool};
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
-use crate::types::{ChannelId, Epoch, NodeId};
+use crate::types::{ChannelId, Epoch, NodeId, SessionNumber};
 use crate::waits::WaitClock;
 use crate::wire::{Mode, close_code};
 use life::{Life, Patience};
@@ -237,7 +237,8 @@ impl Peer {
                 // It was made because the peer was lost.
                 self.drop_attempt(shared);
             }
-            self.tell(Event::Up { node: self.node }, shared);
+            let (node, session) = (self.node, self.session.number);
+            self.tell(Event::Up { node, session }, shared);
         }
     }
 
@@ -264,6 +265,7 @@ impl Peer {
         self.session.inbox.set_priorities(priorities.clone());
         self.session.outbox.set_priorities(priorities);
         self.session.manual = old.manual;
+        self.session.number = old.number;
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
         }
@@ -294,7 +296,9 @@ impl Peer {
             if messages.is_empty() {
                 shared.memory.release(core::mem::take(&mut promise));
             }
+            self.session.number = old.number.next();
             self.news.end(Farewell {
+                session: old.number,
                 messages,
                 held,
                 promise,
@@ -570,6 +574,7 @@ fn new_session(config: &Config, pool: &Pool) -> Session {
     Session {
         remote: None,
         epoch: Epoch(0),
+        number: SessionNumber(0),
         outbox,
         inbox,
         promise: Promise::default(),

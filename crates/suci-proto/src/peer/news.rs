@@ -16,7 +16,7 @@ use super::Peer;
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, undelivered};
 use crate::message::Message;
-use crate::types::{ChannelId, MessageNumber, NodeId};
+use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
 /// Sessions of one peer whose end the program was not told yet, the present one included. A peer that returns
@@ -26,6 +26,7 @@ pub(crate) const MAX_ENDS: usize = 4;
 /// A session that is over.
 #[derive(Debug)]
 pub(crate) struct Farewell {
+    pub(crate) session: SessionNumber,
     /// What had arrived in it and the program did not take yet. The end is told after the last.
     pub(crate) messages: VecDeque<Message>,
     /// Bytes of our memory in them: what came into the program's own buffers does not count.
@@ -108,14 +109,20 @@ impl News {
         self.ends.push_back((events, farewell));
     }
 
-    /// The next event for the program of `node`'s.
-    pub(crate) fn next(&mut self, node: NodeId) -> Option<Event> {
+    /// The next event for the program of `node`'s. The end of session `held` is not told yet: the program did not take
+    /// its last message.
+    pub(crate) fn next(&mut self, node: NodeId, held: Option<SessionNumber>) -> Option<Event> {
         let event = match self.ends.front_mut() {
             None => self.present.queue.pop_front(),
             Some((events, _)) if !events.queue.is_empty() => events.queue.pop_front(),
-            Some((_, farewell)) if !farewell.messages.is_empty() => None,
+            Some((_, farewell))
+                if !farewell.messages.is_empty() || Some(farewell.session) == held =>
+            {
+                None
+            }
             Some(_) => self.ends.pop_front().map(|(_, farewell)| Event::Ended {
                 node,
+                session: farewell.session,
                 reason: farewell.reason,
                 outcomes: farewell.outcomes,
             }),
@@ -138,16 +145,17 @@ impl News {
         self.ends.is_empty() && self.present.queue.is_empty()
     }
 
-    /// The next message of a session that is over, and the memory that is free once it is taken.
+    /// The next message of a session that is over, which session that is, and the memory that is free once the message is
+    /// taken.
     #[inline]
-    pub(crate) fn next_message(&mut self) -> Option<(Message, Promise)> {
+    pub(crate) fn next_message(&mut self) -> Option<(SessionNumber, Message, Promise)> {
         if self.ends.is_empty() {
             return None;
         }
         self.next_of_ended()
     }
 
-    fn next_of_ended(&mut self) -> Option<(Message, Promise)> {
+    fn next_of_ended(&mut self) -> Option<(SessionNumber, Message, Promise)> {
         let unread = |(_, farewell): &&mut (Events, Farewell)| !farewell.messages.is_empty();
         let (_, farewell) = self.ends.iter_mut().find(unread)?;
         let message = farewell.messages.pop_front()?;
@@ -156,7 +164,7 @@ impl News {
         } else {
             Promise::default()
         };
-        Some((message, freed))
+        Some((farewell.session, message, freed))
     }
 
     /// Whether [`News::next_message`] has one.
@@ -209,19 +217,21 @@ impl Peer {
         &mut self,
         most: usize,
         shared: &mut Shared,
-        each: &mut impl FnMut(Message),
+        each: &mut impl FnMut(SessionNumber, Message),
     ) -> usize {
         self.read = true;
-        let Some((message, freed)) = self.news.next_message() else {
+        let Some((session, message, freed)) = self.news.next_message() else {
             if self.session.inbox.large_held() > 0 {
                 // What a large message held is for whoever waited longest: its sender's next one queues, too.
                 self.session.inbox.set_large_budget(0);
             }
-            return self.session.inbox.pop_some(most, each);
+            let session = self.session.number;
+            let inbox = &mut self.session.inbox;
+            return inbox.pop_some(most, &mut |message| each(session, message));
         };
         shared.memory.release(freed);
         self.list_news(shared);
-        each(message);
+        each(session, message);
         1
     }
 
@@ -250,9 +260,14 @@ impl Peer {
     }
 
     /// The next event for the program; the peer left the engine's queue for it.
-    pub(crate) fn next_event(&mut self, shared: &mut Shared) -> Option<Event> {
+    pub(crate) fn next_event(
+        &mut self,
+        held: Option<Source>,
+        shared: &mut Shared,
+    ) -> Option<Event> {
         self.newsworthy = false;
-        let event = self.news.next(self.node);
+        let held = held.filter(|held| held.node == self.node);
+        let event = self.news.next(self.node, held.map(|held| held.session));
         self.list_news(shared);
         event
     }
@@ -271,7 +286,11 @@ mod tests {
     use bytes::Bytes;
 
     const NODE: NodeId = NodeId(7);
-    const UP: Event = Event::Up { node: NODE };
+    const SESSION: SessionNumber = SessionNumber(3);
+    const UP: Event = Event::Up {
+        node: NODE,
+        session: SESSION,
+    };
     const LOST: Event = Event::Lost { node: NODE };
 
     #[test]
@@ -285,7 +304,7 @@ mod tests {
             news.tell(Event::Resumed { node, by });
             news.tell(Event::Suspended { node, by });
         }
-        let told: Vec<_> = std::iter::from_fn(|| news.next(NODE)).collect();
+        let told: Vec<_> = std::iter::from_fn(|| news.next(NODE, None)).collect();
         let sides = [Side::Here, Side::There];
         assert_eq!(told, sides.map(|by| Event::Suspended { node, by }));
     }
@@ -316,6 +335,7 @@ mod tests {
             payload: Bytes::from_static(b"abc").into(),
         };
         Farewell {
+            session: SESSION,
             held: 3 * messages as u64,
             messages: vec![message; messages].into(),
             promise: Promise::default(),
@@ -325,7 +345,7 @@ mod tests {
     }
 
     fn told(news: &mut News) -> Vec<Event> {
-        core::iter::from_fn(|| news.next(NODE)).collect()
+        core::iter::from_fn(|| news.next(NODE, None)).collect()
     }
 
     #[test]
@@ -389,6 +409,7 @@ mod tests {
         assert!(news.next_message().is_none());
         let ended = Event::Ended {
             node: NODE,
+            session: SESSION,
             reason: EndReason::Closed,
             outcomes: Vec::new(),
         };

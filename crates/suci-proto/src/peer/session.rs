@@ -5,7 +5,7 @@ use crate::engine::Promise;
 use crate::fold::{Fold, Words, folds};
 use crate::limits::MAX_RETIRED;
 use crate::message::{Inbox, Outbox};
-use crate::types::{Epoch, Incarnation};
+use crate::types::{Epoch, Incarnation, SessionNumber};
 use std::collections::VecDeque;
 
 /// The messages of one pair of incarnations and epoch, in both directions.
@@ -14,6 +14,8 @@ pub(crate) struct Session {
     /// The peer's incarnation; none until a handshake told it.
     pub(crate) remote: Option<Incarnation>,
     pub(crate) epoch: Epoch,
+    /// Which of this node's sessions with the peer it is.
+    pub(crate) number: SessionNumber,
     pub(crate) outbox: Outbox,
     pub(crate) inbox: Inbox,
     /// Memory promised to the peer, none before the handshake.
@@ -30,6 +32,7 @@ impl Session {
         let Self {
             remote,
             epoch,
+            number,
             outbox,
             inbox,
             promise,
@@ -38,6 +41,7 @@ impl Session {
         } = self;
         remote.fold(to);
         epoch.fold(to);
+        number.fold(to);
         outbox.fold(to);
         inbox.fold(to);
         promise.fold(to);
@@ -49,6 +53,7 @@ impl Session {
     pub(super) fn restore(&mut self, from: &mut Words) {
         self.remote = Fold::unfold(from);
         self.epoch = Fold::unfold(from);
+        self.number = Fold::unfold(from);
         self.outbox.restore(from);
         self.inbox.restore(from);
         self.promise = Fold::unfold(from);

@@ -221,7 +221,8 @@ impl Net {
             engine.handle_timeout(now);
             let before = received.len();
             if self.reading {
-                received.extend(std::iter::from_fn(|| engine.recv()));
+                let messages = std::iter::from_fn(|| engine.recv());
+                received.extend(messages.map(|(from, message)| (from.node, message)));
             }
             self.delivered += (received.len() - before) as u64;
             self.flush(host);

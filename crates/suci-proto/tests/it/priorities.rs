@@ -108,7 +108,7 @@ fn messages_of_a_higher_class_are_received_first() {
     net.engine(0).set_priority(id(1), class(0)).unwrap();
     let engine = net.engine(0);
     let from: Vec<_> = std::iter::from_fn(|| engine.recv())
-        .map(|(node, _)| node)
+        .map(|(from, _)| from.node)
         .collect();
     let expected = [3, 3, 3, 2, 2, 2, 1, 1, 1].map(id);
     assert_eq!(from, expected);
@@ -131,7 +131,7 @@ fn received_at_once(most: usize) -> Vec<(NodeId, ChannelId, u64)> {
         .set_channel_priority(id(3), ChannelId(1), class(6))
         .unwrap();
     let mut got = Vec::new();
-    while engine.recv_many(most, |from, m| got.push((from, m.channel, m.number))) > 0 {}
+    while engine.recv_many(most, |from, m| got.push((from.node, m.channel, m.number))) > 0 {}
     got
 }
 

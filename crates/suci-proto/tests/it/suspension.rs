@@ -3,6 +3,7 @@
 use crate::modes::without_extension;
 use crate::net::{Net, id, message};
 use suci_proto::time::Duration;
+use suci_proto::types::SessionNumber;
 use suci_proto::{Config, EndReason, Event, Link, Outcome, Outgoing, SendError, Side};
 
 const MS: Duration = Duration::from_millis(1);
@@ -183,7 +184,13 @@ fn f17_lost_and_up_leave_a_suspension_as_it_was() {
     assert_eq!(state(&mut net, 0), (Link::Lost, true, true));
     net.meddle = None;
     net.run(SECOND * 10);
-    assert_eq!(net.events(0), [Event::Up { node: id(1) }]);
+    assert_eq!(
+        net.events(0),
+        [Event::Up {
+            node: id(1),
+            session: SessionNumber(0)
+        }]
+    );
     assert_eq!(state(&mut net, 0), (Link::Up, true, true));
     assert_eq!(net.received(1).len(), 0);
     suspend(&mut net, 0, false);

@@ -6,7 +6,7 @@
 //! between two `Ended` events of one process about one node.
 //!
 //! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`,
-//! 3 and 4 in `sender`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
+//! 3 and 4 in `sender` and `session`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
 //! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
 mod coverage;
@@ -14,6 +14,7 @@ mod credit;
 mod finish;
 mod receiver;
 mod sender;
+mod session;
 mod suspension;
 #[cfg(test)]
 mod tests;
@@ -240,6 +241,7 @@ pub struct Oracle {
     open: BTreeMap<(ProcId, u32), BTreeSet<u64>>,
     inbound: BTreeMap<(ProcId, u32), Inbound>,
     links: BTreeMap<(ProcId, u32), Link>,
+    sessions: BTreeMap<(ProcId, u32), session::Told>,
     returns: credit::Returns,
     held: BTreeMap<(ProcId, u32), suspension::Held>,
     /// Which node ever suspended its session with which.

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use suci_proto::{Message, types::NodeId};
+use suci_proto::Message;
+use suci_proto::types::{NodeId, Source};
 
 use super::{Fate, Kind, Oracle, Record, Verdict, Violation, broken};
 use crate::content::token_of;
@@ -32,7 +33,9 @@ impl Oracle {
     ///
     /// # Errors
     /// The promise that this breaks.
-    pub fn received(&mut self, process: ProcId, from: NodeId, message: &Message) -> Verdict {
+    pub fn received(&mut self, process: ProcId, source: Source, message: &Message) -> Verdict {
+        let from = source.node;
+        self.in_session(process, from, source.session)?;
         let inbound = self.inbound.entry((process, from.0)).or_default();
         let progress = inbound.channels.entry(message.channel.0).or_default();
         while progress.refused.remove(&progress.next) {

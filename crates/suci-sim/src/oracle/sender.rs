@@ -24,12 +24,15 @@ impl Oracle {
     /// The promise that it breaks.
     pub fn event(&mut self, process: ProcId, event: &Event) -> Verdict {
         match *event {
-            Event::Up { node } => self.link(
-                process,
-                node,
-                Link::Up,
-                &[Link::Idle, Link::Lost, Link::Quiet],
-            ),
+            Event::Up { node, session } => {
+                self.in_session(process, node, session)?;
+                self.link(
+                    process,
+                    node,
+                    Link::Up,
+                    &[Link::Idle, Link::Lost, Link::Quiet],
+                )
+            }
             Event::Lost { node } => {
                 self.check_silence(process, node, false)?;
                 self.link(process, node, Link::Lost, &[Link::Up])
@@ -62,9 +65,13 @@ impl Oracle {
             Event::Resumed { node, by } => self.suspension(process, node, by, false),
             Event::Ended {
                 node,
+                session,
                 reason,
                 ref outcomes,
-            } => self.session_ended(process, node, reason, outcomes),
+            } => {
+                self.end_of_session(process, node, session)?;
+                self.session_ended(process, node, reason, outcomes)
+            }
             Event::Incoming { .. } | Event::Refused { .. } => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
+use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId, SessionNumber, Source};
 use suci_proto::{EndReason, Event, Message, MessageOutcome, Outcome};
 
 use super::{Kind, Oracle, Spec, Verdict};
@@ -15,6 +15,8 @@ struct Pair {
     sender: ProcId,
     receiver: ProcId,
     now: Instant,
+    /// Sessions of which the sender heard the end.
+    ends: u32,
 }
 
 const SPEC: Spec = Spec {
@@ -28,6 +30,11 @@ const SPEC: Spec = Spec {
     twin: false,
 };
 
+const UP: Event = Event::Up {
+    node: NodeId(2),
+    session: SessionNumber(0),
+};
+
 impl Pair {
     fn new() -> Self {
         let mut oracle = Oracle::new(9);
@@ -38,6 +45,7 @@ impl Pair {
             sender,
             receiver,
             now: Instant::from_nanos(1_000),
+            ends: 0,
         }
     }
 
@@ -60,7 +68,11 @@ impl Pair {
     }
 
     fn receive(&mut self, message: &Message) -> Verdict {
-        self.oracle.received(self.receiver, NodeId(1), message)
+        let source = Source {
+            node: NodeId(1),
+            session: SessionNumber(0),
+        };
+        self.oracle.received(self.receiver, source, message)
     }
 
     /// All of a message reaches the receiving library.
@@ -100,8 +112,10 @@ impl Pair {
                 outcome: *outcome,
             })
             .collect();
+        self.ends += 1;
         let event = Event::Ended {
             node: NodeId(2),
+            session: SessionNumber(self.ends - 1),
             reason: EndReason::Silent,
             outcomes,
         };
@@ -349,10 +363,7 @@ fn numbers_that_jump_are_found() {
 #[test]
 fn events_out_of_turn_are_found() {
     let mut pair = Pair::new();
-    let (up, lost) = (
-        Event::Up { node: NodeId(2) },
-        Event::Lost { node: NodeId(2) },
-    );
+    let (up, lost) = (UP, Event::Lost { node: NodeId(2) });
     assert_eq!(
         kind(pair.oracle.event(pair.sender, &lost)),
         Some(Kind::Events),
@@ -380,12 +391,30 @@ fn several_ends_heard_at_once_are_told_apart_by_their_numbers() {
     pair.take(third, SPEC, 0).unwrap();
 }
 
+/// `Ended` of a session, `Up` of the next one, and messages of both: only their order of sessions passes.
+#[test]
+fn sessions_out_of_order_are_found() {
+    let up = |session| Event::Up {
+        node: NodeId(2),
+        session: SessionNumber(session),
+    };
+    let mut pair = Pair::new();
+    pair.oracle.event(pair.sender, &up(0)).unwrap();
+    let early = pair.oracle.event(pair.sender, &up(1));
+    assert_eq!(kind(early), Some(Kind::OldSession), "session 0 did not end");
+    pair.ended(&[]).unwrap();
+    let late = pair.oracle.event(pair.sender, &up(0));
+    assert_eq!(kind(late), Some(Kind::OldSession), "session 0 ended");
+    pair.oracle.event(pair.sender, &up(3)).unwrap();
+    assert_eq!(kind(pair.ended(&[])), Some(Kind::Events), "session 1 ends");
+}
+
 #[test]
 fn a_peer_lost_without_reason_is_found() {
     let mut pair = Pair::new();
     pair.oracle.peers_stay(pair.sender);
     let node = NodeId(2);
-    pair.oracle.event(pair.sender, &Event::Up { node }).unwrap();
+    pair.oracle.event(pair.sender, &UP).unwrap();
     let lost = pair.oracle.event(pair.sender, &Event::Lost { node });
     assert_eq!(kind(lost), Some(Kind::Events));
 }

@@ -2,6 +2,7 @@
 
 use super::{Driver, STALE};
 use crate::message::Message;
+use crate::next::Next;
 use suci_proto::Event;
 use suci_proto::time::Instant;
 
@@ -116,13 +117,19 @@ impl Driver {
         self.head = Some(message);
     }
 
-    /// The next event; none while a message that was put back waits, which the engine takes for taken: the end of its
-    /// session may be next.
+    /// The next event. The engine takes a message that was put back for taken: the end of its session waits for it here.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        if self.head.is_some() {
-            return None;
+        let held = self.head.as_ref().map(Message::source);
+        self.engine.poll_event_beside(held)
+    }
+
+    /// The next event, or else the next message: so the end of a session comes between its last message and those of the
+    /// next session.
+    pub(crate) fn take_next(&mut self) -> Option<Next> {
+        match self.poll_event() {
+            Some(event) => Some(Next::Event(event)),
+            None => self.take_message().map(Next::Message),
         }
-        self.engine.poll_event()
     }
 
     /// As [`Driver::refresh`], when the program took messages that were there already.

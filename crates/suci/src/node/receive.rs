@@ -5,10 +5,68 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
+use crate::next::Next;
 use std::time::Duration;
 use suci_proto::Data;
 
 impl Node {
+    /// Blocks until a message or an event is there, and takes it: in exact order, see [`Next`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and everything was taken; [`Error::Io`].
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "as an iterator it would have to end, and could not fail"
+    )]
+    pub fn next(&mut self) -> Result<Next, Error> {
+        loop {
+            if let Some(next) = self.next_within(None)? {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// As [`Node::next`], for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Node::next`].
+    pub fn next_timeout(&mut self, limit: Duration) -> Result<Option<Next>, Error> {
+        self.next_within(Some(limit))
+    }
+
+    /// The next message or event, if there is one now. Looks at the socket as [`Node::try_recv`] does.
+    ///
+    /// # Errors
+    /// As [`Node::next`].
+    pub fn try_next(&mut self) -> Result<Option<Next>, Error> {
+        self.try_take(Driver::take_next)
+    }
+
+    fn next_within(&mut self, limit: Option<Duration>) -> Result<Option<Next>, Error> {
+        self.take_within(limit, |driver| Some((driver.take_next()?, 1)))
+    }
+
+    /// What `take` finds, if it finds something now.
+    pub(super) fn try_take<M>(
+        &mut self,
+        take: impl Fn(&mut Driver) -> Option<M>,
+    ) -> Result<Option<M>, Error> {
+        let closed = self.closed;
+        let mut turn = self.enter()?;
+        if let Some(taken) = take(&mut turn) {
+            // Input and output go on meanwhile.
+            if !closed {
+                turn.refresh_taking(1);
+            }
+            return Ok(Some(taken));
+        }
+        if closed {
+            return Err(Error::Closed);
+        }
+        turn.glance()?;
+        Ok(take(&mut turn))
+    }
+
     /// As [`Node::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
     /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
     ///

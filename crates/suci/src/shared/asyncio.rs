@@ -3,6 +3,7 @@
 use super::SharedNode;
 use crate::error::Error;
 use crate::message::{Draft, Message};
+use crate::next::Next;
 use std::future::poll_fn;
 use std::time::Duration;
 use suci_proto::Event;
@@ -24,6 +25,14 @@ impl SharedNode {
     /// As [`SharedNode::try_recv`].
     pub async fn recv_async(&self) -> Result<Message, Error> {
         poll_fn(self.inner.receiving(&self.rota)).await
+    }
+
+    /// Waits until a message or an event is there, and takes it: in exact order, see [`Next`]. Dropped before, nothing is lost.
+    ///
+    /// # Errors
+    /// As [`SharedNode::next`].
+    pub async fn next_async(&self) -> Result<Next, Error> {
+        poll_fn(self.inner.awaiting_next(&self.rota)).await
     }
 
     /// Waits until something happens.

@@ -10,6 +10,7 @@
 //! | `post` | datagrams on their way from one thread to another |
 //! | `inner` | what handles and all threads share |
 //! | `verbs` | what handles do with it |
+//! | `receive` | taking messages and events |
 //! | `thread` | the driver |
 //! | `beacon`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
@@ -24,6 +25,7 @@ mod gate;
 mod inner;
 mod links;
 mod post;
+mod receive;
 mod reply;
 mod ring;
 mod shard;
@@ -39,7 +41,7 @@ use crate::builder::{Opened, check_peer};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::Draft;
 use crate::node::DROP_PATIENCE;
 use bytes::Bytes;
 use inner::{Inner, Origin};
@@ -51,7 +53,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, Event, PeerStats, ShareStats};
+use suci_proto::{Counters, PeerStats, ShareStats};
 use verbs::Rota;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
@@ -60,10 +62,10 @@ use verbs::Rota;
 /// (any runtime or none; nothing is lost when a future is dropped before it is ready). A handle takes from its node's threads
 /// in turn; threads that receive should have a clone each.
 ///
-/// Messages and events are two queues, each in order for one peer, and go to whichever handle takes them first. An event
-/// waits in its queue while messages that came before it wait in theirs, but for [`Event::Ended`]: that is there only once the
-/// last message of its session is among those that can be taken. So whoever takes the end of a session, and then messages
-/// until there are none, has them all, unless another handle took some.
+/// Messages and events go to whichever handle takes them first; [`SharedNode::next`] takes both in exact order. Taken apart they
+/// are two queues, each in order for one peer: [`Event::Ended`](crate::Event::Ended) is there once the last message of its session is among
+/// those that can be taken. So whoever takes the end of a session, and then messages until there are none, has them all,
+/// unless another handle took some.
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
 /// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an error. The others tell
@@ -328,7 +330,7 @@ impl SharedNode {
         })??)
     }
 
-    /// Refuses a message announced by [`Event::Incoming`]; blocks for a turn of the thread.
+    /// Refuses a message announced by [`Event::Incoming`](crate::Event::Incoming); blocks for a turn of the thread.
     ///
     /// # Errors
     /// [`Error::Incoming`].
@@ -460,77 +462,6 @@ impl SharedNode {
     /// [`Error::Closed`].
     pub fn delivered(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
         self.ask(node, move |driver| driver.engine.delivered(node, channel))
-    }
-
-    // ---- receiving
-
-    /// The next message, if there is one now.
-    ///
-    /// # Errors
-    /// [`Error::Closed`] when closed and everything that had arrived was taken.
-    pub fn try_recv(&self) -> Result<Option<Message>, Error> {
-        match self.inner.take_message(&self.rota) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
-    }
-
-    /// Blocks until a message arrives.
-    ///
-    /// # Errors
-    /// As [`SharedNode::try_recv`].
-    pub fn recv(&self) -> Result<Message, Error> {
-        self.inner.wait_for(self.inner.receiving(&self.rota))?
-    }
-
-    /// Blocks until a message arrives, for at most `limit`.
-    ///
-    /// # Errors
-    /// As [`SharedNode::try_recv`].
-    pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
-        let receiving = self.inner.receiving(&self.rota);
-        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
-        received.transpose()
-    }
-
-    /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
-    /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
-    ///
-    /// # Errors
-    /// As [`SharedNode::try_recv`].
-    pub fn recv_many(
-        &self,
-        messages: &mut Vec<Message>,
-        most: usize,
-        limit: Duration,
-    ) -> Result<usize, Error> {
-        if most == 0 {
-            return Ok(0);
-        }
-        let receiving = self.inner.receiving_many(&self.rota, most, messages);
-        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
-        received.unwrap_or(Ok(0))
-    }
-
-    /// The next event, if there is one now.
-    ///
-    /// # Errors
-    /// [`Error::Closed`] when closed and all were taken.
-    pub fn next_event(&self) -> Result<Option<Event>, Error> {
-        match self.inner.take_event(&self.rota) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
-    }
-
-    /// Blocks until something happens, for at most `limit`.
-    ///
-    /// # Errors
-    /// As [`SharedNode::next_event`].
-    pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
-        let hearing = self.inner.hearing(&self.rota);
-        let heard = self.inner.wait_until(Deadline::after(limit), hearing)?;
-        heard.transpose()
     }
 
     // ---- the end

@@ -38,6 +38,11 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: the queue owns its values.
 unsafe impl<T: Send> Send for Ring<T> {}
 
+/// Whether a count that wraps is `end` or beyond it.
+pub(crate) fn has_reached(count: usize, end: usize) -> bool {
+    count.wrapping_sub(end).cast_signed() >= 0
+}
+
 impl<T> Ring<T> {
     /// A queue for at least `capacity` values (2 at least; rounded up to a power of two).
     pub(crate) fn new(capacity: usize) -> Self {
@@ -59,10 +64,15 @@ impl<T> Ring<T> {
         &self.slots[place & self.mask]
     }
 
-    /// Claims the next place of `counter`, if its slot's turn has come: `offset` is 0 to fill, 1 to empty.
-    fn claim(&self, counter: &AtomicUsize, offset: usize) -> Option<usize> {
+    /// Claims the next place of `counter`, if its slot's turn has come and it is not at `end` or behind it: `offset` is 0 to
+    /// fill, 1 to empty.
+    #[inline]
+    fn claim(&self, counter: &AtomicUsize, offset: usize, end: Option<usize>) -> Option<usize> {
         let mut place = counter.load(Ordering::Relaxed);
         loop {
+            if end.is_some_and(|end| has_reached(place, end)) {
+                return None;
+            }
             let turn = self.slot(place).turn.load(Ordering::Acquire);
             let ahead = turn.wrapping_sub(place.wrapping_add(offset)).cast_signed();
             if ahead < 0 {
@@ -84,7 +94,7 @@ impl<T> Ring<T> {
 
     /// Appends a value; gives it back if the queue is full.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        let Some(place) = self.claim(&self.head.0, 0) else {
+        let Some(place) = self.claim(&self.head.0, 0, None) else {
             return Err(value);
         };
         let slot = self.slot(place);
@@ -103,7 +113,13 @@ impl<T> Ring<T> {
 
     /// Takes the oldest value. One whose thread is still filling its slot is not there yet.
     pub(crate) fn pop(&self) -> Option<T> {
-        let place = self.claim(&self.tail.0, 1)?;
+        self.pop_before(None)
+    }
+
+    /// The same, but no value that was put in when [`Ring::filled`] was `end` or later.
+    #[inline]
+    pub(crate) fn pop_before(&self, end: Option<usize>) -> Option<T> {
+        let place = self.claim(&self.tail.0, 1, end)?;
         let slot = self.slot(place);
         // SAFETY: `claim` gave this place to this thread alone, and the slot is full: its turn was
         // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves the
@@ -114,6 +130,16 @@ impl<T> Ring<T> {
         slot.turn
             .store(place.wrapping_add(self.slots.len()), Ordering::Release);
         Some(value)
+    }
+
+    /// How many values were put in; wraps.
+    pub(crate) fn filled(&self) -> usize {
+        self.head.0.load(Ordering::Relaxed)
+    }
+
+    /// How many values were taken, or are being taken; wraps.
+    pub(crate) fn emptied(&self) -> usize {
+        self.tail.0.load(Ordering::Relaxed)
     }
 
     /// Whether nothing was there at some moment of the call.

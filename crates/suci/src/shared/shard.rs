@@ -6,11 +6,12 @@
 use super::doze::Doze;
 use super::gate::Gate;
 use super::post::Letter;
-use super::ring::Ring;
+use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
+use crate::next::Next;
 use crate::sys::{Bell, Known};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
@@ -49,9 +50,49 @@ pub(super) enum Command {
 /// Events for whichever handle takes them first.
 #[derive(Default)]
 pub(super) struct Events {
-    pub(super) queue: VecDeque<Event>,
+    queue: VecDeque<Placed>,
     /// The engine has more: the thread wants to hear when there is room.
     pub(super) more: bool,
+}
+
+/// An event, and where it stands among the messages.
+struct Placed {
+    /// How many messages came before it; wraps.
+    after: usize,
+    event: Event,
+}
+
+impl Events {
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Adds an event that came after so many messages.
+    pub(super) fn push(&mut self, after: usize, event: Event) {
+        self.queue.push_back(Placed { after, event });
+    }
+
+    /// The next event. Whether the thread is to hear that there is room.
+    fn pop(&mut self) -> (Option<Event>, bool) {
+        let event = self.queue.pop_front().map(|placed| placed.event);
+        let refill = self.more && self.queue.len() <= EVENTS / 2;
+        self.more &= !refill;
+        (event, refill)
+    }
+}
+
+/// Messages that were left in the engine when the thread closed it.
+struct Rest {
+    messages: VecDeque<Message>,
+    /// How many there were.
+    all: usize,
+}
+
+impl Rest {
+    /// How many of them were taken.
+    fn taken(&self) -> usize {
+        self.all - self.messages.len()
+    }
 }
 
 /// What a message counts of [`MESSAGE_BYTES`].
@@ -78,7 +119,7 @@ pub(crate) struct Shard {
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
     messages: Ring<Message>,
     /// Messages that were left in the engine when the thread closed it; from then on.
-    rest: OnceLock<Mutex<VecDeque<Message>>>,
+    rest: OnceLock<Mutex<Rest>>,
     message_bytes: AtomicU64,
     /// The thread has messages that did not fit.
     pub(super) starved: AtomicBool,
@@ -210,7 +251,8 @@ impl Shard {
 
     /// The thread leaves the messages that had no room; no others follow.
     pub(super) fn leave(&self, messages: VecDeque<Message>) {
-        let left = self.rest.set(Mutex::new(messages));
+        let all = messages.len();
+        let left = self.rest.set(Mutex::new(Rest { messages, all }));
         debug_assert!(left.is_ok(), "once");
     }
 
@@ -223,7 +265,7 @@ impl Shard {
             self.took(length(&message));
             return Poll::Ready(Some(message));
         }
-        match rest.and_then(|rest| lock(rest).pop_front()) {
+        match rest.and_then(|rest| lock(rest).messages.pop_front()) {
             None if !done => Poll::Pending,
             message => Poll::Ready(message),
         }
@@ -249,8 +291,8 @@ impl Shard {
         if messages.len() > before {
             self.took(bytes);
         } else if let Some(mut rest) = rest.map(lock) {
-            let left = most.min(rest.len());
-            messages.extend(rest.drain(..left));
+            let left = most.min(rest.messages.len());
+            messages.extend(rest.messages.drain(..left));
         }
         match messages.len() - before {
             0 if !done => Poll::Pending,
@@ -271,13 +313,7 @@ impl Shard {
     /// The next event; ready with none when there will be none.
     pub(super) fn take_event(&self) -> Poll<Option<Event>> {
         let done = self.done.load(Ordering::Acquire);
-        let (event, refill) = {
-            let mut events = lock(&self.events);
-            let event = events.queue.pop_front();
-            let refill = events.more && events.queue.len() <= EVENTS / 2;
-            events.more &= !refill;
-            (event, refill)
-        };
+        let (event, refill) = lock(&self.events).pop();
         if refill {
             self.nudge();
         }
@@ -287,11 +323,71 @@ impl Shard {
         Poll::Ready(event)
     }
 
+    /// How many messages the thread has handed over; wraps. Only the thread asks.
+    pub(super) fn delivered(&self) -> usize {
+        let rest = self.rest.get().map_or(0, |rest| lock(rest).all);
+        self.messages.filled().wrapping_add(rest)
+    }
+
+    /// How many of them were taken.
+    fn taken(&self) -> usize {
+        let rest = self.rest.get().map_or(0, |rest| lock(rest).taken());
+        self.messages.emptied().wrapping_add(rest)
+    }
+
+    /// The next message, unless so many were taken; and its bytes on their way to the program.
+    fn take_message_before(&self, end: Option<usize>) -> Option<(Message, u64)> {
+        if let Some(message) = self.messages.pop_before(end) {
+            let bytes = length(&message);
+            return Some((message, bytes));
+        }
+        let mut rest = lock(self.rest.get()?);
+        let taken = self.messages.emptied().wrapping_add(rest.taken());
+        if end.is_some_and(|end| has_reached(taken, end)) {
+            return None;
+        }
+        Some((rest.messages.pop_front()?, 0))
+    }
+
+    /// The next event, or the next message if that came before; ready with none when there will be none.
+    pub(super) fn take_next(&self) -> Poll<Option<Next>> {
+        let done = self.done.load(Ordering::Acquire);
+        // While this is held, no event comes between those that are there and a message that is taken.
+        let mut events = lock(&self.events);
+        loop {
+            let end = events.queue.front().map(|placed| placed.after);
+            if end.is_some_and(|end| has_reached(self.taken(), end)) {
+                let (event, refill) = events.pop();
+                drop(events);
+                if refill {
+                    self.nudge();
+                }
+                return Poll::Ready(event.map(Next::Event));
+            }
+            if let Some((message, bytes)) = self.take_message_before(end) {
+                drop(events);
+                self.took(bytes);
+                return Poll::Ready(Some(Next::Message(message)));
+            }
+            // Others may have taken what came before the event.
+            if !end.is_some_and(|end| has_reached(self.taken(), end)) {
+                return if done {
+                    Poll::Ready(None)
+                } else {
+                    Poll::Pending
+                };
+            }
+        }
+    }
+
     /// Whether a call that takes something would not have to wait.
     pub(super) fn has_news(&self) -> bool {
         let done = self.done.load(Ordering::Acquire);
         done || !self.messages.is_empty()
-            || self.rest.get().is_some_and(|rest| !lock(rest).is_empty())
+            || self
+                .rest
+                .get()
+                .is_some_and(|rest| !lock(rest).messages.is_empty())
             || !lock(&self.events).queue.is_empty()
     }
 
@@ -311,7 +407,7 @@ impl Shard {
             failed |= gate.has_failures();
         }
         drop(gates);
-        for event in &events.queue {
+        for Placed { event, .. } in &events.queue {
             *counts.entry(event.node()).or_default() += event.failures();
             failed |= event.failures() > 0;
         }

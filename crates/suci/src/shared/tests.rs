@@ -1,9 +1,12 @@
 use super::shard::{EVENTS, MESSAGES};
 use super::*;
+use crate::message::Message;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
+use suci_proto::Event;
 use suci_proto::UNNUMBERED;
 use suci_proto::message::Held;
+use suci_proto::types::SessionNumber;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -59,7 +62,7 @@ fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
     let b = taker.join().unwrap();
     a.send(NodeId(2), "to nobody").unwrap();
     a.abandon(NodeId(2)).unwrap();
-    assert_eq!(lock(&a.inner.shards[0].events).queue.len(), EVENTS);
+    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
     match a.flush(LONG) {
         Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(2), 1)]),
         other => panic!("{other:?}"),
@@ -144,7 +147,7 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     let deadline = Deadline::after(LONG);
     let is_accepted = |token| loop {
         // Asked first: once they are full, nothing that is refused makes room any more.
-        let full = lock(&a.inner.shards[0].events).queue.len() >= EVENTS;
+        let full = lock(&a.inner.shards[0].events).len() >= EVENTS;
         if a.send(NodeId(1), Draft::new("x").token(token)).is_ok() {
             return true;
         }
@@ -157,7 +160,7 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
         accepted += 1;
     }
     assert!((EVENTS..most).contains(&accepted), "{accepted}");
-    assert_eq!(lock(&a.inner.shards[0].events).queue.len(), EVENTS);
+    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
     a.abandon(NodeId(1)).unwrap();
     // Whoever flushes may be who takes the events.
     let deadline = Deadline::after(LONG / 2);
@@ -360,7 +363,13 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
     b.add_peer(NodeId(0), a.local_addr()).unwrap();
     a.send(NodeId(1), "comes").unwrap();
     let up = a.event_timeout(LONG).unwrap();
-    assert_eq!(up, Some(Event::Up { node: NodeId(1) }));
+    assert_eq!(
+        up,
+        Some(Event::Up {
+            node: NodeId(1),
+            session: SessionNumber(0)
+        })
+    );
     // The turn that told of it is over when the thread answers.
     a.peers().unwrap();
     let left: Vec<_> = gone

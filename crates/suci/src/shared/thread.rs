@@ -69,18 +69,25 @@ impl Account {
     }
 
     /// Hands over the events of refused messages until `most` wait for the program. Returns whether some are left.
-    fn tell_refused(&mut self, node: NodeId, events: &mut Events, most: usize) -> bool {
-        while events.queue.len() < most
+    fn tell_refused(
+        &mut self,
+        node: NodeId,
+        after: usize,
+        events: &mut Events,
+        most: usize,
+    ) -> bool {
+        while events.len() < most
             && let Some(refused) = self.refused.pop_front()
         {
             self.refused_held = self.refused_held.minus(refused.size);
-            events.queue.push_back(Event::NotDelivered {
+            let event = Event::NotDelivered {
                 node,
                 channel: refused.channel,
                 number: UNNUMBERED,
                 token: refused.token,
                 reason: 0,
-            });
+            };
+            events.push(after, event);
         }
         let left = !self.refused.is_empty();
         events.more |= left;
@@ -343,7 +350,7 @@ impl Worker {
         self.tell_suspensions();
         let mut delivered = false;
         loop {
-            self.deliver_events(EVENTS);
+            self.deliver_events(EVENTS, 0);
             self.left_over = self.driver.engine.has_message();
             let shard = self.ending.shard();
             // Asked before a message is taken, since the end of its session would not wait for it any more.
@@ -370,8 +377,8 @@ impl Worker {
         }
     }
 
-    /// Hands events over until `most` wait for the program.
-    fn deliver_events(&mut self, most: usize) {
+    /// Hands events over until `most` wait for the program; `left` messages that came before them are still here.
+    fn deliver_events(&mut self, most: usize, left: usize) {
         let engine = &mut self.driver.engine;
         self.events_left = engine.has_event();
         if !self.events_left {
@@ -382,11 +389,12 @@ impl Worker {
         let mut balanced = None;
         {
             let shard = self.ending.shard();
+            let after = shard.delivered().wrapping_add(left);
             let mut events = lock(&shard.events);
-            while events.queue.len() < most
+            while events.len() < most
                 && let Some(event) = engine.poll_event()
             {
-                if let Event::Up { node } = event {
+                if let Event::Up { node, .. } = event {
                     // A node that nobody entered may be answered once it came by itself.
                     shard.gate_or_new(node);
                     came = true;
@@ -402,7 +410,7 @@ impl Worker {
                         self.open.push(node);
                     }
                 }
-                events.queue.push_back(event);
+                events.push(after, event);
             }
             self.events_left = engine.has_event();
             events.more = self.events_left;
@@ -461,8 +469,9 @@ impl Worker {
             if account.refused.is_empty() {
                 account.balance(node, &driver.engine);
             } else {
-                let mut events = lock(&ending.shard().events);
-                *events_left |= account.tell_refused(node, &mut events, most);
+                let shard = ending.shard();
+                let mut events = lock(&shard.events);
+                *events_left |= account.tell_refused(node, shard.delivered(), &mut events, most);
                 account.balance(node, &driver.engine);
                 drop(events);
                 ending.inner.event_ready.0.wake();
@@ -519,10 +528,16 @@ impl Worker {
     /// Leaves what the program has not taken where it finds it: it is bounded, and nobody will ask the engine again.
     fn leave(&mut self) {
         self.deliver();
-        let rest = std::iter::from_fn(|| self.driver.take_message()).collect();
+        let mut rest = VecDeque::new();
+        loop {
+            self.deliver_events(usize::MAX, rest.len());
+            let Some(message) = self.driver.take_message() else {
+                break;
+            };
+            rest.push_back(message);
+        }
         self.ending.shard().leave(rest);
         self.ending.inner.message_ready.0.wake();
-        self.deliver_events(usize::MAX);
     }
 
     /// Forwards what comes to this socket for others, until they have closed too, and goes on answering peers.

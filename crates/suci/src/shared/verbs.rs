@@ -6,6 +6,7 @@ use super::shard::{Command, Shard, lock};
 use super::sleepers::Seat;
 use crate::error::Error;
 use crate::message::{Draft, Message};
+use crate::next::Next;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -184,6 +185,27 @@ impl Inner {
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Event, Error>> {
         let mut seat = Seat::new(&self.event_ready.0);
         move |cx| seat.poll(cx, || self.take_event(rota))
+    }
+
+    /// The next message or event: ready with an error when there will be none.
+    pub(super) fn take_next(&self, rota: &Rota) -> Poll<Result<Next, Error>> {
+        self.take(&rota.messages, Shard::take_next)
+    }
+
+    pub(super) fn awaiting_next(
+        &self,
+        rota: &Rota,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Next, Error>> {
+        let mut at_messages = Seat::new(&self.message_ready.0);
+        let mut at_events = Seat::new(&self.event_ready.0);
+        move |cx| {
+            if let ready @ Poll::Ready(_) = self.take_next(rota) {
+                return ready;
+            }
+            at_messages.enter(cx.waker());
+            at_events.enter(cx.waker());
+            self.take_next(rota)
+        }
     }
 
     pub(super) fn flushing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {

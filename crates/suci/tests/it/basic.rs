@@ -3,7 +3,7 @@
 
 use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::Duration;
-use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId};
+use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId, SessionNumber};
 
 #[test]
 fn a_message_keeps_everything_it_was_sent_with() {
@@ -104,7 +104,10 @@ fn poll_tells_of_messages_and_events() {
     assert!(b.poll(LONG).unwrap());
     assert_eq!(
         await_event(&mut b, |e| matches!(e, Event::Up { .. })),
-        Event::Up { node: a.id() }
+        Event::Up {
+            node: a.id(),
+            session: SessionNumber(0)
+        }
     );
     assert!(b.poll(LONG).unwrap(), "the message is there still");
     take(&mut b);
@@ -287,6 +290,7 @@ fn a_closed_session_ends_once_with_its_reason() {
         ended,
         Event::Ended {
             node: NodeId(0),
+            session: SessionNumber(0),
             reason,
             outcomes: vec![]
         }

@@ -3,7 +3,7 @@
 use crate::common::{LONG, Relay, await_event, builder, introduce, take};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use suci::{Draft, EndReason, Error, Event, FaultSpec, NodeId, Outcome};
+use suci::{Draft, EndReason, Error, Event, FaultSpec, NodeId, Outcome, SessionNumber};
 
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -86,7 +86,13 @@ fn f17_a_silent_unattended_peer_is_quiet_and_not_given_up() {
     while a.flush(SILENCE / 10).is_err() {
         b.poll(Duration::ZERO).unwrap();
     }
-    assert_eq!(await_event(&mut a, |_| true), Event::Up { node: b.id() });
+    assert_eq!(
+        await_event(&mut a, |_| true),
+        Event::Up {
+            node: b.id(),
+            session: SessionNumber(0)
+        }
+    );
 }
 
 #[test]

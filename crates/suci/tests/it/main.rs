@@ -10,6 +10,7 @@ mod errors;
 mod flow;
 mod large;
 mod life;
+mod next;
 mod shared;
 mod statistics;
 mod steering;

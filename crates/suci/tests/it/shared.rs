@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
-use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SharedNode, Side};
+use suci::{
+    Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SessionNumber, SharedNode, Side,
+};
 
 /// The first event that is `wanted`, which must come.
 fn await_event(node: &SharedNode, wanted: impl Fn(&Event) -> bool) -> Event {
@@ -484,7 +486,13 @@ fn futures_run_under_tokio() {
         }
         a.flush_async().await.unwrap();
         echo.await.unwrap();
-        assert_eq!(a.event_async().await.unwrap(), Event::Up { node: id });
+        assert_eq!(
+            a.event_async().await.unwrap(),
+            Event::Up {
+                node: id,
+                session: SessionNumber(0)
+            }
+        );
         a.close_async(LONG).await.unwrap();
         assert!(matches!(a.recv_async().await, Err(Error::Closed)));
     });

@@ -410,7 +410,7 @@ fn verbs_find_the_thread_of_their_peer() {
     for other in &others {
         let id = other.id();
         a.connect(id).unwrap();
-        await_event(&a, |e| matches!(e, Event::Up { node } if *node == id));
+        await_event(&a, |e| matches!(e, Event::Up { node, .. } if *node == id));
         a.prefer(id, Mode::Response).unwrap();
         a.set_priority(id, suci::Priority::default()).unwrap();
         a.set_rate_cap(id, Some(100 << 20)).unwrap();

@@ -265,7 +265,7 @@ impl Subject {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Delivered { node, token, .. } => self.flow(node).delivered(token),
-            Event::Up { node } => println!("event up {node}"),
+            Event::Up { node, .. } => println!("event up {node}"),
             Event::Lost { node } => println!("event lost {node}"),
             Event::Suspended { node, by } => println!("event suspended {node} {by:?}"),
             Event::Resumed { node, by } => {
@@ -276,6 +276,7 @@ impl Subject {
                 node,
                 reason,
                 outcomes,
+                ..
             } => {
                 let [delivered, not_delivered, unknown] = self.flow(node).ended(&outcomes);
                 self.incoming.entry(node).or_default().session_ended();

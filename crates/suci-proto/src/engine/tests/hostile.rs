@@ -246,7 +246,7 @@ fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
     let mut order = Vec::new();
     while order.len() < 7 {
         let (from, message) = world.engines[0].recv().unwrap();
-        order.push((from, message.payload.len()));
+        order.push((from.node, message.payload.len()));
         world.run(SECOND);
     }
     // The second of the first sender had asked before.

@@ -197,7 +197,7 @@ fn who_sends_steadily_over_a_long_path_is_not_starved_by_bulk() {
     let payload = Bytes::from(vec![7; 16_384]);
     let received = |world: &mut World| {
         let all = core::iter::from_fn(|| world.engines[1].recv());
-        all.filter(|(node, _)| *node == id(0)).count()
+        all.filter(|(from, _)| from.node == id(0)).count()
     };
     let tick = Duration::from_micros(500);
     let (mut sent, mut arrived) = (0, 0);

@@ -129,7 +129,7 @@ fn announcements_go_with_their_session_and_with_their_answer() {
     world.engines[1].refuse(id(0), ChannelId(0), 0, 5).unwrap();
     assert_eq!(world.engines[1].announcements().count(), 0);
     world.run(SECOND);
-    assert_eq!(world.events(1), [Event::Up { node: id(0) }]);
+    assert_eq!(world.events(1), [up(0, 0)]);
     let taken = world.events(0).pop();
     assert!(matches!(taken, Some(Event::NotDelivered { reason: 5, .. })));
     assert!(world.engines[0].send(now, id(1), long).is_ok());

@@ -1,0 +1,52 @@
+//! Promise 4: what a program is told of sessions comes in their order. After a session ended, nothing more is said of it,
+//! and nothing of the next one is said before.
+
+use suci_proto::types::{NodeId, SessionNumber};
+
+use super::{Kind, Oracle, Verdict, broken};
+use crate::packet::ProcId;
+
+/// What a program was told of its sessions with one node.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Sessions below this number ended.
+    first: SessionNumber,
+    /// The one of which it heard, or got a message, and not the end.
+    present: Option<SessionNumber>,
+}
+
+impl Oracle {
+    /// A program gets a message of this session, or hears that it is up.
+    pub(super) fn in_session(
+        &mut self,
+        process: ProcId,
+        node: NodeId,
+        session: SessionNumber,
+    ) -> Verdict {
+        let told = self.sessions.entry((process, node.0)).or_default();
+        if session >= told.first && told.present.is_none_or(|present| present == session) {
+            told.present = Some(session);
+            return Ok(());
+        }
+        let text = format!("process {process}: session {session} with node {node} after {told:?}");
+        broken(Kind::OldSession, text)
+    }
+
+    /// A program hears of the end of this session.
+    pub(super) fn end_of_session(
+        &mut self,
+        process: ProcId,
+        node: NodeId,
+        session: SessionNumber,
+    ) -> Verdict {
+        let told = self.sessions.entry((process, node.0)).or_default();
+        let after = core::mem::take(told);
+        told.first = session.next();
+        if session >= after.first && after.present.is_none_or(|present| present == session) {
+            return Ok(());
+        }
+        let text =
+            format!("process {process}: session {session} with node {node} ended after {after:?}");
+        broken(Kind::Events, text)
+    }
+}

@@ -1,0 +1,111 @@
+//! Taking messages and events: trying, blocking and timed.
+
+use super::SharedNode;
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::message::Message;
+use crate::next::Next;
+use std::task::Poll;
+use std::time::Duration;
+use suci_proto::Event;
+
+impl SharedNode {
+    /// Blocks until a message or an event is there, and takes it: in exact order, see [`Next`]. Handles that call this at
+    /// once take turns.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and everything was taken.
+    pub fn next(&self) -> Result<Next, Error> {
+        self.inner.wait_for(self.inner.awaiting_next(&self.rota))?
+    }
+
+    /// As [`SharedNode::next`], for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::next`].
+    pub fn next_timeout(&self, limit: Duration) -> Result<Option<Next>, Error> {
+        let awaiting = self.inner.awaiting_next(&self.rota);
+        let next = self.inner.wait_until(Deadline::after(limit), awaiting)?;
+        next.transpose()
+    }
+
+    /// The next message or event, if there is one now.
+    ///
+    /// # Errors
+    /// As [`SharedNode::next`].
+    pub fn try_next(&self) -> Result<Option<Next>, Error> {
+        match self.inner.take_next(&self.rota) {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// The next message, if there is one now.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and everything that had arrived was taken.
+    pub fn try_recv(&self) -> Result<Option<Message>, Error> {
+        match self.inner.take_message(&self.rota) {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// Blocks until a message arrives.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub fn recv(&self) -> Result<Message, Error> {
+        self.inner.wait_for(self.inner.receiving(&self.rota))?
+    }
+
+    /// Blocks until a message arrives, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
+        let receiving = self.inner.receiving(&self.rota);
+        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
+        received.transpose()
+    }
+
+    /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
+    /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
+    ///
+    /// # Errors
+    /// As [`SharedNode::try_recv`].
+    pub fn recv_many(
+        &self,
+        messages: &mut Vec<Message>,
+        most: usize,
+        limit: Duration,
+    ) -> Result<usize, Error> {
+        if most == 0 {
+            return Ok(0);
+        }
+        let receiving = self.inner.receiving_many(&self.rota, most, messages);
+        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
+        received.unwrap_or(Ok(0))
+    }
+
+    /// The next event, if there is one now.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when closed and all were taken.
+    pub fn next_event(&self) -> Result<Option<Event>, Error> {
+        match self.inner.take_event(&self.rota) {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// Blocks until something happens, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::next_event`].
+    pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
+        let hearing = self.inner.hearing(&self.rota);
+        let heard = self.inner.wait_until(Deadline::after(limit), hearing)?;
+        heard.transpose()
+    }
+}
