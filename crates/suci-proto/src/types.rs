@@ -65,8 +65,21 @@ pub struct Source {
 
 /// An ordered sequence of messages between two nodes. The top byte names the layer
 /// (0: messages). Channels never block one another.
+///
+/// Programs use [`ChannelId(0)`](ChannelId) to [`ChannelId::LAST_USER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
+
+impl ChannelId {
+    /// The last channel of programs. Those above belong to the library's other layers.
+    pub const LAST_USER: Self = Self((1 << 24) - 1);
+
+    /// Whether programs may use it: its top byte is 0.
+    #[must_use]
+    pub const fn is_user(self) -> bool {
+        self.0 <= Self::LAST_USER.0
+    }
+}
 
 /// The place of a message in its channel, from 0.
 pub type MessageNumber = u64;
@@ -74,13 +87,21 @@ pub type MessageNumber = u64;
 /// What a packet is called on one connection: never reused, never truncated, never wrapping.
 pub type PacketNumber = u64;
 
-/// What a message means to the program. 0..=127 belong to the library, 128.. to users.
+/// What a message means to the program. Programs use 128 to 255; 0 to 127 belong to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind(pub u8);
 
 impl Kind {
     /// The kind of a message for which the program named none.
+    ///
+    /// The lowest kind that programs may use.
     pub const USER: Self = Self(128);
+
+    /// Whether programs may use it: it is at least 128.
+    #[must_use]
+    pub const fn is_user(self) -> bool {
+        self.0 >= Self::USER.0
+    }
 }
 
 impl Default for Kind {

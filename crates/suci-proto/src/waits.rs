@@ -5,7 +5,8 @@
 //! the one reason that stood in the way then.
 
 use crate::fold::{Fold, Words, folds};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
+use core::fmt;
 
 /// What keeps messages that could be sent from being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,8 +76,8 @@ impl WaitReason {
     }
 }
 
-/// How long and how often for one reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How long and how often for one reason. Its `Debug` form reads `25µs (2 times)`.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waited {
     /// Nanoseconds in all.
     pub nanos: u64,
@@ -86,9 +87,33 @@ pub struct Waited {
 
 folds!(Waited { nanos, times });
 
+impl fmt::Debug for Waited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.times == 1 { "" } else { "s" };
+        let total = Duration::from_nanos(self.nanos);
+        write!(f, "{total:?} ({} time{plural})", self.times)
+    }
+}
+
 /// How long and how often for each reason. Only rises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// Its `Debug` form is a map of the reasons that ever stood in the way: `{congestion: 25µs (2 times)}`.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits([Waited; WaitReason::COUNT]);
+
+impl fmt::Debug for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let met = WaitReason::ALL
+            .into_iter()
+            .map(|reason| (reason, self.get(reason)))
+            .filter(|(_, wait)| *wait != Waited::default());
+        let mut map = f.debug_map();
+        for (reason, wait) in met {
+            map.entry(&format_args!("{}", reason.name()), &wait);
+        }
+        map.finish()
+    }
+}
 
 impl Fold for Waits {
     fn fold(&self, to: &mut Words) {
@@ -241,6 +266,21 @@ mod tests {
         let added = clock.until(at(70)).since(&sofar);
         let (nanos, times) = (10_000, 0);
         assert_eq!(added.get(WaitReason::Link), Waited { nanos, times });
+    }
+
+    #[test]
+    fn debug_output_names_reasons_and_shows_units() {
+        let mut clock = WaitClock::default();
+        clock.note(at(10), Some(WaitReason::Congestion));
+        clock.note(at(30), Some(WaitReason::SocketCredit));
+        clock.note(at(1_500_030), Some(WaitReason::Congestion));
+        clock.note(at(1_500_035), None);
+        let shown = format!("{:?}", clock.until(at(2_000_000)));
+        let expected = "{congestion: 25µs (2 times), socket_credit: 1.5s (1 time)}";
+        assert_eq!(shown, expected);
+        assert_eq!(format!("{:?}", Waits::default()), "{}");
+        // Short in a counter's or a peer's figures, too.
+        assert_eq!(format!("{:?}", Waited::default()), "0ns (0 times)");
     }
 
     #[test]

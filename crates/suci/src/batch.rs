@@ -73,6 +73,7 @@ impl<'a> Batch<'a> {
             }
             last = Last::of(to, &small);
         }
+        draft.check()?;
         self.accept(last, |driver, now| driver.push(now, to, draft))
     }
 

@@ -180,7 +180,7 @@ impl Driver {
         };
         self.bulk = true;
         self.engine.begin_keeping_acks(now);
-        self.take_letters(now);
+        let now = self.take_letters(now);
         let now = self.look(now)?;
         self.output_at(now)?;
         // They may have gone with an answer of the engine's own.
@@ -207,7 +207,7 @@ impl Driver {
     /// What arrived and what is due.
     fn input(&mut self, now: Instant, look: bool) -> Result<Instant, Error> {
         self.engine.begin_turn(now);
-        self.take_letters(now);
+        let now = self.take_letters(now);
         // Whoever is due is looked after in any case, and input comes before time.
         if look || self.is_due(now) {
             return self.look(now);

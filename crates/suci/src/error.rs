@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use suci_proto::types::NodeId;
+use suci_proto::types::{ChannelId, Kind, NodeId};
 use suci_proto::{ConfigError, IncomingError, Outgoing, PatienceError, PeerError, Side};
 
 use crate::Draft;
@@ -79,6 +79,22 @@ pub enum Error {
     HeaderTooLong {
         /// Its length in bytes.
         length: usize,
+    },
+    /// A kind that belongs to the library.
+    #[error("kind {} is reserved for the library: use 128 to 255", .kind.0)]
+    ReservedKind {
+        /// The kind.
+        kind: Kind,
+    },
+    /// A channel that belongs to another layer of the library.
+    #[error(
+        "channel {} is reserved for other layers of the library: use 0 to {}",
+        .channel.0,
+        ChannelId::LAST_USER.0
+    )]
+    ReservedChannel {
+        /// The channel.
+        channel: ChannelId,
     },
     /// Too many channels to one peer.
     #[error(
@@ -279,6 +295,14 @@ pub enum BookError {
 }
 
 impl Error {
+    /// Whether programs may use `channel`.
+    pub(crate) fn check_channel(channel: ChannelId) -> Result<(), Self> {
+        match channel.is_user() {
+            true => Ok(()),
+            false => Err(Self::ReservedChannel { channel }),
+        }
+    }
+
     /// Names what was being done when the system refused.
     pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { doing, source }

@@ -1,5 +1,6 @@
 //! Messages as the program sees them.
 
+use crate::error::Error;
 use bytes::Bytes;
 use std::fmt;
 use suci_proto::message::Brief;
@@ -19,7 +20,8 @@ pub struct Message {
     pub number: MessageNumber,
     /// The sender's tag; 0 if it named none.
     pub tag: u64,
-    /// What it means; [`Kind::USER`] if the sender named nothing.
+    /// What it means; [`Kind::USER`] if the sender named nothing. A peer with a newer library may send kinds below 128, and
+    /// messages on channels above [`ChannelId::LAST_USER`]: pass over those that the program does not know.
     pub kind: Kind,
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
@@ -104,7 +106,8 @@ impl Draft {
         })
     }
 
-    /// On this channel. Messages on one channel keep their order; channels never block one another.
+    /// On this channel, 0 to 16,777,215 ([`ChannelId::LAST_USER`]); sending on another fails with
+    /// [`Error::ReservedChannel`]. Messages on one channel keep their order; channels never block one another.
     #[must_use]
     pub fn channel(mut self, channel: ChannelId) -> Self {
         self.outgoing.channel = channel;
@@ -118,7 +121,7 @@ impl Draft {
         self
     }
 
-    /// Of this kind: 128..=255 are the program's.
+    /// Of this kind, 128 to 255; sending another fails with [`Error::ReservedKind`].
     #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
         self.outgoing.kind = kind;
@@ -152,6 +155,16 @@ impl Draft {
     #[must_use]
     pub fn into_payload(self) -> Bytes {
         self.outgoing.payload
+    }
+
+    /// Refuses what programs may not send: kinds of the library, and channels of its other layers. The library's own
+    /// messages do not pass here.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Outgoing { kind, channel, .. } = self.outgoing;
+        if !kind.is_user() {
+            return Err(Error::ReservedKind { kind });
+        }
+        Error::check_channel(channel)
     }
 
     /// The same as a small message, if it is.

@@ -209,6 +209,7 @@ impl Node {
     /// others say what is wrong with it.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let message = message.into();
+        message.check()?;
         let mut turn = self.enter_to_send()?;
         turn.send(None, to, message.len(), |driver, now| {
             driver.push(now, to, message)
@@ -236,6 +237,7 @@ impl Node {
     ) -> Result<MessageNumber, Error> {
         let deadline = Deadline::after(limit);
         let mut message = message.into();
+        message.check()?;
         let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_to_send()?;
         loop {

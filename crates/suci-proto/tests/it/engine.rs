@@ -3,7 +3,8 @@
 use crate::pair::{Pair, message};
 use bytes::Bytes;
 use suci_proto::time::Duration;
-use suci_proto::{EndReason, Event, Outcome};
+use suci_proto::types::{ChannelId, Kind};
+use suci_proto::{EndReason, Event, Outcome, Outgoing};
 
 #[test]
 fn a_message_arrives() {
@@ -40,6 +41,33 @@ fn messages_of_all_sizes_arrive_in_order() {
         (0, 0),
         "all acknowledged"
     );
+}
+
+/// Kinds and channels that programs do not use are for other layers of a peer: they are handed over like others.
+#[test]
+fn reserved_kinds_and_channels_arrive_and_harm_nothing() {
+    let mut pair = Pair::new();
+    let sent = [(0, 0), (5, 1 << 24), (127, u32::MAX), (128, 0)];
+    for size in [10, 100_000, 5_000_000] {
+        for (kind, channel) in sent {
+            let (kind, channel) = (Kind(kind), ChannelId(channel));
+            let payload = message(&vec![1; size]);
+            pair.send(
+                0,
+                Outgoing {
+                    kind,
+                    channel,
+                    ..payload
+                },
+            );
+        }
+        pair.run(Duration::from_secs(5));
+        let got = pair.received(1);
+        let mut got: Vec<_> = got.iter().map(|m| (m.kind.0, m.channel.0)).collect();
+        got.sort_unstable();
+        assert_eq!(got, sent);
+    }
+    assert_eq!(pair.engine(0).queue_len(pair.id(1)), (0, 0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Taking what arrived out of the socket.
 
 use super::Driver;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::shared::{Letter, Post};
 use std::time::Duration;
@@ -37,23 +38,24 @@ impl Driver {
     /// lasted long ([`Driver::is_long`]). While little arrives, one datagram is taken without asking
     /// whether there is another, which would cost a system call in every round trip. Returns the time
     /// afterwards.
-    pub(super) fn drain(&mut self, now: Instant, prompt: bool) -> Result<Instant, Error> {
-        self.check_charge(now);
-        self.looked_at = now;
+    pub(super) fn drain(&mut self, began: Instant, prompt: bool) -> Result<Instant, Error> {
+        let mut now = began;
+        self.check_charge(began);
+        self.looked_at = began;
         let unread = self.has_message();
         let mut total = 0;
         self.cut_short = false;
         let expects = std::mem::take(&mut self.expects);
         let mut ask = if self.bulk || expects { BULK } else { 1 };
         loop {
-            let got = self.take(now, ask, prompt)?;
+            let got = self.take(&mut now, began, ask, prompt)?;
             total += got;
             self.drained = got < ask;
             if self.drained || (got == 1 && ask == 1) {
                 break;
             }
             let held_up = !prompt && total < AT_LEAST && !self.late;
-            if total >= PER_TURN || (!held_up && self.is_long(now, prompt, unread)) {
+            if total >= PER_TURN || (!held_up && self.is_long(began, prompt, unread)) {
                 self.cut_short = true;
                 break;
             }
@@ -64,7 +66,7 @@ impl Driver {
             self.crowds.learn(self.bulk);
         }
         if self.drained {
-            self.drained_at = now;
+            self.drained_at = began;
         }
         self.undisturbed &= total == 0;
         if let Some(post) = &mut self.post {
@@ -74,17 +76,19 @@ impl Driver {
     }
 
     /// Hands to the engine what other shards' sockets got.
-    pub(super) fn take_letters(&mut self, now: Instant) {
+    /// Returns the time afterwards: no earlier than the arrival of what was handed over.
+    pub(super) fn take_letters(&mut self, mut now: Instant) -> Instant {
         let Some(post) = &self.post else {
-            return;
+            return now;
         };
         for _ in 0..PER_TURN {
             let Some(Letter { mut arrival, bytes }) = post.receive() else {
-                return;
+                break;
             };
-            arrival.at = arrival.at.min(now);
+            arrival.at = arrived_by(self.clock, &mut now, arrival.at);
             self.engine.handle_datagram(now, &arrival, &bytes);
         }
+        now
     }
 
     /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if `prompt`, when the program has a
@@ -111,10 +115,19 @@ impl Driver {
         }
     }
 
-    fn take(&mut self, now: Instant, max: usize, prompt: bool) -> Result<usize, Error> {
+    /// Hands at most `max` datagrams of a look that `began` then to the engine. Moves `now` on when one of them arrived
+    /// later than that.
+    fn take(
+        &mut self,
+        now: &mut Instant,
+        began: Instant,
+        max: usize,
+        prompt: bool,
+    ) -> Result<usize, Error> {
         let Self {
             backend,
             engine,
+            clock,
             stamps,
             drained_at,
             late,
@@ -123,10 +136,14 @@ impl Driver {
             ..
         } = self;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
-            let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
-            *late = !prompt && at > now;
+            let at = match meta.arrived {
+                Some(wall) => stamps.arrival(wall, *now),
+                None => clock.now(),
+            };
+            *late = !prompt && at > began;
             *newest = meta.arrived.map(|_| at);
-            hand(engine, post, now, at.max(*drained_at), meta, bytes);
+            let at = arrived_by(*clock, now, at.max(*drained_at));
+            hand(engine, post, *now, at, meta, bytes);
         };
         backend
             .recv(max, &mut sink)
@@ -153,7 +170,8 @@ impl Driver {
                 now
             });
             let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
-            hand(engine, post, now, at.max(*drained_at), meta, bytes);
+            let at = at.max(*drained_at).min(now);
+            hand(engine, post, now, at, meta, bytes);
         };
         let got = backend
             .recv_blocking(&mut sink)
@@ -165,6 +183,16 @@ impl Driver {
         });
         Ok((got, now))
     }
+}
+
+/// Moves `now` on if a datagram that was stamped `at` arrived after the clock was read. Returns when it arrived, at most `now`.
+///
+/// A round trip ends at `now`. An earlier reading of the clock would make it shorter than it was.
+fn arrived_by(clock: Clock, now: &mut Instant, at: Instant) -> Instant {
+    if at > *now {
+        *now = clock.now().max(*now);
+    }
+    at.min(*now)
 }
 
 /// Hands datagrams that came together, at `arrived` or later, to the engine, or sends on to another shard what is not ours.
@@ -179,7 +207,7 @@ fn hand(
     let arrival = Arrival {
         from: meta.from,
         ecn: ecn_in(meta.ecn),
-        at: arrived.min(now),
+        at: arrived,
     };
     let strays = |post: &Post| meta.datagrams(bytes).any(|d| post.other_owner(d).is_some());
     match post.as_mut().filter(|post| strays(post)) {

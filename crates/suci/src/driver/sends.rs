@@ -133,7 +133,11 @@ impl Driver {
     pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &Draft) -> Vec<Accepted> {
         let mut now = self.clock.now();
         let called = now;
-        let accept = |&node: &NodeId| (node, self.push(&mut now, node, message.clone()));
+        let accept = |&node: &NodeId| {
+            let checked = message.check();
+            let accepted = checked.and_then(|()| self.push(&mut now, node, message.clone()));
+            (node, accepted)
+        };
         let accepted: Vec<_> = to.iter().map(accept).collect();
         let count = accepted.iter().filter(|(_, sent)| sent.is_ok()).count();
         self.send_on_or_keep(

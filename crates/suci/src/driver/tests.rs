@@ -29,6 +29,8 @@ struct Script {
     slow_trains: Duration,
     /// Datagrams that come during each look.
     noise: usize,
+    /// It does not say when datagrams arrived.
+    unstamped: bool,
     /// It is no socket any more.
     broken: bool,
 }
@@ -97,15 +99,19 @@ impl Backend for Moody {
         max: usize,
         sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
     ) -> io::Result<usize> {
-        let (slowness, noise) = {
+        let (slowness, noise, unstamped) = {
             let script = self.script.lock().unwrap();
             if script.broken {
                 return Err(io::ErrorKind::NotConnected.into());
             }
-            (script.slowness, script.noise)
+            (script.slowness, script.noise, script.unstamped)
         };
         std::thread::sleep(slowness);
-        let got = self.inner.recv(max, sink)?;
+        let mut hand_on = |meta: &suci_net::Meta, bytes: &[u8]| {
+            let arrived = meta.arrived.filter(|_| !unstamped);
+            sink(&suci_net::Meta { arrived, ..*meta }, bytes);
+        };
+        let got = self.inner.recv(max, &mut hand_on)?;
         self.hear_noise(noise);
         Ok(got)
     }
@@ -320,9 +326,15 @@ fn a_call_that_only_asks_takes_what_arrived_and_sends_nothing() {
 
 /// Two drivers with a connection; the mood is that of the first one's socket.
 fn connected() -> (Driver, Arc<Mutex<Script>>, Driver) {
+    connected_with(Duration::ZERO)
+}
+
+/// As [`connected`], where each train of the first one takes so long to arrive.
+fn connected_with(slow_trains: Duration) -> (Driver, Arc<Mutex<Script>>, Driver) {
     let hub = Hub::new(8 << 20).with_mtu(1_472);
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let (mut a, script) = driver(&hub, 0, address(1));
+    script.lock().unwrap().slow_trains = slow_trains;
     let (mut b, _) = driver(&hub, 1, address(2));
     a.engine.add_peer(a.now(), NodeId(1), address(2)).unwrap();
     a.push(&mut a.now(), NodeId(1), "first".into()).unwrap();
@@ -784,6 +796,32 @@ fn a_look_ends_when_the_program_has_something_to_do() {
             assert_eq!(taken, if early { input::BULK } else { count });
         });
     }
+}
+
+/// A datagram may arrive after a look at the socket began. The round trip that it ends lasted until it arrived.
+#[test]
+fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
+    let (least, mut shortest) = (Duration::from_millis(20), Duration::MAX);
+    for stamped in [true, false] {
+        let (mut a, script, mut b) = connected_with(least);
+        script.lock().unwrap().unstamped = !stamped;
+        for _ in 0..4 {
+            // Each of its packets is under way for so long.
+            let began = a.now();
+            a.push(&mut a.now(), NodeId(1), "asks".into()).unwrap();
+            a.output_at(began).unwrap();
+            b.turn().unwrap();
+            assert!(b.take_message().is_some());
+            b.turn().unwrap();
+            a.engine.begin_turn(began);
+            a.bulk = true;
+            a.drain(began, true).unwrap();
+            until(&mut a, &mut b, |a, _| a.is_flushed());
+            let stats = a.engine.peer_stats(NodeId(1)).unwrap();
+            shortest = shortest.min(stats.min_rtt);
+        }
+    }
+    assert!(shortest >= least, "{shortest:?}");
 }
 
 /// While packets arrive as fast as they are taken, what is due waits only for those that were there.

@@ -50,13 +50,14 @@ impl Node {
     /// How urgent a channel is beside other channels of the same node, in both directions.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`].
+    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`], [`Error::ReservedChannel`].
     pub fn set_channel_priority(
         &mut self,
         node: NodeId,
         channel: ChannelId,
         priority: Priority,
     ) -> Result<(), Error> {
+        Error::check_channel(channel)?;
         self.enter_open()?
             .engine
             .set_channel_priority(node, channel, priority)

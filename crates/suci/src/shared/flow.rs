@@ -33,13 +33,14 @@ impl SharedNode {
     /// As [`Node::set_channel_priority`](crate::Node::set_channel_priority); blocks for a turn of the thread.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`].
+    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`], [`Error::ReservedChannel`].
     pub fn set_channel_priority(
         &self,
         node: NodeId,
         channel: ChannelId,
         priority: Priority,
     ) -> Result<(), Error> {
+        Error::check_channel(channel)?;
         self.ask(node, move |driver| {
             driver.engine.set_channel_priority(node, channel, priority)
         })?

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use suci_proto::Event;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::message::Held;
 use suci_proto::types::NodeId;
+use suci_proto::{Event, Outgoing};
 
 /// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
 /// has its own, so that handles do not slow each other down.
@@ -27,11 +27,16 @@ pub(super) struct Rota {
 
 impl Inner {
     pub(super) fn send(&self, to: NodeId, message: Draft) -> Result<(), Error> {
+        message.check()?;
+        self.accept(to, message.into_outgoing())
+    }
+
+    /// As [`send`](Self::send), also for kinds and channels of the library itself.
+    fn accept(&self, to: NodeId, outgoing: Outgoing) -> Result<(), Error> {
         self.check_open()?;
         if to == self.id {
             return Err(Error::Itself(to));
         }
-        let outgoing = message.into_outgoing();
         let length = u64::try_from(outgoing.payload.len()).unwrap_or(u64::MAX);
         if length > MAX_MESSAGE {
             return Err(Error::TooLong { length });

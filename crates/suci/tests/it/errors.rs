@@ -7,7 +7,9 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use suci::{Accept, AddressBook, Bytes, Draft, Error, Event, Node, NodeId};
+use suci::{
+    Accept, AddressBook, Bytes, ChannelId, Draft, Error, Event, Kind, Node, NodeId, Priority,
+};
 
 #[test]
 fn unknown_peers_and_oneself_are_refused() {
@@ -87,6 +89,60 @@ fn whom_too_many_ends_keep_from_sending_is_told_to_take_events() {
     assert!(refused.to_string().contains("take events"), "{refused}");
     a.events().unwrap();
     a.send(b.id(), "x").unwrap();
+}
+
+/// Kinds below 128 and channels with another top byte than 0 are the library's, whichever call is to send them.
+#[test]
+fn reserved_kinds_and_channels_are_refused() {
+    let (mut a, b) = pair();
+    let (shared, other) = shared_pair();
+    let on = |channel| Draft::new("x").channel(ChannelId(channel));
+    let of = |kind| Draft::new("x").kind(Kind(kind));
+    for (draft, said) in [
+        (of(0), "kind 0 is reserved for the library: use 128 to 255"),
+        (of(5), "kind 5 is"),
+        (of(127), "kind 127 is"),
+        (
+            on(1 << 24),
+            "channel 16777216 is reserved for other layers of the library: use 0 to 16777215",
+        ),
+        (on(u32::MAX), "channel 4294967295 is"),
+    ] {
+        let (to, shared_to) = (b.id(), other.id());
+        let broadcast = a.broadcast(&[to], draft.clone()).unwrap().remove(0).1;
+        let all = [
+            a.send(to, draft.clone()).map(drop),
+            a.send_timeout(to, draft.clone(), LONG).map(drop),
+            a.batch(|batch| batch.send(to, draft.clone()))
+                .unwrap()
+                .map(drop),
+            broadcast.map(drop),
+            shared.send(shared_to, draft.clone()),
+            shared.send_timeout(shared_to, draft.clone(), LONG),
+            shared.broadcast(&[shared_to], draft.clone()).remove(0).1,
+        ];
+        for refused in all {
+            let error = refused.unwrap_err();
+            let named = matches!(
+                error,
+                Error::ReservedKind { .. } | Error::ReservedChannel { .. }
+            );
+            let text = error.to_string();
+            assert!(named && text.starts_with(said), "{text}");
+        }
+    }
+    for channel in [1 << 24, u32::MAX].map(ChannelId) {
+        for set in [
+            a.set_channel_priority(b.id(), channel, Priority::DEFAULT),
+            shared.set_channel_priority(other.id(), channel, Priority::DEFAULT),
+        ] {
+            assert!(matches!(set, Err(Error::ReservedChannel { channel: c }) if c == channel));
+        }
+    }
+    for draft in [of(128), of(255), on((1 << 24) - 1)] {
+        a.send(b.id(), draft.clone()).unwrap();
+        shared.send(other.id(), draft).unwrap();
+    }
 }
 
 #[test]
