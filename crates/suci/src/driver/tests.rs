@@ -806,10 +806,11 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
         let (mut a, script, mut b) = connected_with(least);
         script.lock().unwrap().unstamped = !stamped;
         for _ in 0..4 {
-            // Each of its packets is under way for so long.
-            let began = a.now();
+            // Each of its packets is under way for so long. A look that begins meanwhile finds the answer.
+            let sent = a.now();
+            let began = sent + least / 2;
             a.push(&mut a.now(), NodeId(1), "asks".into()).unwrap();
-            a.output_at(began).unwrap();
+            a.output_at(sent).unwrap();
             b.turn().unwrap();
             assert!(b.take_message().is_some());
             b.turn().unwrap();
