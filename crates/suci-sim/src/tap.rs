@@ -10,6 +10,8 @@ use std::fmt;
 pub const HEADER: usize = 28;
 /// First byte of a DATA packet of version 1.
 pub const DATA: u8 = 0x10;
+/// First byte of a HELLO.
+pub const HELLO: u8 = 0x11;
 /// First byte of an INIT, on which a packet may ride.
 pub const INIT: u8 = 0x13;
 /// First byte of an UNKNOWN.

@@ -6,9 +6,9 @@ use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{Event, RefusedReason};
 use crate::handshake::{Claim, Phase, Room, Standing};
-use crate::peer::{Accepted, Agreement, Call, End};
+use crate::peer::{Accepted, Agreement, Call, End, Peer};
 use crate::time::Instant;
-use crate::types::NodeId;
+use crate::types::{Ecn, NodeId, PacketNumber};
 use crate::wire::{
     Accept, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType, Refused, RefusedCode,
     put_header, seal,
@@ -314,11 +314,10 @@ impl Engine {
             return Err(None);
         };
         let silence = peer.silence_timeout;
-        if let Some(accepted) = &peer.accepted
+        if let Some(accepted) = &mut peer.accepted
             && accepted.token == header.tag
         {
-            let bytes = accepted.bytes.clone();
-            self.shared.reply(arrival.from, bytes);
+            accepted.due = true;
             return Ok(());
         }
         if peer.newest_baked.is_some_and(|newest| baked <= newest) {
@@ -400,9 +399,10 @@ impl Engine {
         peer.newest_baked = Some(baked);
         peer.accepted = Some(Accepted {
             token: header.tag,
-            bytes: bytes.clone(),
+            to: arrival.from,
+            bytes,
+            due: true,
         });
-        shared.reply(arrival.from, bytes);
         let agreement = Agreement {
             local,
             remote: End {
@@ -495,6 +495,37 @@ impl Engine {
         peer.on_forgotten(now, token, &mut self.shared);
         let key = peer.key;
         self.touch(key);
+    }
+
+    /// Fills the train with the ACCEPT that is due to a peer, if one is. It has no place in the queue of replies: it
+    /// goes before any DATA of its connection, and cannot be dropped for want of room.
+    pub(super) fn build_accept(&mut self, key: usize) -> bool {
+        let Some(accepted) = self.peers.get_mut(key).and_then(Peer::take_accept_due) else {
+            return false;
+        };
+        self.train.begin(accepted.to, Ecn::NotEct);
+        self.train.single(&accepted.bytes);
+        self.train_peer = None;
+        true
+    }
+
+    /// A packet of the connection `end` came for a peer that is not connected by it. True if our INIT offers that
+    /// connection: the packet overtook ACCEPT, or ACCEPT was lost.
+    pub(super) fn on_early_data(
+        &mut self,
+        now: Instant,
+        key: usize,
+        end: End,
+        number: PacketNumber,
+    ) -> bool {
+        if !self.peers.awake(key).is_some_and(|peer| peer.offers(end)) {
+            return false;
+        }
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.on_early_data(now, number);
+        }
+        self.touch(key);
+        true
     }
 
     /// The packet that a peer's attempt repeats, if it is due.

@@ -264,10 +264,9 @@ impl Engine {
             Some((key, peer))
         });
         let Some((key, peer)) = addressed else {
-            // The index may be another attempt's by now, and the peer may be ahead of the ACCEPT that ours waits for.
-            let peer = key.and_then(|key| self.peers.awake(key));
-            let opening = peer.is_some_and(|p| p.offers(tag));
-            self.hint_unknown(now, arrival.from, header, opening);
+            let end = End { index, tag };
+            let early = key.is_some_and(|key| self.on_early_data(now, key, end, header.number));
+            self.hint_unknown(now, arrival.from, header, early);
             return None;
         };
         peer.release_previous(&mut self.shared);
@@ -291,15 +290,15 @@ impl Engine {
         }
     }
 
-    /// Tells the sender of a packet for an unknown connection so, at a bounded rate.
-    fn hint_unknown(&mut self, now: Instant, to: SocketAddr, header: &Header, opening: bool) {
+    /// Tells the sender of a packet for an unknown connection so, at a bounded rate. Not if the packet is `early`: the
+    /// connection is known once ACCEPT comes.
+    fn hint_unknown(&mut self, now: Instant, to: SocketAddr, header: &Header, early: bool) {
         self.shared.counters.unknown_connection += 1;
         let second = now.as_nanos() / 1_000_000_000;
         if self.hints.0 != second {
             self.hints = (second, 0);
         }
-        // While our own attempt waits for ACCEPT, the peer may be ahead of it.
-        if self.hints.1 < HINTS_PER_SECOND && !opening {
+        if self.hints.1 < HINTS_PER_SECOND && !early {
             self.hints.1 += 1;
             self.shared.counters.unknown_sent += 1;
             let bytes = handshake::unknown(&self.shared, header);
@@ -371,8 +370,12 @@ impl Engine {
             let Some(key) = self.dirty.front() else {
                 return false;
             };
-            let attempts = |peer: &Peer| peer.attempt_at().is_some_and(|at| at <= now);
-            if self.peers.awake(key).is_some_and(attempts) {
+            let opens =
+                |peer: &Peer| peer.owes_accept() || peer.attempt_at().is_some_and(|at| at <= now);
+            if self.peers.awake(key).is_some_and(opens) {
+                if self.build_accept(key) {
+                    return true;
+                }
                 self.attempt_packet(now, key);
             }
             let outranked = self.is_outranked(now, key);

@@ -1,5 +1,6 @@
 //! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
 
+mod contact;
 mod hostile;
 mod large;
 mod last_look;

@@ -4,6 +4,7 @@ use super::Peer;
 use super::connection::{Beginning, End, Numbers};
 use crate::credit::Grant;
 use crate::engine::{Promise, Shared};
+use crate::handshake::FIRST_WAIT;
 use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Recovery;
 use crate::time::{Duration, Instant};
@@ -21,7 +22,7 @@ const MOST_PREVIOUS: usize = 4;
 /// The peer called: what we begin answers it, and replaces the connection before.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// From COOKIE to INIT.
+    /// From COOKIE to INIT: a round trip, unless INIT came only when it was repeated.
     pub(crate) round_trip: Duration,
     /// What it announced.
     pub(crate) params: &'a Params,
@@ -61,9 +62,11 @@ impl Peer {
         };
         let first = shared.config.first_packet_number;
         let random = shared.random();
-        let round_trip = call.map_or(INITIAL_RTT, |call| {
-            call.round_trip.max(Duration::from_micros(10))
-        });
+        // An INIT that was repeated measures no round trip (Karn and Partridge 1987).
+        let measured = call.map(|call| call.round_trip);
+        let round_trip = measured
+            .filter(|time| *time < FIRST_WAIT)
+            .map_or(INITIAL_RTT, |time| time.max(Duration::from_micros(10)));
         let present = self.session.inbox.session_limit();
         let beginning = Beginning {
             numbers: Numbers::new(first, random),
@@ -72,6 +75,7 @@ impl Peer {
             max_datagram,
             memory_told: promise.as_ref().map_or(present, |other| other.window),
             mode: self.mode(),
+            early: None,
         };
         Some((beginning, promise))
     }

@@ -241,6 +241,9 @@ pub(crate) struct Beginning {
     pub(crate) memory_told: u64,
     /// The mode that the parameters say.
     pub(crate) mode: Mode,
+    /// The highest packet number that came before ACCEPT. It was drained from our socket like any other, so it counts
+    /// for the grant.
+    pub(crate) early: Option<PacketNumber>,
 }
 
 impl Connection {
@@ -269,6 +272,7 @@ impl Connection {
             max_datagram: _,
             memory_told,
             mode,
+            early: _,
         } = beginning;
         let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
         let size = mtu.current();

@@ -329,9 +329,7 @@ impl Peer {
             self.drop_connection(shared);
             return;
         }
-        if let Some((to, bytes)) = self.last_words(close_code(&error)) {
-            shared.reply(to, bytes);
-        }
+        self.say_last(close_code(&error), shared);
         self.end(now, EndReason::Protocol(error), shared);
     }
 

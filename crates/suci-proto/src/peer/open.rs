@@ -8,7 +8,7 @@ use crate::handshake::{Opening, Phase};
 use crate::limits::COOKIE_LIFETIME;
 use crate::recovery::Sink;
 use crate::time::{Duration, Instant};
-use crate::types::{Epoch, Incarnation, NodeId};
+use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{self, Header, Init};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
@@ -40,11 +40,15 @@ struct Offer {
     sent_at: Instant,
 }
 
-/// An INIT of the peer's that we accepted: the answer to its repetitions.
+/// An INIT of the peer's that we accepted: the answer to it and to its repetitions.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) token: u64,
+    /// Where the INIT came from. Its cookie proved that address.
+    pub(crate) to: SocketAddr,
     pub(crate) bytes: Vec<u8>,
+    /// ACCEPT is to be sent (again).
+    pub(crate) due: bool,
 }
 
 /// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
@@ -97,10 +101,37 @@ impl Peer {
             .is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
-    /// Whether an attempt of ours offers a connection with this tag, and waits for ACCEPT.
-    pub(crate) fn offers(&self, tag: u64) -> bool {
+    /// Whether an attempt of ours offers the connection that ends here at `end`, and waits for ACCEPT.
+    pub(crate) fn offers(&self, end: End) -> bool {
         let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
-        offer.is_some_and(|offer| offer.local.tag == tag)
+        offer.is_some_and(|offer| offer.local == end)
+    }
+
+    /// The packet `number` came of the connection that our INIT offers, before ACCEPT. Only the peer knows its tag, so
+    /// it accepted the INIT: unless ACCEPT comes in the same turn, it is asked for at once. Once, since the peer
+    /// may send many packets before it hears that.
+    pub(crate) fn on_early_data(&mut self, now: Instant, number: PacketNumber) {
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        if let Some(offer) = &mut attempt.offer {
+            let early = &mut offer.beginning.early;
+            *early = (*early).max(Some(number));
+        }
+        if attempt.opening.tries() == 1 {
+            attempt.opening.hasten(now);
+        }
+    }
+
+    /// Whether an ACCEPT is to be sent.
+    pub(crate) fn owes_accept(&self) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| accepted.due)
+    }
+
+    /// The ACCEPT that is to be sent, which counts as sent then.
+    pub(crate) fn take_accept_due(&mut self) -> Option<&Accepted> {
+        let accepted = self.accepted.as_mut()?;
+        core::mem::take(&mut accepted.due).then_some(accepted)
     }
 
     /// The peer refused the attempt with this token: another begins later.
@@ -341,6 +372,7 @@ impl Peer {
         self.unattended = agreement.params.unattended;
         let max_message = agreement.params.max_message;
         beginning.grant.start_at(first);
+        let early = beginning.early;
         let acks = AckSettings {
             max_delay: shared.config.max_ack_delay,
             on_poll: shared.config.ack_on_poll,
@@ -376,6 +408,9 @@ impl Peer {
             shared.paths.ask(self.node, address);
         }
         self.connection = Some(connection);
+        if let Some(number) = early {
+            self.repay_early(now, number, shared);
+        }
         shared.line.leave(Some(self.key));
         self.put_off = false;
         self.apply_decision();
@@ -453,6 +488,17 @@ impl Peer {
         };
         self.connect(now, agreement, beginning, shared);
         true
+    }
+
+    /// Packets up to `number` came before ACCEPT, and were not taken: they are not acknowledged, but the grant moves on
+    /// from them, and the peer hears at once how far it may go. Else it might have spent all of it on them.
+    fn repay_early(&mut self, now: Instant, number: PacketNumber, shared: &mut Shared) {
+        self.release_previous(shared);
+        if let Some(connection) = &mut self.connection {
+            shared
+                .shares
+                .on_drained(&mut connection.grant, number, true, now);
+        }
     }
 
     /// Whether the peer's process `incarnation`, which is at `epoch`, ended our session with it.

@@ -169,10 +169,8 @@ impl Peer {
 
     /// Ends the session without waiting. The peer is told once; should that be lost, UNKNOWN tells it.
     fn leave(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
-        if self.lingering.is_none()
-            && let Some((to, bytes)) = self.last_words(CLOSE_FINISHED)
-        {
-            shared.reply(to, bytes);
+        if self.lingering.is_none() {
+            self.say_last(CLOSE_FINISHED, shared);
         }
         self.end(now, reason, shared);
     }

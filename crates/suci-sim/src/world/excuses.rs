@@ -1,7 +1,10 @@
 //! Packets for which neither sender nor receiver is to blame.
 
+use suci_proto::Engine;
+
 use super::World;
 use crate::packet::{Packet, PlaceId};
+use crate::tap;
 
 impl World {
     /// Whether no receiver could have kept room for this packet: an attacker's, a copy the
@@ -19,7 +22,17 @@ impl World {
         if fate.held && packet.order < newest {
             return true;
         }
+        if self.is_beyond_peer_limit(place, packet) {
+            return true;
+        }
         self.is_meant_for_the_dead(place, packet)
+    }
+
+    /// Whether a packet is the HELLO of one of more nodes than the receiver has places for: no buffer holds the HELLOs
+    /// of any number of newcomers at once.
+    fn is_beyond_peer_limit(&self, place: PlaceId, packet: &Packet) -> bool {
+        let limit = self.engine(place).map_or(0, Engine::peer_limit);
+        packet.bytes.first() == Some(&tap::HELLO) && self.options.nodes as u64 > limit
     }
 
     /// Whether a packet was sent to a process that ran at `place` before: its sender had heard nothing of the one there now.

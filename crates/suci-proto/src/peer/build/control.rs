@@ -35,6 +35,7 @@ impl Peer {
             |c: &Connection| c.path.deadline().is_none() && c.pending.responds_to().is_none();
         self.session.outbox.is_empty()
             && self.attempt.is_none()
+            && !self.owes_accept()
             && self.lingering.is_none()
             && self.closing == Closing::Open
             && self.session.inbox.large_wanted().is_none()

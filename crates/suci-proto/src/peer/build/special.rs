@@ -6,7 +6,7 @@ use crate::engine::Shared;
 use crate::limits;
 use crate::peer::connection::Beginning;
 use crate::peer::receive::mark;
-use crate::peer::{End, Peer};
+use crate::peer::{Accepted, End, Peer};
 use crate::recovery::SentKind;
 use crate::time::Instant;
 use crate::transmit::Train;
@@ -43,8 +43,18 @@ impl Peer {
         }
     }
 
-    /// A packet that tells the peer why it is being left, outside of any session state.
-    pub(in crate::peer) fn last_words(&self, code: u64) -> Option<(SocketAddr, Vec<u8>)> {
+    /// Tells the peer once why it is being left, outside of any session state. A peer that was not sent ACCEPT yet
+    /// needs that first.
+    pub(in crate::peer) fn say_last(&mut self, code: u64, shared: &mut Shared) {
+        if let Some(Accepted { to, bytes, .. }) = self.accepted.take_if(|accepted| accepted.due) {
+            shared.reply(to, bytes);
+        }
+        if let Some((to, bytes)) = self.last_words(code) {
+            shared.reply(to, bytes);
+        }
+    }
+
+    fn last_words(&self, code: u64) -> Option<(SocketAddr, Vec<u8>)> {
         let connection = self.connection.as_ref()?;
         let number = connection.numbers.peek()?;
         let End { index, tag } = connection.remote;

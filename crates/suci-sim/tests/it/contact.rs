@@ -1,0 +1,169 @@
+//! First contact: how long a newcomer waits for its first answer, whatever happens to one packet.
+
+use crate::scenario::{SECOND, ok, send, spec, world};
+use std::cell::RefCell;
+use std::rc::Rc;
+use suci_proto::time::{Duration, Instant};
+use suci_sim::options::Options;
+use suci_sim::packet::Packet;
+use suci_sim::world::World;
+
+/// Receive buffers: a small one, the stock limit of Linux, and the one that the library asks for.
+const BUFFERS: [u64; 5] = [6_656, 20_000, 64 << 10, 212_992, 8 << 20];
+
+/// Bytes of the server's answer.
+const ANSWERS: [u64; 4] = [0, 100, 3_000, 64 << 10];
+
+/// The probe timeout of a node that has not measured a round trip yet: three times the initial one of 20 ms, and the delay
+/// of acknowledgements. HELLO and INIT are repeated after 100 ms.
+const UNMEASURED: Duration = Duration::from_millis(62);
+
+/// The packets of a first contact: the type in byte 0, and whether the client sends it.
+const PACKETS: [(&str, u8, bool); 6] = [
+    ("HELLO", 0x11, true),
+    ("COOKIE", 0x12, false),
+    ("INIT", 0x13, true),
+    ("ACCEPT", 0x14, false),
+    ("the client's first DATA", 0x10, true),
+    ("the server's first DATA", 0x10, false),
+];
+
+/// What happens to the first packet of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Lost,
+    /// It arrives after the next packet in its direction, or after this time if none follows.
+    Overtaken(Duration),
+    Doubled,
+}
+
+const TROUBLES: [Trouble; 3] = [
+    Trouble::Lost,
+    Trouble::Overtaken(Duration::from_millis(1)),
+    Trouble::Doubled,
+];
+
+/// What a filter took out of the network or is to put into it again.
+#[derive(Debug, Default)]
+struct Taken {
+    seen: bool,
+    packet: Option<(Instant, Packet)>,
+    /// A packet in the same direction followed.
+    followed: bool,
+}
+
+/// A server at place 0 that knows nobody, and clients at the others that know it.
+fn newcomers(clients: usize, recv_buffer: u64) -> Options {
+    let mut options = Options::quiet(clients + 1);
+    options.clients = clients;
+    options.star = true;
+    options.recv_buffer = recv_buffer;
+    options
+}
+
+/// The probe timeout of a connection (RFC 9002, 6.2.1) whose variation of round trips is the initial half of one.
+fn probe_timeout(options: &Options) -> Duration {
+    let delay = options.configs[0].max_ack_delay;
+    (options.round_trip() - delay) * 3 + delay
+}
+
+/// Makes `trouble` for the first packet of the kind `(first byte, sent by the client)`.
+fn trouble(world: &mut World, kind: u8, by_client: bool, trouble: Trouble) -> Rc<RefCell<Taken>> {
+    let taken = Rc::new(RefCell::new(Taken::default()));
+    let state = Rc::clone(&taken);
+    world.filter = Some(Box::new(move |now, packet| {
+        let mut state = state.borrow_mut();
+        if (packet.source != 0) != by_client {
+            return false;
+        }
+        if state.seen {
+            state.followed = true;
+            return false;
+        }
+        if packet.bytes.first() != Some(&kind) {
+            return false;
+        }
+        state.seen = true;
+        let mut copy = packet.clone();
+        match trouble {
+            Trouble::Lost => true,
+            Trouble::Overtaken(_) => {
+                copy.fate.held = true;
+                state.packet = Some((now, copy));
+                true
+            }
+            Trouble::Doubled => {
+                copy.fate.duplicate = true;
+                state.packet = Some((now, copy));
+                false
+            }
+        }
+    }));
+    taken
+}
+
+/// Puts what a filter took into the network again, once it is time.
+fn release(world: &mut World, taken: &RefCell<Taken>, trouble: Trouble) {
+    let mut state = taken.borrow_mut();
+    let followed = state.followed;
+    let due = state.packet.take_if(|(at, _)| match trouble {
+        Trouble::Overtaken(longest) => followed || world.now >= *at + longest,
+        Trouble::Lost | Trouble::Doubled => true,
+    });
+    drop(state);
+    if let Some((_, packet)) = due {
+        world.inject(packet);
+    }
+}
+
+/// A client asks and the server answers with `length` bytes; how long that took from the client's call.
+fn first_answer(
+    world: &mut World,
+    length: u64,
+    limit: Duration,
+    mut step: impl FnMut(&mut World),
+) -> Option<Duration> {
+    let begin = world.now;
+    let before = world.oracle.delivered();
+    send(world, 1, 1, spec(1, 0, 100));
+    let mut answered = false;
+    while world.oracle.delivered() < before + 2 {
+        if world.now >= begin + limit {
+            return None;
+        }
+        ok(world.run_for(Duration::from_micros(10)));
+        step(world);
+        if !answered && world.oracle.delivered() > before {
+            answered = true;
+            send(world, 0, 1, spec(2, 0, length));
+        }
+    }
+    Some(world.now.since(begin))
+}
+
+/// Each packet of a first contact is lost, overtaken or doubled once.
+#[test]
+fn f31_one_faulty_packet_delays_a_first_answer_by_a_few_probe_timeouts() {
+    let mut late = Vec::new();
+    for recv_buffer in BUFFERS {
+        for length in ANSWERS {
+            for (name, kind, by_client) in PACKETS {
+                for fault in TROUBLES {
+                    let options = newcomers(1, recv_buffer);
+                    let probe = probe_timeout(&options);
+                    let repeated = kind != 0x10 && fault == Trouble::Lost;
+                    let bound = 5 * if repeated { UNMEASURED } else { probe };
+                    let mut world = world(options);
+                    let taken = trouble(&mut world, kind, by_client, fault);
+                    let time = first_answer(&mut world, length, SECOND * 20, |world| {
+                        release(world, &taken, fault)
+                    });
+                    if time.is_none_or(|time| time > bound) {
+                        late.push(format!("{name} {fault:?} with {recv_buffer} B, answer of {length} B: {time:?} of {bound:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(late.is_empty(), "{}", late.join("\n"));
+}
