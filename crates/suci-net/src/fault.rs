@@ -19,7 +19,7 @@ pub use self::spec::{FaultSpec, FaultSpecError, MAX_DELAY};
 use crate::train::cut;
 use crate::{
     Backend, Capabilities, Counters, MAX_SLICES, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready,
-    SendOutcome, Train,
+    Report, SendOutcome, Train,
 };
 
 /// When to try again to send due packets that found the backend full, in case nobody watches it
@@ -432,6 +432,10 @@ impl<B: Backend> Backend for Fault<B> {
         let ready = self.inner.wait(limit, want_write)?;
         self.flush()?;
         Ok(ready)
+    }
+
+    fn next_report(&mut self) -> Option<Report> {
+        self.inner.next_report()
     }
 
     fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {

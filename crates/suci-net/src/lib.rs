@@ -58,8 +58,10 @@ pub mod memory;
 pub mod udp;
 pub mod udp_portable;
 
+mod report;
 mod train;
 
+pub use report::Report;
 pub use train::TrainError;
 
 /// Most segments in one train. Linux took 64 when `UDP_SEGMENT` was new (later kernels take 128);
@@ -349,6 +351,12 @@ pub trait Backend: Send {
     /// Only if the backend is unusable.
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready>;
 
+    /// The next report of a datagram that was not delivered. `send` and `recv` notice them; a caller that never asks loses
+    /// nothing but the hint. `None` where there is none, or the backend hears of none.
+    fn next_report(&mut self) -> Option<Report> {
+        None
+    }
+
     /// The largest UDP payload that the route to `dest` allows as far as this host knows now, at
     /// most [`MAX_TRAIN_BYTES`]; `None` if unknown or unreachable. Costs a few system calls.
     fn path_mtu(&self, dest: SocketAddr) -> Option<usize>;
@@ -397,6 +405,10 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
         (**self).wait(timeout, want_write)
+    }
+
+    fn next_report(&mut self) -> Option<Report> {
+        (**self).next_report()
     }
 
     fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {

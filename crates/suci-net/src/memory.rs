@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::report::Reports;
 use crate::train::{cut, unmapped};
 use crate::{
-    Backend, Capabilities, Counters, Ecn, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready,
+    Backend, Capabilities, Counters, Ecn, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready, Report,
     SendOutcome, Train,
 };
 
@@ -159,6 +160,7 @@ impl Hub {
             known: HashMap::new(),
             taken: Vec::new(),
             counters: Counters::default(),
+            reports: Reports::default(),
         };
         Ok((0..count).map(endpoint).collect())
     }
@@ -193,6 +195,7 @@ pub struct Memory {
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,
     counters: Counters,
+    reports: Reports,
 }
 
 impl Drop for Memory {
@@ -301,7 +304,14 @@ impl Backend for Memory {
                 self.counters.send_calls += 1;
                 let local = self.local;
                 match self.find(train.dest) {
-                    None => SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused),
+                    None => {
+                        let kind = io::ErrorKind::ConnectionRefused;
+                        let first = train.slices.first().map_or(&[][..], |slice| slice);
+                        // Everybody in this network is in this process.
+                        self.reports
+                            .push(Report::new(train.dest, kind, true, first));
+                        SendOutcome::Unreachable(kind)
+                    }
                     Some(place) => {
                         place.put(local, train);
                         SendOutcome::Sent(segments)
@@ -320,6 +330,10 @@ impl Backend for Memory {
             SendOutcome::Again | SendOutcome::NoGso => {}
         }
         Ok(outcome)
+    }
+
+    fn next_report(&mut self) -> Option<Report> {
+        self.reports.pop()
     }
 
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {

@@ -1,6 +1,6 @@
 //! What the engine tells the program.
 
-use crate::fold::{Fold, Words};
+use crate::fold::{Fold, Words, folds};
 use crate::message::Outcome;
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 use bytes::Bytes;
@@ -19,10 +19,13 @@ pub enum Event {
         /// The present session with it.
         session: SessionNumber,
     },
-    /// Nothing was heard from the peer for the silence timeout. Completes nothing and is undone by `Up`.
+    /// Nothing was heard from the peer for the silence timeout, whether it was ever reached or not. Completes nothing and
+    /// is undone by `Up`.
     Lost {
         /// Who.
         node: NodeId,
+        /// What is known of the reason.
+        cause: LostCause,
     },
     /// As `Lost`, of a peer that announced `unattended`: it is probably computing, and is never given up.
     Quiet {
@@ -111,7 +114,7 @@ impl Event {
     pub fn node(&self) -> NodeId {
         match *self {
             Self::Up { node, .. }
-            | Self::Lost { node }
+            | Self::Lost { node, .. }
             | Self::Quiet { node }
             | Self::Suspended { node, .. }
             | Self::Resumed { node, .. }
@@ -138,6 +141,63 @@ impl Event {
 pub(crate) fn undelivered(outcomes: &[MessageOutcome]) -> u64 {
     let failed = |o: &&MessageOutcome| o.outcome != Outcome::Delivered;
     outcomes.iter().filter(failed).count() as u64
+}
+
+/// What is known of a peer that is lost: the newest report since it was last heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostCause {
+    /// Nothing came back, and nothing says why.
+    NoAnswer,
+    /// The system reported that packets to the peer's address cannot be delivered. Such a report may be forged, and it
+    /// may concern an earlier process at that address.
+    Unreachable(Unreachable),
+    /// The process at the peer's address refused the handshake.
+    Refused(RefusedReason),
+    /// The peer's process has ended: it ran on this machine, whose kernel says that nobody has its port any more.
+    ProcessDied,
+}
+
+/// Why the system could not deliver a datagram. Each value names the errors of POSIX, and the ICMP messages, that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// The host has no socket at that port (`ECONNREFUSED`; ICMP port unreachable).
+    Port,
+    /// The host does not answer its network (`EHOSTUNREACH`, `EHOSTDOWN`; ICMP host unreachable).
+    Host,
+    /// There is no route to that network (`ENETUNREACH`; ICMP network unreachable).
+    Network,
+    /// A firewall or policy forbids it (`EPERM`, `EACCES`; ICMP administratively prohibited).
+    Prohibited,
+    /// Any other error.
+    Other,
+}
+
+folds!(Unreachable [Other, Port, Host, Network, Prohibited]);
+
+impl Fold for LostCause {
+    fn fold(&self, to: &mut Words) {
+        match self {
+            Self::NoAnswer => 0_u8.fold(to),
+            Self::Unreachable(why) => {
+                1_u8.fold(to);
+                why.fold(to);
+            }
+            Self::Refused(reason) => {
+                2_u8.fold(to);
+                reason.fold(to);
+            }
+            Self::ProcessDied => 3_u8.fold(to),
+        }
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        match u8::unfold(from) {
+            3 => Self::ProcessDied,
+            1 => Self::Unreachable(Unreachable::unfold(from)),
+            2 => Self::Refused(RefusedReason::unfold(from)),
+            _ => Self::NoAnswer,
+        }
+    }
 }
 
 /// An end of a session.

@@ -51,8 +51,11 @@ pub use counters::{Counters, Link, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     Engine, Identity, IncomingError, Lease, PatienceError, PeerError, RouteQuery, SendError,
+    Undelivered,
 };
-pub use event::{EndReason, Event, MessageOutcome, RefusedReason, Side, UNNUMBERED};
+pub use event::{
+    EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
+};
 pub use message::{Data, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};

@@ -5,6 +5,7 @@
 //! (UDP_SEGMENT). A train lives until the driver says what became of it: a full socket
 //! costs nothing but time.
 
+use crate::event::Unreachable;
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Crc, Mould, PLAIN_OVERHEAD, checksum};
 use bytes::Bytes;
@@ -416,8 +417,8 @@ pub enum TransmitResult {
     TooBig,
     /// Segmented sending was refused: the same comes again in single packets.
     NoGso,
-    /// The network says that it cannot be reached: counts as sent and lost.
-    Unreachable,
+    /// The system says that the destination cannot be reached: counts as sent and lost.
+    Unreachable(Unreachable),
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
-use suci_proto::{Engine, Event, Outgoing, SendError, TransmitResult};
+use suci_proto::{Engine, Event, Outgoing, SendError, TransmitResult, Undelivered, Unreachable};
 
 use crate::invariants::{self, Progress};
 use crate::network::Network;
@@ -59,6 +59,8 @@ pub struct Context<'a> {
     pub no_gso: u32,
     /// Parts per million of routes whose packet size nobody can tell.
     pub route_unknown: u32,
+    /// Whether a report of a closed port comes from the process's own kernel.
+    pub one_machine: bool,
     /// Whether invariants are checked in this turn.
     pub audit: bool,
     /// Numbers the packets of the run.
@@ -92,6 +94,8 @@ pub struct Process {
     pub busy_until: Instant,
     /// Sends that fail with an error meant for an earlier one.
     pub unreachable: u32,
+    /// Packets that a kernel reported as not delivered since the last turn.
+    pub undelivered: Vec<Packet>,
     /// When it first heard of which process.
     pub heard: BTreeMap<ProcId, Instant>,
     /// Somebody who knows its connections' tags lies to it, once.
@@ -125,6 +129,7 @@ impl Process {
             paused_until: now,
             busy_until: now,
             unreachable: 0,
+            undelivered: Vec::new(),
             heard: BTreeMap::new(),
             insider: false,
             handed: BTreeSet::new(),
@@ -149,6 +154,15 @@ impl Process {
         let now = cx.now;
         self.engine.begin_turn(now);
         let mut work = self.drain_socket(cx)?;
+        for packet in core::mem::take(&mut self.undelivered) {
+            let report = Undelivered {
+                to: packet.to,
+                why: Unreachable::Port,
+                local: cx.one_machine,
+                quoted: &packet.bytes,
+            };
+            self.engine.on_undelivered(now, &report);
+        }
         // As drivers do: what is due without a deadline would never be done.
         if self.engine.next_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
@@ -432,7 +446,7 @@ impl Process {
     fn verdict(&mut self, cx: &mut Context<'_>, train: &Train) -> TransmitResult {
         let result = if self.unreachable > 0 {
             self.unreachable -= 1;
-            TransmitResult::Unreachable
+            TransmitResult::Unreachable(Unreachable::Port)
         } else if cx.rng.chance(cx.socket_full) {
             self.blocked_until = cx.now + Duration::from_micros(cx.rng.range(10, 1_000));
             TransmitResult::Again

@@ -206,6 +206,9 @@ pub struct Options {
     pub route_unknown: u32,
     /// A closed port answers, and the next send fails with ECONNREFUSED.
     pub port_unreachable: bool,
+    /// All hosts are one machine: its kernel reports each packet to a port that is closed, and everybody knows that it was this
+    /// kernel.
+    pub one_machine: bool,
     /// When processes start: at once, or spread over this time.
     pub start_within: Duration,
     /// What happens when.
@@ -257,6 +260,7 @@ impl Options {
             no_gso: 0,
             route_unknown: 0,
             port_unreachable: false,
+            one_machine: false,
             start_within: Duration::ZERO,
             script: Vec::new(),
             faults_for: Duration::from_secs(5),

@@ -374,6 +374,7 @@ impl World {
             },
             no_gso: if self.mended { 0 } else { self.options.no_gso },
             route_unknown: self.options.route_unknown,
+            one_machine: self.options.one_machine,
             audit: self.nodes.len() <= AUDIT_ALL || self.turns.is_multiple_of(16),
             order: &mut self.order,
             outbox: &mut self.outbox,
@@ -442,7 +443,11 @@ impl World {
                 self.tally.lost += 1;
                 continue;
             }
-            if self.options.port_unreachable && self.rng.chance(300_000) {
+            let reports = match self.options.port_unreachable {
+                true => self.rng.chance(300_000),
+                false => self.options.one_machine,
+            };
+            if reports {
                 self.answer_unreachable(&packet);
             }
             self.network
@@ -456,7 +461,7 @@ impl World {
         self.arrivals = arrivals;
     }
 
-    /// A closed port answers by ICMP: some later send of that process fails instead.
+    /// A closed port answers by ICMP: the sender hears of it, and some later send of that process fails instead.
     fn answer_unreachable(&mut self, packet: &Packet) {
         let to = self
             .network
@@ -468,7 +473,12 @@ impl World {
                 ..
             }) = self.places.get_mut(packet.source)
         {
-            process.unreachable = process.unreachable.saturating_add(1).min(3);
+            if self.options.port_unreachable {
+                process.unreachable = process.unreachable.saturating_add(1).min(3);
+            }
+            process.undelivered.push(packet.clone());
+            let at = process.notices(self.now, &mut self.socket_rng);
+            self.request(packet.source, at);
         }
     }
 

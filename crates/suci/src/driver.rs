@@ -267,6 +267,7 @@ impl Driver {
     /// Does what is due, after everything that arrived: an acknowledgement still in the socket must not
     /// be taken for one that never came.
     fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
+        self.take_reports(now);
         if self.is_due(now) {
             if !self.drained {
                 self.bulk = true;

@@ -1,5 +1,6 @@
 //! Processes that are killed, and those that come after them.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use suci_tests::{Cast, Subject, finish_together, heavy, light, strict};
@@ -126,4 +127,64 @@ fn f14_a_killed_process_starts_again() {
     assert_eq!(stays.events("up").len(), 2);
     assert_eq!(second.events("ended").len(), 0);
     finish_together(vec![stays, second]);
+}
+
+/// A process is killed and started again on another port of the same machine, whether its peer was talking to it or not: the
+/// kernel says that nobody has the old port, so that the peer need not wait for the silence timeout of 10 s.
+#[test]
+fn f14_a_killed_process_starts_again_on_another_port_at_once() {
+    let _together = light();
+    for talking in [false, true] {
+        let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
+        let mut stays = cast.start(&netns, 0, &[]);
+        let mut first = cast.start(&netns, 1, &[]);
+        first.say("send 0 10 500");
+        stays.reaches("/received/1", 10);
+        first.reaches("/delivered/0", 10);
+        if talking {
+            stays.say("load 1 16 500");
+            stays.reaches("/delivered/1", 100);
+        }
+        first.kill();
+
+        let bound = netns.inside(|| UdpSocket::bind("127.0.0.1:0"));
+        let begun = Instant::now();
+        let mut second = cast.start_with(&netns, 1, bound.unwrap().unwrap());
+        second.say("send 0 1 500");
+        let up = second.event("up 0").at - begun;
+        println!(
+            "figure: back on another port after {:.3} s",
+            up.as_secs_f64()
+        );
+        assert!(up < Duration::from_secs(3), "accepted after {up:?}");
+        second.reaches("/delivered/0", 1);
+        stays.event("lost 1 ProcessDied");
+        stays.event("ended 1 Restarted");
+        assert_eq!(stays.events("ended").len(), 1);
+        assert!(second.events("refused").is_empty());
+        if talking {
+            stays.rest(1);
+        }
+        finish_together(vec![stays, second]);
+    }
+}
+
+/// The peers of a process of the same machine that was killed hear of it at once, and why.
+#[test]
+fn f17_the_death_of_a_process_of_the_same_machine_is_known_at_once() {
+    let _together = light();
+    let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
+    let mut stays = cast.start(&netns, 0, &["threads"]);
+    let mut dies = cast.start(&netns, 1, &[]);
+    dies.say("send 0 10 500");
+    dies.reaches("/delivered/0", 10);
+    dies.kill();
+    let begun = Instant::now();
+    stays.say("send 1 1 500");
+    let lost = stays.event("lost 1 ProcessDied").at - begun;
+    println!(
+        "figure: its death is known after {:.3} s",
+        lost.as_secs_f64()
+    );
+    assert!(lost < Duration::from_secs(3), "lost after {lost:?}");
 }

@@ -31,6 +31,16 @@ impl RawAddr {
         }
     }
 
+    /// An address that the kernel wrote elsewhere.
+    pub(super) fn copied(from: &[u8]) -> Self {
+        let mut raw = Self::empty();
+        for (to, from) in raw.bytes.iter_mut().zip(from) {
+            *to = *from;
+            raw.len += 1;
+        }
+        raw
+    }
+
     /// `addr` as a socket of `family` wants it: IPv4 is mapped for IPv6 sockets. `None` if such a
     /// socket cannot reach it.
     pub(super) fn encode(addr: SocketAddr, family: Family) -> Option<Self> {

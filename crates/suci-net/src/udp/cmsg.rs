@@ -4,10 +4,12 @@
 //! and next header aligned to an unsigned long) is written and read with checked slices instead of
 //! the `CMSG_*` macros, so that nothing here is unsafe.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use libc::c_int;
 
+use super::addr::RawAddr;
 use crate::Ecn;
 
 const WORD: usize = size_of::<usize>();
@@ -98,6 +100,50 @@ pub(super) fn parse(mut bytes: &[u8]) -> Received {
         bytes = rest;
     }
     received
+}
+
+/// What the kernel said of a datagram that was not delivered (`struct sock_extended_err`, linux/errqueue.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExtendedError {
+    /// As in `errno`.
+    pub(super) code: c_int,
+    /// Whether an ICMP message says so; else this host found out by itself.
+    pub(super) is_icmp: bool,
+    /// Whether that message is "port unreachable" (RFC 792; RFC 4443, section 3.1).
+    pub(super) is_port: bool,
+    /// Who sent that message.
+    pub(super) offender: Option<IpAddr>,
+}
+
+/// Reads the report that the kernel wrote.
+pub(super) fn parse_error(mut bytes: &[u8]) -> Option<ExtendedError> {
+    /// Bytes of the struct; the address of the offender follows.
+    const LENGTH: usize = size_of::<libc::sock_extended_err>();
+    while let Some((level, kind, data, rest)) = next(bytes) {
+        let ours = [
+            (libc::SOL_IP, libc::IP_RECVERR),
+            (libc::SOL_IPV6, libc::IPV6_RECVERR),
+        ];
+        if ours.contains(&(level, kind))
+            && let Some((error, offender)) = data.split_at_checked(LENGTH)
+        {
+            let [origin, kind, code, _] = array_at(error, 4)?;
+            // An IPv6 socket hears of IPv4 in its own form.
+            let port = match origin {
+                libc::SO_EE_ORIGIN_ICMP => Some((3, 3)),
+                libc::SO_EE_ORIGIN_ICMP6 => Some((1, 4)),
+                _ => None,
+            };
+            return Some(ExtendedError {
+                code: int_at(error, 0)?,
+                is_icmp: port.is_some(),
+                is_port: port == Some((kind, code)),
+                offender: RawAddr::copied(offender).decode().map(|at| at.ip()),
+            });
+        }
+        bytes = rest;
+    }
+    None
 }
 
 /// First message of `bytes`: level, type, data, and what follows.

@@ -21,15 +21,22 @@ use self::cmsg::{Control, RECV_CONTROL, SEND_CONTROL};
 use self::options::Granted;
 pub use self::options::UdpOptions;
 use self::sys::Empty;
+use crate::report::{QUOTED, Reports};
 use crate::train::unmapped;
 use crate::{
-    Backend, Capabilities, Counters, Ecn, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready,
+    Backend, Capabilities, Counters, Ecn, MAX_TRAIN_BYTES, MAX_TRAIN_SEGMENTS, Meta, Ready, Report,
     SendOutcome, Train,
 };
 
 /// Errors that one `recv` swallows before it gives the caller a turn. Each stands for one ICMP
 /// message, so a flood of them must not hold the caller.
 const MAX_RECV_ERRORS: usize = 64;
+
+/// A send is repeated so often after an error that may be the report of an earlier datagram. Another report may come meanwhile.
+const RETRIES: usize = 2;
+
+/// A port to which nothing is sent; some port has to be named.
+const DISCARD: u16 = 9;
 
 /// A UDP socket of Linux.
 ///
@@ -60,6 +67,9 @@ pub struct Udp {
     slot: Box<[u8]>,
     control: Box<Control<RECV_CONTROL>>,
     counters: Counters,
+    reports: Reports,
+    /// The socket may have more of them.
+    unread_reports: bool,
 }
 
 /// What one receive found.
@@ -109,6 +119,8 @@ impl Udp {
             slot: vec![0; options.recv_slot].into_boxed_slice(),
             control: Box::new(Control::new()),
             counters: Counters::default(),
+            reports: Reports::default(),
+            unread_reports: false,
         })
     }
 
@@ -143,7 +155,7 @@ impl Udp {
         match code {
             libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Ok(SendOutcome::Again),
             libc::EMSGSIZE => Ok(SendOutcome::TooBig),
-            libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EOPNOTSUPP => Err(error),
+            libc::EBADF | libc::ENOTSOCK | libc::EFAULT => Err(error),
             libc::EIO if segments > 1 => Ok(self.without_gso()),
             libc::EINVAL if segments > 1 => Ok(match self.path_mtu(train.dest) {
                 // Kernels before 6.9 say EINVAL where they mean EMSGSIZE, and any kernel says it
@@ -188,9 +200,60 @@ impl Udp {
             Err(_) => {
                 // An ICMP report about some earlier datagram: a hint, not this socket's death.
                 self.counters.recv_errors += 1;
+                self.take_reports();
                 Ok(Got::Report)
             }
         }
+    }
+
+    /// Takes the reports of datagrams that were not delivered out of the socket, which says by an error of any call that there
+    /// is one. Returns whether this host itself was among those who reported: of a datagram that is too long for its first hop
+    /// the kernel says so here, too.
+    fn take_reports(&mut self) -> bool {
+        let mut own = false;
+        for _ in 0..MAX_RECV_ERRORS {
+            let (mut to, mut beginning) = (RawAddr::empty(), [0; QUOTED]);
+            let fd = self.socket.as_fd();
+            let control = &mut self.control;
+            let taken = sys::recv(fd, &mut beginning, &mut to, control, Empty::Reports);
+            let Ok(arrival) = taken else {
+                self.unread_reports = false;
+                return own;
+            };
+            let said = control.bytes.get(..control.len).and_then(cmsg::parse_error);
+            let (Some(error), Some(to)) = (said, to.decode()) else {
+                continue;
+            };
+            own |= !error.is_icmp;
+            // What packets the path carries is found out by probes (RFC 8899), whatever ICMP says.
+            if error.is_icmp && error.code != libc::EMSGSIZE {
+                let kind = io::Error::from_raw_os_error(error.code).kind();
+                let at_it = error.is_port && error.offender == Some(to.ip());
+                let local = at_it && self.is_own(to.ip());
+                let beginning = beginning.get(..arrival.len).unwrap_or_default();
+                self.reports.push(Report::new(to, kind, local, beginning));
+            }
+        }
+        self.unread_reports = true;
+        own
+    }
+
+    /// Whether an address is this host's. Packets with such a source never come from the network: the kernel drops them.
+    fn is_own(&self, ip: IpAddr) -> bool {
+        if ip.is_loopback() || ip == self.local.ip().to_canonical() {
+            return true;
+        }
+        // The kernel answers itself from the address that it is asked at.
+        let any = match ip {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let scratch = UdpSocket::bind((any, 0)).ok();
+        let source = scratch.and_then(|scratch| {
+            scratch.connect((ip, DISCARD)).ok()?;
+            scratch.local_addr().ok()
+        });
+        source.is_some_and(|source| source.ip() == ip)
     }
 
     /// Hands the datagrams of one receive to the sink. Those that the slot cut are lost.
@@ -274,10 +337,14 @@ impl Backend for Udp {
                     let fd = self.socket.as_fd();
                     self.counters.send_calls += 1;
                     let mut result = sys::send(fd, &mut dest, train.slices, &mut control);
-                    if is_pending_error(&result) {
-                        // The report of an earlier datagram, perhaps to another peer: this train
-                        // was not looked at, and reading the report cleared it.
+                    for _ in 0..RETRIES {
+                        // Perhaps the report of an earlier datagram, to another peer: then this
+                        // train was not looked at, and reading the report cleared it.
+                        if !may_be_report(&result) || self.take_reports() {
+                            break;
+                        }
                         self.counters.send_calls += 1;
+                        let fd = self.socket.as_fd();
                         result = sys::send(fd, &mut dest, train.slices, &mut control);
                     }
                     match result {
@@ -293,6 +360,9 @@ impl Backend for Udp {
 
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
         let (mut count, mut errors) = (0, 0);
+        if self.unread_reports {
+            self.take_reports();
+        }
         while count < max && errors < MAX_RECV_ERRORS {
             match self.recv_once(Empty::Return, sink)? {
                 Got::Datagrams(some) => count += some,
@@ -309,6 +379,10 @@ impl Backend for Udp {
             Got::Report => Some(0),
             Got::Nothing => None,
         })
+    }
+
+    fn next_report(&mut self) -> Option<Report> {
+        self.reports.pop()
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready> {
@@ -365,14 +439,29 @@ impl Backend for Udp {
 fn is_unusable(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
-        Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL | libc::EOPNOTSUPP)
+        Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL)
     )
 }
 
-/// Errors that a connected socket reports of what it sent before.
-fn is_pending_error(result: &io::Result<usize>) -> bool {
+/// Errors that a socket reports of what it sent before: those that the kernel makes of ICMP messages (`icmp_err_convert`,
+/// `icmpv6_err_convert`).
+fn may_be_report(result: &io::Result<usize>) -> bool {
     let Err(error) = result else { return false };
-    error.raw_os_error() == Some(libc::ECONNREFUSED)
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
+                | libc::EPROTO
+                | libc::EACCES
+                | libc::EMSGSIZE
+        )
+    )
 }
 
 #[cfg(test)]

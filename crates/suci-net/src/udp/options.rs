@@ -96,6 +96,7 @@ pub(super) fn set_up(
     reference.set_send_buffer_size(options.send_buffer.min(i32::MAX as usize / 2))?;
     let fd = socket.as_fd();
     never_fragment(fd, family)?;
+    report_errors(fd, family);
     let ecn = receive_class(fd, family) && send_class(fd, family);
     let on = |level, name| sys::set_int(fd, level, name, 1).is_ok();
     Ok(Granted {
@@ -148,6 +149,16 @@ fn never_fragment(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
             let probe = libc::IPV6_PMTUDISC_PROBE;
             sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, probe)
         }
+    }
+}
+
+/// Asks for a report of each datagram that the network or this host could not deliver: a socket that is not connected
+/// hears of none otherwise. Without it nothing is lost but the hint, so a refusal is no error.
+fn report_errors(fd: BorrowedFd<'_>, family: Family) {
+    // On IPv6 sockets the IPv4 option serves mapped addresses.
+    let _ = sys::set_int(fd, libc::SOL_IP, libc::IP_RECVERR, 1);
+    if family == Family::V6 {
+        let _ = sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVERR, 1);
     }
 }
 

@@ -200,7 +200,7 @@ fn send_one(fd: BorrowedFd<'_>, dest: &RawAddr, slice: &[u8]) -> io::Result<usiz
 /// What one receive brought.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// Bytes on the wire, more than the buffer holds if they were cut.
+    /// Bytes on the wire, more than the buffer holds if they were cut. Of a report: those in the buffer.
     pub(super) len: usize,
     /// The control messages did not fit.
     pub(super) control_cut: bool,
@@ -213,6 +213,9 @@ pub(super) enum Empty {
     Return,
     /// It sleeps, until the socket's time limit or a signal.
     Sleep,
+    /// It returns, and does not look at the datagrams: it takes the next report of one that was not delivered. What it
+    /// receives is the beginning of that datagram, "from" where it was sent to.
+    Reports,
 }
 
 /// Receives one datagram or GRO train; retries when a signal interrupts, unless it slept.
@@ -238,6 +241,7 @@ pub(super) fn recv(
     let flags = match empty {
         Empty::Return => libc::MSG_DONTWAIT | libc::MSG_TRUNC,
         Empty::Sleep => libc::MSG_TRUNC,
+        Empty::Reports => libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE,
     };
     loop {
         // SAFETY: every pointer in the header comes from a mutable reference of this function's
@@ -245,7 +249,7 @@ pub(super) fn recv(
         // kernel writes plain bytes.
         let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, flags) };
         let done = match empty {
-            Empty::Return => finished(result),
+            Empty::Return | Empty::Reports => finished(result),
             Empty::Sleep => Some(finished(result).unwrap_or(Err(io::ErrorKind::WouldBlock.into()))),
         };
         if let Some(done) = done {

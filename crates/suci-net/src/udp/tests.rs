@@ -459,3 +459,108 @@ fn control_messages_survive_writing_and_reading() {
         let _ = cmsg::parse(&garbled);
     }
 }
+
+/// A port of this host that refuses what we send, and keeps it from other tests: its socket is connected elsewhere.
+fn closed_port(ip: &str) -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind(format!("{ip}:0")).unwrap();
+    socket.connect(format!("{ip}:1")).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+#[test]
+fn f25_a_closed_port_of_this_host_is_reported_with_what_was_sent_there() {
+    for (at, ip) in [
+        ("127.0.0.1:0", "127.0.0.1"),
+        ("[::1]:0", "[::1]"),
+        ("[::]:0", "127.0.0.1"),
+        ("[::]:0", "[::1]"),
+        ("0.0.0.0:0", "127.0.0.7"),
+    ] {
+        let mut udp = Udp::bind(at.parse().unwrap(), &UdpOptions::default()).unwrap();
+        let mut other = Udp::bind(at.parse().unwrap(), &UdpOptions::default()).unwrap();
+        let mut there = other.local_addr();
+        if there.ip().is_unspecified() {
+            there.set_ip(ip.trim_matches(['[', ']']).parse().unwrap());
+        }
+        let (_held, dest) = closed_port(ip);
+        let bytes: Vec<u8> = (0..3_000_u32).map(|i| i as u8).collect();
+        let slices = [IoSlice::new(&bytes)];
+        let lost = train(dest, 1_000, &slices);
+        assert_eq!(udp.send(&lost).unwrap(), SendOutcome::Sent(3), "{at} {ip}");
+        // What is sent elsewhere meanwhile arrives.
+        let to_other = Train::single(there, Ecn::NotEct, &slices);
+        assert_eq!(udp.send(&to_other).unwrap(), SendOutcome::Sent(1));
+        assert_eq!(lengths(&mut other), [3_000]);
+        let report = udp.next_report().unwrap();
+        assert_eq!(
+            (report.to, report.kind, report.local, report.quoted()),
+            (dest, io::ErrorKind::ConnectionRefused, true, &bytes[..32]),
+            "{at} {ip}"
+        );
+        while udp.next_report().is_some() {}
+        // Nothing is left that would wake who waits.
+        assert_eq!(udp.recv(1, &mut |_, _| ()).unwrap(), 0);
+        assert!(!udp.wait(Some(Duration::ZERO), false).unwrap().readable);
+    }
+}
+
+#[test]
+fn f25_a_receive_notices_reports_and_goes_on() {
+    let mut udp = open(&UdpOptions::default());
+    let (_held, dest) = closed_port("127.0.0.1");
+    let slices = [IoSlice::new(b"lost")];
+    assert_eq!(
+        udp.send(&Train::single(dest, Ecn::NotEct, &slices))
+            .unwrap(),
+        SendOutcome::Sent(1)
+    );
+    assert!(
+        udp.wait(Some(Duration::from_secs(5)), false)
+            .unwrap()
+            .readable
+    );
+    assert_eq!(udp.recv_blocking(&mut |_, _| ()).unwrap(), Some(0));
+    let report = udp.next_report().unwrap();
+    assert_eq!((report.to, report.quoted()), (dest, &b"lost"[..]));
+    assert_eq!(udp.recv_blocking(&mut |_, _| ()).unwrap(), None);
+}
+
+#[test]
+fn f04_reports_that_nobody_takes_are_bounded() {
+    let mut udp = open(&UdpOptions::default());
+    let (_held, dest) = closed_port("127.0.0.1");
+    let slices = [IoSlice::new(b"lost")];
+    for _ in 0..1_000 {
+        let sent = udp
+            .send(&Train::single(dest, Ecn::NotEct, &slices))
+            .unwrap();
+        assert_eq!(sent, SendOutcome::Sent(1));
+    }
+    assert_eq!(std::iter::from_fn(|| udp.next_report()).count(), 64);
+    while udp.recv(1, &mut |_, _| ()).unwrap() > 0 {}
+    assert!(!udp.wait(Some(Duration::ZERO), false).unwrap().readable);
+}
+
+/// A datagram that is too long for its first hop is reported by the kernel, too, and that report is read at once.
+#[test]
+fn f27_a_datagram_that_is_too_long_leaves_no_report_behind() {
+    let mut udp = Udp::bind("[::1]:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+    let dest = udp.local_addr();
+    let bytes = vec![0; udp.path_mtu(dest).unwrap() + 1];
+    let slices = [IoSlice::new(&bytes)];
+    let calls = udp.counters().send_calls;
+    let single = Train::single(dest, Ecn::NotEct, &slices);
+    assert_eq!(udp.send(&single).unwrap(), SendOutcome::TooBig);
+    assert_eq!(udp.counters().send_calls, calls + 1, "nothing was repeated");
+    assert_eq!(udp.next_report(), None);
+    assert!(!udp.wait(Some(Duration::ZERO), false).unwrap().readable);
+}
+
+#[test]
+fn addresses_of_this_host_are_known() {
+    let udp = Udp::bind("0.0.0.0:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+    for (ip, own) in [("127.9.9.9", true), ("::1", true), ("192.0.2.1", false)] {
+        assert_eq!(udp.is_own(ip.parse().unwrap()), own, "{ip}");
+    }
+}

@@ -4,9 +4,9 @@ use super::Engine;
 use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
-use crate::event::{Event, RefusedReason};
+use crate::event::{Event, LostCause, RefusedReason};
 use crate::handshake::{Claim, Phase, Room, Standing};
-use crate::peer::{Accepted, Agreement, Call, End, Peer};
+use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::time::Instant;
 use crate::types::{Ecn, NodeId, PacketNumber};
 use crate::wire::{
@@ -332,13 +332,18 @@ impl Engine {
         }
         if peer.is_other_incarnation(init.incarnation) {
             let same_place = peer.path_address() == Some(arrival.from);
-            if !same_place && peer.is_live() && !peer.life.contest(now, silence) {
+            let contest = if same_place || !peer.is_live() {
+                Contest::Won
+            } else {
+                peer.life.contest(now, header.tag, silence)
+            };
+            if contest != Contest::Won {
                 peer.challenge_claim();
                 if peer.connection.is_none() {
                     let token = self.shared.random();
                     peer.open(now, token);
                 }
-                return Err(Some(RefusedCode::DuplicateNode));
+                return Err((contest == Contest::Lost).then_some(RefusedCode::DuplicateNode));
             }
         }
         // Cookies are good for longer than their INITs are waited for.
@@ -474,6 +479,7 @@ impl Engine {
         if reason == RefusedReason::Full {
             peer.put_off(now);
         }
+        peer.life.note_cause(LostCause::Refused(reason));
         let node = peer.node;
         if peer.last_refusal.replace(reason) != Some(reason) {
             peer.tell(Event::Refused { node, reason }, &mut self.shared);

@@ -21,12 +21,14 @@ mod strangers;
 mod sweep;
 mod train;
 mod turn;
+mod unreachable;
 mod verbs;
 
 pub use lease::Lease;
 pub use links::PatienceError;
 pub use paths::RouteQuery;
 pub use shared::Identity;
+pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
 pub(crate) use handshake::init as init_packet;
@@ -110,6 +112,8 @@ pub struct Engine {
     /// Before that no sweep follows the last one.
     sweep_at: Instant,
     hints: (u64, u64),
+    /// The second, and how many reports of datagrams that were not delivered were looked at in it.
+    reports: (u64, u64),
     closing: Option<Instant>,
     /// Nodes that are not in the book, by where they came from.
     strangers: HashMap<IpAddr, usize>,
@@ -186,6 +190,7 @@ impl Engine {
             resumed_at: now,
             sweep_at: now,
             hints: (0, 0),
+            reports: (0, 0),
             closing: None,
             strangers: HashMap::new(),
             search_at: now,
@@ -450,8 +455,17 @@ impl Engine {
                     peer.on_too_big(now, size, &mut self.shared);
                 }
             }
-            TransmitResult::Unreachable => {
-                self.shared.counters.unreachable += 1;
+            TransmitResult::Unreachable(why) => {
+                if let Some(to) = self.train.view(1).map(|train| train.dest) {
+                    let (local, quoted) = (false, &[][..]);
+                    let report = Undelivered {
+                        to,
+                        why,
+                        local,
+                        quoted,
+                    };
+                    self.on_undelivered(now, &report);
+                }
                 self.train.taken(usize::MAX);
             }
         }

@@ -9,4 +9,4 @@ mod opening;
 
 pub(crate) use cookie::{Claim, CookieJar};
 pub(crate) use expected::{Expected, Room, Standing};
-pub(crate) use opening::{FIRST_WAIT, Opening, Phase};
+pub(crate) use opening::{FIRST_WAIT, LONGEST_WAIT, Opening, Phase};

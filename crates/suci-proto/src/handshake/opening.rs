@@ -5,7 +5,7 @@ use crate::time::{Duration, Instant};
 /// First wait for an answer; doubled each time.
 pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait: a peer that starts late is found within this time (F23).
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// INITs sent before the cookie may have aged and the attempt begins anew.
 const MAX_INITS: u32 = 6;
 

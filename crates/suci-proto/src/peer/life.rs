@@ -5,7 +5,9 @@
 //! if it was asked: who has no credit for a probe hears nothing, and learns nothing.
 
 use crate::counters::Link;
+use crate::event::LostCause;
 use crate::fold::folds;
+use crate::handshake::LONGEST_WAIT;
 use crate::time::{Duration, Instant, earlier};
 
 /// What the silence means at some moment.
@@ -21,6 +23,17 @@ pub(crate) enum Verdict {
     GiveUp,
 }
 
+/// How the claim of another process to the peer's node ID stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contest {
+    /// The peer is gone.
+    Won,
+    /// The peer was asked for a sign of life a moment ago, or is probably gone.
+    Open,
+    /// The peer may be alive.
+    Lost,
+}
+
 /// How long to be patient.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
@@ -29,6 +42,8 @@ pub(crate) struct Patience {
     /// The peer announced that nobody serves it while its program computes: however long it is silent, that
     /// is no sign of its end.
     pub(crate) unattended: bool,
+    /// How long a peer may be silent whose port is closed, as this machine's kernel says.
+    pub(crate) closed_port: Duration,
 }
 
 /// The link's state and its marks in time.
@@ -46,6 +61,12 @@ pub(crate) struct Life {
     put_off: Option<Instant>,
     /// Since when another process claims this peer's node ID and the old path was not heard.
     contested_since: Option<Instant>,
+    /// The newest claim of another process to this peer's node ID: since when, and the token of its first INIT.
+    claim: Option<(Instant, u64)>,
+    /// Since when this machine's kernel says that nobody has the peer's port, which is one of this machine.
+    closed_since: Option<Instant>,
+    /// Why it may be silent: the newest report since it was last heard.
+    cause: LostCause,
 }
 
 folds!(Life {
@@ -55,7 +76,10 @@ folds!(Life {
     asked,
     asked_again,
     put_off,
-    contested_since
+    contested_since,
+    claim,
+    closed_since,
+    cause
 });
 
 impl Life {
@@ -68,6 +92,9 @@ impl Life {
             asked_again: None,
             put_off: None,
             contested_since: None,
+            claim: None,
+            closed_since: None,
+            cause: LostCause::NoAnswer,
         }
     }
 
@@ -88,6 +115,8 @@ impl Life {
         self.asked = None;
         self.asked_again = None;
         self.contested_since = None;
+        self.closed_since = None;
+        self.cause = LostCause::NoAnswer;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
         came_up
@@ -115,11 +144,23 @@ impl Life {
         }
     }
 
-    /// When a silence that began at `since` makes the peer count as lost, if nothing is heard meanwhile. It must have
-    /// been asked twice, and had half of the time to answer the second: who lacks the credit to ask learns nothing, and
-    /// a single question may be lost.
-    fn lost_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
-        let asked = self.asked_again.filter(|_| self.link == Link::Up)?;
+    /// When the peer counts as lost, if nothing is heard meanwhile: the silence timeout after something began to wait for
+    /// it or, before it ever answered, after the first HELLO. It must have been asked twice, and had half of the time to
+    /// answer the second: who lacks the credit to ask learns nothing, and a single question may be lost.
+    fn lost_at(&self, patience: Patience) -> Option<Instant> {
+        let since = match self.link {
+            Link::Up => self.silent_since()?,
+            Link::Connecting => self.asked?,
+            _ => return None,
+        };
+        let closed = self.closed_since.zip(self.asked);
+        let closed = closed.map(|(closed, asked)| closed.max(asked) + patience.closed_port);
+        earlier(closed, self.silent_at(since, patience))
+    }
+
+    /// The same of a silence that began at `since`, whatever is known of the peer's port.
+    fn silent_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
+        let asked = self.asked_again?;
         let since = self.put_off.map_or(since, |at| at.max(since));
         let timeout = patience.silence_timeout;
         Some((since + timeout).max(asked + timeout / 2))
@@ -127,11 +168,7 @@ impl Life {
 
     /// Judges the silence at `now`; `Lost` and `Quiet` are said once.
     pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
-        let Some(since) = self.silent_since() else {
-            return Verdict::Patience;
-        };
-        let silence = now.since(since);
-        let silent = self.lost_at(since, patience).is_some_and(|at| now >= at);
+        let silent = self.lost_at(patience).is_some_and(|at| now >= at);
         if patience.unattended {
             if silent {
                 self.link = Link::Quiet;
@@ -139,22 +176,51 @@ impl Life {
             }
             return Verdict::Patience;
         }
-        if silence >= patience.give_up_after {
+        if self.given_up_at(patience).is_some_and(|at| now >= at) {
             return Verdict::GiveUp;
         }
         if silent {
             self.link = Link::Lost;
+            if self.closed_since.is_some() {
+                self.cause = LostCause::ProcessDied;
+            }
             return Verdict::Lost;
         }
         Verdict::Patience
     }
 
+    /// This machine's kernel says that nobody has the peer's port. Returns true if that is news since the peer was heard.
+    pub(crate) fn on_port_closed(&mut self, now: Instant) -> bool {
+        let news = self.closed_since.is_none();
+        self.closed_since.get_or_insert(now);
+        news
+    }
+
+    /// Whether this machine's kernel said so since the peer was last heard.
+    pub(crate) fn is_port_closed(&self) -> bool {
+        self.closed_since.is_some()
+    }
+
     /// When [`Life::judge`] has something new to say.
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
-        let since = self.silent_since()?;
-        let lost = self.lost_at(since, patience);
-        let given_up = (!patience.unattended).then(|| since + patience.give_up_after);
-        earlier(lost, given_up)
+        let given_up = self.given_up_at(patience);
+        let given_up = given_up.filter(|_| !patience.unattended);
+        earlier(self.lost_at(patience), given_up)
+    }
+
+    /// When what waits for the peer is given up, if nothing is heard meanwhile.
+    fn given_up_at(&self, patience: Patience) -> Option<Instant> {
+        Some(self.silent_since()? + patience.give_up_after)
+    }
+
+    /// Something was reported that may be why the peer is silent. A report by itself changes nothing else: it may be forged.
+    pub(crate) fn note_cause(&mut self, cause: LostCause) {
+        self.cause = cause;
+    }
+
+    /// Why the peer is silent, as far as anything is known.
+    pub(crate) fn cause(&self) -> LostCause {
+        self.cause
     }
 
     /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits for it does not
@@ -173,11 +239,25 @@ impl Life {
         self.put_off.map_or(self.heard, |at| at.max(self.heard))
     }
 
-    /// Another process claims the node ID. True once the old path has left challenges unanswered for `timeout`:
-    /// those that the first claim set off, or the probes that found the peer lost before anybody claimed.
-    pub(crate) fn contest(&mut self, now: Instant, timeout: Duration) -> bool {
+    /// Another process claims the node ID, with an INIT of this `token`. It wins once the old path has left challenges
+    /// unanswered for `timeout`: those that the first claim set off, or the probes that found the peer lost before
+    /// anybody claimed. The INIT of a claim that is not decided yet is repeated.
+    pub(crate) fn contest(&mut self, now: Instant, token: u64, timeout: Duration) -> Contest {
         let since = *self.contested_since.get_or_insert(now);
-        self.link == Link::Lost || now.since(since) >= timeout
+        if self.link == Link::Lost || now.since(since) >= timeout {
+            return Contest::Won;
+        }
+        let repeated = self
+            .claim
+            .is_some_and(|(at, first)| first == token || now.since(at) < LONGEST_WAIT);
+        if !repeated {
+            self.claim = Some((now, token));
+        }
+        if repeated && !self.is_port_closed() {
+            Contest::Lost
+        } else {
+            Contest::Open
+        }
     }
 
     /// `late` passed while nobody drained the socket: it was not silence.
@@ -189,6 +269,7 @@ impl Life {
             &mut self.asked_again,
             &mut self.put_off,
             &mut self.contested_since,
+            &mut self.closed_since,
         ];
         for mark in marks.into_iter().flatten() {
             *mark += late;
@@ -199,11 +280,13 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::RefusedReason;
 
     const PATIENCE: Patience = Patience {
         silence_timeout: Duration::from_secs(10),
         give_up_after: Duration::from_secs(300),
         unattended: false,
+        closed_port: Duration::from_millis(50),
     };
 
     fn at(seconds: u64) -> Instant {
@@ -299,6 +382,32 @@ mod tests {
     }
 
     #[test]
+    fn f17_a_peer_that_never_answered_is_lost_after_the_silence_timeout() {
+        let refused = LostCause::Refused(RefusedReason::NotAllowed);
+        let mut life = Life::new(at(0));
+        life.connecting();
+        ask(&mut life, 5);
+        assert_eq!(
+            life.deadline(PATIENCE),
+            Some(at(15)),
+            "nothing waits for it"
+        );
+        life.note_cause(refused);
+        assert_eq!(life.judge(at(14), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(15), PATIENCE), Verdict::Lost);
+        assert_eq!((life.link(), life.cause()), (Link::Lost, refused));
+        assert_eq!(
+            life.judge(at(1_000), PATIENCE),
+            Verdict::Patience,
+            "said once"
+        );
+        life.set_waiting(at(1_000), true);
+        assert_eq!(life.deadline(PATIENCE), Some(at(1_300)), "given up later");
+        assert!(life.hear(at(1_001)), "it starts late");
+        assert_eq!(life.cause(), LostCause::NoAnswer);
+    }
+
+    #[test]
     fn an_idle_peer_is_never_lost() {
         let mut life = up();
         assert_eq!(life.judge(at(10_000), PATIENCE), Verdict::Patience);
@@ -317,12 +426,49 @@ mod tests {
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
-        assert!(!life.contest(at(9), timeout), "it may yet answer");
+        let contest = |life: &mut Life, second| life.contest(at(second), second, timeout);
+        assert_ne!(contest(&mut life, 9), Contest::Won, "it may yet answer");
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
-        assert!(life.contest(at(10), timeout));
+        assert_eq!(contest(&mut life, 10), Contest::Won);
         assert!(life.hear(at(11)), "it lives after all");
-        assert!(!life.contest(at(12), timeout), "and is asked anew");
-        assert!(life.contest(at(22), timeout));
+        assert_ne!(contest(&mut life, 12), Contest::Won, "and is asked anew");
+        assert_eq!(contest(&mut life, 22), Contest::Won);
+    }
+
+    #[test]
+    fn f12_the_first_init_of_a_claim_waits_for_the_old_process_to_answer() {
+        let timeout = PATIENCE.silence_timeout;
+        let mut life = up();
+        assert_eq!(life.contest(at(1), 7, timeout), Contest::Open);
+        assert!(!life.hear(at(1)), "it answers");
+        assert_eq!(life.contest(at(1), 7, timeout), Contest::Lost);
+        assert_eq!(life.contest(at(1), 8, timeout), Contest::Lost, "another");
+        assert_eq!(life.contest(at(3), 9, timeout), Contest::Open);
+    }
+
+    #[test]
+    fn f17_a_closed_port_of_this_machine_shortens_the_wait() {
+        let ms = |ms| at(1) + Duration::from_millis(ms);
+        let mut life = up();
+        life.set_waiting(at(1), true);
+        life.ask(at(1), PATIENCE.silence_timeout);
+        assert!(life.on_port_closed(ms(10)));
+        assert!(!life.on_port_closed(ms(20)), "known already");
+        assert_eq!(life.contest(ms(20), 7, at(10).since(at(0))), Contest::Open);
+        assert_eq!(life.contest(ms(30), 7, at(10).since(at(0))), Contest::Open);
+        assert_eq!(life.deadline(PATIENCE), Some(ms(60)));
+        assert_eq!(life.judge(ms(59), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(ms(60), PATIENCE), Verdict::Lost);
+        assert_eq!(life.cause(), LostCause::ProcessDied);
+        assert_eq!(life.contest(ms(60), 7, at(10).since(at(0))), Contest::Won);
+        // The report was wrong: the peer answers.
+        let mut life = up();
+        life.set_waiting(at(1), true);
+        life.ask(at(1), PATIENCE.silence_timeout);
+        assert!(life.on_port_closed(ms(10)));
+        assert!(!life.hear(ms(20)));
+        assert_eq!(life.judge(ms(60), PATIENCE), Verdict::Patience);
+        assert!(life.on_port_closed(ms(70)), "news again");
     }
 
     #[test]

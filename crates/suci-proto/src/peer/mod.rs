@@ -21,6 +21,7 @@ mod standing;
 mod steering;
 mod suspension;
 mod timers;
+mod undelivered;
 
 pub(crate) use begin::Call;
 pub(crate) use build::Built;
@@ -40,15 +41,13 @@ use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Epoch, NodeId, SessionNumber};
 use crate::waits::WaitClock;
 use crate::wire::{Mode, close_code};
-use life::{Life, Patience};
+pub(crate) use life::Contest;
+use life::Life;
 use mode::Lean;
 pub(crate) use news::MAX_ENDS;
 use news::{Farewell, News};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-
-/// Who is put off hears of it every second or so. It is not lost before several such words were.
-const PUT_OFF: Duration = Duration::from_secs(6);
 
 /// How far this side has come in closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,19 +213,6 @@ impl Peer {
             .is_some_and(|c| c.recovery.has_eliciting_in_flight());
         self.lingering.is_none()
             && (unfinished || unanswered || (self.watched && self.connection.is_some()))
-    }
-
-    pub(crate) fn patience(&self) -> Patience {
-        let mut patience = Patience {
-            silence_timeout: self.silence_timeout,
-            give_up_after: self.give_up_after,
-            unattended: self.unattended && self.session.is_established(),
-        };
-        if self.put_off {
-            patience.silence_timeout = self.silence_timeout.max(PUT_OFF);
-            patience.give_up_after = self.give_up_after.max(PUT_OFF);
-        }
-        patience
     }
 
     /// Something authentic came at `now`.

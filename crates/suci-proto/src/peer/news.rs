@@ -59,9 +59,13 @@ impl Events {
             // Of Up, Lost, Up the program needs to hear the first only.
             Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. } => {
                 let mut waits = false;
-                self.queue.retain(|earlier| {
+                self.queue.retain_mut(|earlier| {
                     let undone = waits && is_about_link(earlier);
-                    waits |= *earlier == event;
+                    if core::mem::discriminant(earlier) == core::mem::discriminant(&event) {
+                        // Of two causes of a loss the newest is told.
+                        earlier.clone_from(&event);
+                        waits = true;
+                    }
                     !undone
                 });
                 if waits {
@@ -281,7 +285,7 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{RefusedReason, Side};
+    use crate::event::{LostCause, RefusedReason, Side};
     use crate::types::Kind;
     use bytes::Bytes;
 
@@ -291,7 +295,10 @@ mod tests {
         node: NODE,
         session: SESSION,
     };
-    const LOST: Event = Event::Lost { node: NODE };
+    const LOST: Event = Event::Lost {
+        node: NODE,
+        cause: LostCause::NoAnswer,
+    };
 
     #[test]
     fn f04_a_suspension_that_was_undone_is_not_told() {
@@ -374,6 +381,18 @@ mod tests {
         }
         news.tell(UP);
         assert_eq!(told(&mut news), [UP], "it was lost when last heard of");
+    }
+
+    #[test]
+    fn of_two_causes_of_a_loss_the_newest_is_told() {
+        let mut news = News::default();
+        let refused = Event::Lost {
+            node: NODE,
+            cause: LostCause::Refused(RefusedReason::Mode),
+        };
+        let all = [LOST, UP, refused.clone()];
+        all.into_iter().for_each(|event| news.tell(event));
+        assert_eq!(told(&mut news), [refused]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A peer's deadlines: what happens when time passes.
 
-use super::life::Verdict;
+use super::life::{Patience, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
@@ -13,6 +13,9 @@ use crate::wire::CLOSE_FINISHED;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
+
+/// Who is put off hears of it every second or so. It is not lost before several such words were.
+const PUT_OFF: Duration = Duration::from_secs(6);
 
 /// The earliest of the moments that were noted; what never comes, if none was.
 struct Earliest(Instant);
@@ -55,6 +58,24 @@ impl Peer {
     /// The same for acknowledgements alone.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         self.connection.as_ref()?.ack_deadline()
+    }
+
+    /// How long this peer's silence is borne now.
+    pub(crate) fn patience(&self) -> Patience {
+        let mut patience = Patience {
+            silence_timeout: self.silence_timeout,
+            give_up_after: self.give_up_after,
+            // Nobody computes at a port that is closed.
+            unattended: self.unattended
+                && self.session.is_established()
+                && !self.life.is_port_closed(),
+            closed_port: self.closed_port_patience(),
+        };
+        if self.put_off {
+            patience.silence_timeout = self.silence_timeout.max(PUT_OFF);
+            patience.give_up_after = self.give_up_after.max(PUT_OFF);
+        }
+        patience
     }
 
     fn closing_deadline(&self) -> Option<Instant> {
@@ -179,7 +200,8 @@ impl Peer {
         match self.life.judge(now, self.patience()) {
             Verdict::Patience => {}
             Verdict::Lost => {
-                self.tell(Event::Lost { node: self.node }, shared);
+                let (node, cause) = (self.node, self.life.cause());
+                self.tell(Event::Lost { node, cause }, shared);
                 if let Some(connection) = &mut self.connection
                     && connection.recovery.in_flight() > limits::MIN_MTU as u64
                 {

@@ -123,6 +123,14 @@ pub fn peek_index(datagram: &[u8]) -> Option<u32> {
     Reader::new(datagram.get(4..)?).u32().ok()
 }
 
+/// The connection index and the tag, or the token, of a packet of which only the beginning is there. Nothing is verified.
+/// `None` if too short.
+#[must_use]
+pub fn peek_tag(beginning: &[u8]) -> Option<(u32, u64)> {
+    let tag = Reader::new(beginning.get(TAGGED)?).u64().ok()?;
+    Some((peek_index(beginning)?, tag))
+}
+
 /// Checks length, version, type, flags, path and checksum of a plain packet; returns its header
 /// and the bytes behind it.
 ///

@@ -33,7 +33,7 @@ pub use handshake::{
 };
 pub use header::{
     CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
-    peek_index, put_header,
+    peek_index, peek_tag, put_header,
 };
 pub(crate) use mould::Mould;
 pub use reader::{Malformed, Reader};

@@ -7,6 +7,7 @@ mod net;
 mod newcomers;
 mod pair;
 mod priorities;
+mod reach;
 mod steering;
 mod suspension;
 mod vectors;

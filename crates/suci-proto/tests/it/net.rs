@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, Message, Outgoing, SendError, TransmitResult,
+    Arrival, Config, Engine, Event, Identity, LostCause, Message, Outgoing, SendError,
+    TransmitResult,
 };
 
 const LATENCY: Duration = Duration::from_micros(50);
@@ -63,6 +64,14 @@ pub(crate) fn address(host: usize) -> SocketAddr {
 
 pub(crate) fn id(host: usize) -> NodeId {
     NodeId(host as u32 + 1)
+}
+
+/// A peer is lost, and nothing says why.
+pub(crate) fn lost(host: usize) -> Event {
+    Event::Lost {
+        node: id(host),
+        cause: LostCause::NoAnswer,
+    }
 }
 
 impl Net {

@@ -1,7 +1,7 @@
 //! Suspension by either side, and how silence is borne for one peer.
 
 use crate::modes::without_extension;
-use crate::net::{Net, id, message};
+use crate::net::{Net, id, lost, message};
 use suci_proto::time::Duration;
 use suci_proto::types::SessionNumber;
 use suci_proto::{Config, EndReason, Event, Link, Outcome, Outgoing, SendError, Side};
@@ -180,7 +180,7 @@ fn f17_lost_and_up_leave_a_suspension_as_it_was() {
     net.forget_news();
     net.meddle = Some(Box::new(|_, _| None));
     net.run(SECOND * 30);
-    assert_eq!(net.events(0), [Event::Lost { node: id(1) }]);
+    assert_eq!(net.events(0), [lost(1)]);
     assert_eq!(state(&mut net, 0), (Link::Lost, true, true));
     net.meddle = None;
     net.run(SECOND * 10);
@@ -315,7 +315,7 @@ fn patience_is_each_peers_own() {
         net.send(0, id(peer), message(b"unheard"));
     }
     net.run(SECOND * 2);
-    assert_eq!(net.events(0), [Event::Lost { node: id(1) }]);
+    assert_eq!(net.events(0), [lost(1)]);
     net.run(SECOND * 20);
     let events = net.events(0);
     assert!(matches!(
@@ -340,7 +340,7 @@ fn f17_a_watched_peer_is_lost_although_nothing_is_said() {
     assert_eq!(net.events(0), [], "it answers");
     net.meddle = Some(Box::new(|_, _| None));
     net.run(SECOND * 15);
-    assert_eq!(net.events(0), [Event::Lost { node: id(1) }]);
+    assert_eq!(net.events(0), [lost(1)]);
     assert_eq!(net.events(1), [], "who does not watch does not notice");
 }
 

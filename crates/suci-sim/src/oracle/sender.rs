@@ -33,9 +33,10 @@ impl Oracle {
                     &[Link::Idle, Link::Lost, Link::Quiet],
                 )
             }
-            Event::Lost { node } => {
+            Event::Lost { node, .. } => {
                 self.check_silence(process, node, false)?;
-                self.link(process, node, Link::Lost, &[Link::Up])
+                // A peer that never answered is lost, too.
+                self.link(process, node, Link::Lost, &[Link::Idle, Link::Up])
             }
             Event::Quiet { node } => {
                 self.check_silence(process, node, true)?;

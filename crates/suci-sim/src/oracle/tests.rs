@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId, SessionNumber, Source};
-use suci_proto::{EndReason, Event, Message, MessageOutcome, Outcome};
+use suci_proto::{EndReason, Event, LostCause, Message, MessageOutcome, Outcome};
 
 use super::{Kind, Oracle, Spec, Verdict};
 use crate::content::Name;
@@ -363,11 +363,19 @@ fn numbers_that_jump_are_found() {
 #[test]
 fn events_out_of_turn_are_found() {
     let mut pair = Pair::new();
-    let (up, lost) = (UP, Event::Lost { node: NodeId(2) });
+    let lost = Event::Lost {
+        node: NodeId(2),
+        cause: LostCause::NoAnswer,
+    };
+    let up = UP;
+    for _ in 0..2 {
+        pair.oracle.event(pair.sender, &up).unwrap();
+        pair.oracle.event(pair.sender, &lost).unwrap();
+    }
     assert_eq!(
         kind(pair.oracle.event(pair.sender, &lost)),
         Some(Kind::Events),
-        "lost before up"
+        "lost twice"
     );
     let mut pair = Pair::new();
     for event in [&up, &lost, &up] {
@@ -415,6 +423,8 @@ fn a_peer_lost_without_reason_is_found() {
     pair.oracle.peers_stay(pair.sender);
     let node = NodeId(2);
     pair.oracle.event(pair.sender, &UP).unwrap();
-    let lost = pair.oracle.event(pair.sender, &Event::Lost { node });
+    let cause = LostCause::NoAnswer;
+    let lost = Event::Lost { node, cause };
+    let lost = pair.oracle.event(pair.sender, &lost);
     assert_eq!(kind(lost), Some(Kind::Events));
 }

@@ -5,7 +5,7 @@ use crate::scenario::{
 };
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
-use suci_proto::{Config, EndReason, Event, Outcome};
+use suci_proto::{Config, EndReason, Event, LostCause, Outcome};
 use suci_sim::options::{DuplicateAt, Options, Step};
 
 /// F12: a second process with a live node's ID is refused, whatever it says about itself.
@@ -54,6 +54,69 @@ fn f12_a_newcomer_replaces_a_node_that_fell_silent() {
     ok(world.run_for(SECOND * 40));
     assert_eq!(ended(&world, 1), vec![EndReason::Restarted]);
     assert_eq!(world.oracle.delivered(), 10);
+}
+
+/// F14: a process of the same machine is killed and started again on another port: its peers need not wait for the silence
+/// timeout, whether they were talking to it or not.
+#[test]
+fn f14_a_process_back_on_another_port_of_one_machine_is_accepted_at_once() {
+    for (talks, loss) in [(true, 0), (false, 0), (true, 100_000), (false, 100_000)] {
+        let mut options = Options::quiet(3);
+        options.one_machine = true;
+        options.faults.loss = loss;
+        options.duplicates = vec![DuplicateAt {
+            of: 0,
+            start: SECOND * 5,
+        }];
+        let mut world = world(options);
+        send(&mut world, 0, 5, spec(2, 0, 100));
+        send(&mut world, 0, 5, spec(3, 0, 100));
+        arrive(&mut world, SECOND * 2);
+        ok(world.run_until(Instant::ZERO + SECOND * 5));
+        world.apply(&Step::Crash(0, None));
+        if talks {
+            send(&mut world, 1, 1, spec(1, 0, 100));
+            send(&mut world, 2, 1, spec(1, 0, 100));
+        }
+        send(&mut world, 3, 5, spec(2, 0, 100));
+        send(&mut world, 3, 5, spec(3, 0, 100));
+        ok(world.run_for(SECOND));
+        for peer in [1, 2] {
+            assert_eq!(
+                ended(&world, peer),
+                [EndReason::Restarted],
+                "{talks} {loss}"
+            );
+        }
+        let refused = |(_, event): &(Instant, Event)| matches!(event, Event::Refused { .. });
+        assert!(!world.events(3).iter().any(refused), "nobody doubted it");
+        assert_eq!(world.oracle.delivered(), 20);
+    }
+}
+
+/// F17: peers of a process that died on the same machine hear of it within a few probe timeouts, and why.
+#[test]
+fn f17_the_death_of_a_process_on_one_machine_is_known_at_once() {
+    for one_machine in [true, false] {
+        let mut options = Options::quiet(2);
+        options.one_machine = one_machine;
+        let mut world = world(options);
+        send(&mut world, 0, 5, spec(2, 0, 100));
+        arrive(&mut world, SECOND);
+        world.apply(&Step::Crash(1, None));
+        send(&mut world, 0, 1, spec(2, 0, 100));
+        ok(world.run_for(MS * 100));
+        let told: Vec<_> = world
+            .events(0)
+            .into_iter()
+            .map(|(_, event)| event)
+            .collect();
+        let died = Event::Lost {
+            node: NodeId(2),
+            cause: LostCause::ProcessDied,
+        };
+        assert_eq!(told.contains(&died), one_machine, "{told:?}");
+    }
 }
 
 /// F14: a peer dies and is back at once; one event, its old traffic dropped, both usable.

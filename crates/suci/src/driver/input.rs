@@ -4,10 +4,12 @@ use super::Driver;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::shared::{Letter, Post};
+use std::io::ErrorKind;
 use std::time::Duration;
+use suci_net::Report;
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
-use suci_proto::{Arrival, Engine};
+use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
 
 /// Datagrams taken in one turn before output has its turn too...
 const PER_TURN: usize = 1_024;
@@ -82,13 +84,32 @@ impl Driver {
             return now;
         };
         for _ in 0..PER_TURN {
-            let Some(Letter { mut arrival, bytes }) = post.receive() else {
-                break;
-            };
-            arrival.at = arrived_by(self.clock, &mut now, arrival.at);
-            self.engine.handle_datagram(now, &arrival, &bytes);
+            match post.receive() {
+                Some(Letter::Datagram { mut arrival, bytes }) => {
+                    arrival.at = arrived_by(self.clock, &mut now, arrival.at);
+                    self.engine.handle_datagram(now, &arrival, &bytes);
+                }
+                Some(Letter::Report(report)) => undelivered(&mut self.engine, now, &report),
+                None => break,
+            }
         }
         now
+    }
+
+    /// Hands to the engine what the socket reported of datagrams that were not delivered, and tells the other shards: the kernel
+    /// gives a report to any of the node's sockets. Returns whether there was one.
+    #[inline]
+    pub(super) fn take_reports(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(report) = self.backend.next_report() {
+            undelivered(&mut self.engine, now, &report);
+            if let Some(post) = &mut self.post {
+                post.spread(report);
+                post.wake();
+            }
+            any = true;
+        }
+        any
     }
 
     /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if `prompt`, when the program has a
@@ -223,12 +244,35 @@ fn sort(engine: &mut Engine, post: &mut Post, now: Instant, arrival: &Arrival, d
     let Some(owner) = post.other_owner(datagram) else {
         return engine.handle_datagram(now, arrival, datagram);
     };
-    let letter = Letter {
+    let letter = Letter::Datagram {
         arrival: *arrival,
         bytes: datagram.into(),
     };
     let forwarded = post.forward(owner, letter);
     engine.on_misdirected(forwarded);
+}
+
+/// Hands a report of a datagram that was not delivered to the engine.
+#[cold]
+fn undelivered(engine: &mut Engine, now: Instant, report: &Report) {
+    let report = Undelivered {
+        to: report.to,
+        why: unreachable(report.kind),
+        local: report.local,
+        quoted: report.quoted(),
+    };
+    engine.on_undelivered(now, &report);
+}
+
+/// What an error of the system says about its destination.
+pub(super) fn unreachable(kind: ErrorKind) -> Unreachable {
+    match kind {
+        ErrorKind::ConnectionRefused => Unreachable::Port,
+        ErrorKind::HostUnreachable => Unreachable::Host,
+        ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown => Unreachable::Network,
+        ErrorKind::PermissionDenied => Unreachable::Prohibited,
+        _ => Unreachable::Other,
+    }
 }
 
 fn ecn_in(ecn: suci_net::Ecn) -> Ecn {

@@ -44,6 +44,10 @@ impl Driver {
             self.engine.force_acks();
         }
         let mut busy = self.transmit(now)?;
+        if busy && self.take_reports(now) {
+            // Sending noticed them, and they may ask for an answer.
+            self.transmit(self.clock.now())?;
+        }
         while let Some(query) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(query.address);
             self.engine.set_route_mtu(query, mtu);
@@ -137,7 +141,9 @@ impl Driver {
             SendOutcome::Again => TransmitResult::Again,
             SendOutcome::TooBig => TransmitResult::TooBig,
             SendOutcome::NoGso => TransmitResult::NoGso,
-            SendOutcome::Unreachable(_) => TransmitResult::Unreachable,
+            SendOutcome::Unreachable(kind) => {
+                TransmitResult::Unreachable(super::input::unreachable(kind))
+            }
         };
         self.engine.transmit_done(now, result);
         Ok(Some(result))

@@ -6,13 +6,18 @@
 
 use super::shard::Shard;
 use std::sync::Arc;
+use suci_net::Report;
 use suci_proto::Arrival;
 use suci_proto::wire::peek_index;
 
-/// A datagram on its way.
-pub(crate) struct Letter {
-    pub(crate) arrival: Arrival,
-    pub(crate) bytes: Box<[u8]>,
+/// Something on its way to another shard.
+pub(crate) enum Letter {
+    Datagram {
+        arrival: Arrival,
+        bytes: Box<[u8]>,
+    },
+    /// A datagram of any shard was not delivered.
+    Report(Report),
 }
 
 /// A shard's place among those of its node, and its way to the others.
@@ -50,6 +55,15 @@ impl Post {
             self.unwoken.push(owner);
         }
         sent
+    }
+
+    /// Sends a report to all other shards, as far as there is room; [`Post::wake`] follows.
+    pub(crate) fn spread(&mut self, report: Report) {
+        for other in 0..self.shards.len() {
+            if other != self.own {
+                self.forward(other, Letter::Report(report));
+            }
+        }
     }
 
     /// Wakes those to whom something was sent, if they sleep: once for all of it.

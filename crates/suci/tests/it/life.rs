@@ -3,7 +3,7 @@
 use crate::common::{LONG, Relay, await_event, builder, introduce, take};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use suci::{Draft, EndReason, Error, Event, FaultSpec, NodeId, Outcome, SessionNumber};
+use suci::{Draft, EndReason, Error, Event, FaultSpec, LostCause, NodeId, Outcome, SessionNumber};
 
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -47,7 +47,11 @@ fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
     // From here on nothing reaches b, nor comes from it.
     drop(relay);
     a.send(b.id(), Draft::new("unheard").token(5)).unwrap();
-    assert_eq!(await_event(&mut a, |_| true), Event::Lost { node: b.id() });
+    let lost = Event::Lost {
+        node: b.id(),
+        cause: LostCause::NoAnswer,
+    };
+    assert_eq!(await_event(&mut a, |_| true), lost);
     let ended = await_event(&mut a, |_| true);
     let Event::Ended {
         reason, outcomes, ..

@@ -266,7 +266,7 @@ impl Subject {
         match event {
             Event::Delivered { node, token, .. } => self.flow(node).delivered(token),
             Event::Up { node, .. } => println!("event up {node}"),
-            Event::Lost { node } => println!("event lost {node}"),
+            Event::Lost { node, cause } => println!("event lost {node} {cause:?}"),
             Event::Suspended { node, by } => println!("event suspended {node} {by:?}"),
             Event::Resumed { node, by } => {
                 self.held.remove(&node);

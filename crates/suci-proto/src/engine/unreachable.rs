@@ -1,0 +1,50 @@
+//! Reports of the system that datagrams were not delivered: ICMP errors, and errors of sending.
+//!
+//! Anybody can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it is told as the cause if
+//! the peer stays silent. One kind is worth more. When a process of this machine ends, this machine's kernel answers for
+//! its port, and no packet from the network can pass for that answer. Such a report makes the engine ask the peer for a
+//! sign of life, and shortens how long the answer is waited for.
+
+use super::Engine;
+use crate::event::Unreachable;
+use crate::time::Instant;
+use std::net::SocketAddr;
+
+/// So many reports are looked at in each second. Each costs a look at every peer that is awake, and anybody may send them.
+const REPORTS_PER_SECOND: u64 = 1_000;
+
+/// A datagram was not delivered, as the system reports.
+#[derive(Clone, Copy, Debug)]
+pub struct Undelivered<'a> {
+    /// Where the datagram went.
+    pub to: SocketAddr,
+    /// Why it did not arrive.
+    pub why: Unreachable,
+    /// `to` is an address of this machine, and this machine's kernel made the report. Never true of anything that came
+    /// from the network.
+    pub local: bool,
+    /// The first bytes of the datagram, as the report quotes them; the engine needs 28.
+    pub quoted: &'a [u8],
+}
+
+impl Engine {
+    /// The system reports that a datagram was not delivered. Call it before [`Engine::handle_timeout`].
+    pub fn on_undelivered(&mut self, now: Instant, report: &Undelivered<'_>) {
+        self.shared.counters.unreachable += 1;
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.reports.0 != second {
+            self.reports = (second, 0);
+        }
+        if self.reports.1 >= REPORTS_PER_SECOND {
+            return;
+        }
+        self.reports.1 += 1;
+        let mut touched = Vec::new();
+        for (key, peer) in self.peers.iter_awake_mut() {
+            if peer.on_undelivered(now, report, &mut self.shared) {
+                touched.push(key);
+            }
+        }
+        touched.into_iter().for_each(|key| self.touch(key));
+    }
+}

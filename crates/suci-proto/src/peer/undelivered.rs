@@ -1,0 +1,63 @@
+//! What a report that a datagram was not delivered says about one peer.
+
+use super::{End, Peer};
+use crate::engine::{Shared, Undelivered};
+use crate::event::{LostCause, Unreachable};
+use crate::time::{Duration, Instant};
+use crate::wire;
+
+/// Probe timeouts without an answer after which a peer whose port is closed counts as lost.
+const PROBES: u32 = 3;
+
+impl Peer {
+    /// A datagram to `report.to` was not delivered. Returns true if the peer is to be looked at.
+    pub(crate) fn on_undelivered(
+        &mut self,
+        now: Instant,
+        report: &Undelivered<'_>,
+        shared: &mut Shared,
+    ) -> bool {
+        let to = Some(report.to);
+        let connected = self.connection.as_ref().map(|c| c.path.address()) == to;
+        let called = self.attempt.as_ref().map(|a| a.to) == to;
+        if !(connected || called) {
+            return false;
+        }
+        self.life.note_cause(LostCause::Unreachable(report.why));
+        let closed = report.local
+            && report.why == Unreachable::Port
+            && self.path_address() == to
+            && self.session.is_established()
+            && self.sent(report.quoted);
+        if !closed || !self.life.on_port_closed(now) {
+            return false;
+        }
+        // The report may be old: the peer is asked once more.
+        if self.connection.is_some() {
+            self.challenge_claim();
+        } else {
+            self.open(now, shared.random());
+        }
+        true
+    }
+
+    /// Whether a packet of ours to this peer begins like that. Only who sees our packets knows their tags.
+    fn sent(&self, quoted: &[u8]) -> bool {
+        let Some((index, tag)) = wire::peek_tag(quoted) else {
+            return false;
+        };
+        let connection = self.connection.as_ref();
+        let carried = connection.is_some_and(|c| c.remote == End { index, tag });
+        let attempt = self.attempt.as_ref();
+        carried || attempt.is_some_and(|a| a.opening.token() == tag)
+    }
+
+    /// How long a peer whose port is closed is waited for: a few probe timeouts.
+    pub(super) fn closed_port_patience(&self) -> Duration {
+        let connection = self.connection.as_ref();
+        let probe = connection.map_or(crate::handshake::FIRST_WAIT, |c| {
+            c.recovery.rtt().pto(c.params.max_ack_delay)
+        });
+        probe * PROBES
+    }
+}

@@ -1,0 +1,224 @@
+//! Peers that are not there: when the program hears of it, and what is known.
+
+use crate::net::{Net, address, id, lost, message};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use suci_proto::time::Duration;
+use suci_proto::{
+    Accept, Config, EndReason, Event, LostCause, RefusedReason, Undelivered, Unreachable,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Two nodes; nothing reaches the second.
+fn cut_off() -> Net {
+    let mut net = Net::new(2, |_| Config::default());
+    net.meddle = Some(Box::new(|_, _| None));
+    net
+}
+
+#[test]
+fn f17_a_peer_that_was_never_reached_is_lost_after_the_silence_timeout() {
+    let mut net = cut_off();
+    net.send(0, id(1), message(b"unheard"));
+    net.run(SECOND * 9);
+    assert_eq!(net.events(0), []);
+    net.run(SECOND * 2);
+    assert_eq!(net.events(0), [lost(1)]);
+    net.run(SECOND * 280);
+    assert_eq!(net.events(0), [], "said once");
+    net.run(SECOND * 20);
+    let events = net.events(0);
+    let silent = EndReason::Silent;
+    assert!(
+        matches!(&events[..], [Event::Ended { reason, outcomes, .. }] if *reason == silent && outcomes.len() == 1),
+        "{events:?}"
+    );
+    // The next session is judged like the first.
+    net.send(0, id(1), message(b"unheard, too"));
+    net.run(SECOND * 11);
+    assert_eq!(net.events(0), [lost(1)]);
+}
+
+#[test]
+fn f17_an_attempt_that_carries_nothing_is_lost_too_and_goes_on() {
+    let mut net = cut_off();
+    let now = net.now;
+    net.engine(0).connect(now, id(1)).unwrap();
+    net.flush(0);
+    net.run(SECOND * 11);
+    assert_eq!(net.events(0), [lost(1)]);
+    net.run(SECOND * 1_000);
+    assert_eq!(net.events(0), []);
+    net.meddle = None;
+    net.run(SECOND * 2);
+    assert_eq!(net.events(0), [Event::Up { node: id(1) }]);
+}
+
+#[test]
+fn f23_a_peer_that_starts_within_the_silence_timeout_was_never_lost() {
+    let mut net = cut_off();
+    net.send(0, id(1), message(b"early"));
+    net.run(SECOND * 9);
+    net.meddle = None;
+    net.run(SECOND * 2);
+    assert_eq!(net.events(0), [Event::Up { node: id(1) }]);
+    assert_eq!(net.received(1).len(), 1);
+}
+
+#[test]
+fn f17_a_peer_that_refuses_is_lost_with_its_reason() {
+    // The second knows its book only, and the first is not in it.
+    let config = |host| Config {
+        accept: if host == 1 {
+            Accept::Book
+        } else {
+            Accept::Anyone
+        },
+        ..Config::default()
+    };
+    let mut net = Net::new(3, config);
+    let now = net.now;
+    let stranger = address(1);
+    net.engine(0).add_peer(now, id(7), stranger).unwrap();
+    net.send(0, id(7), message(b"to another"));
+    net.run(SECOND * 9);
+    let reason = RefusedReason::WrongNode;
+    let node = id(7);
+    assert_eq!(net.events(0), [Event::Refused { node, reason }]);
+    net.run(SECOND * 2);
+    let cause = LostCause::Refused(reason);
+    assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+}
+
+/// Two nodes that know each other, and the last packet of the first one to the second, which did not arrive.
+fn unanswered() -> (Net, SocketAddr, Vec<u8>) {
+    let mut net = Net::new(2, |_| Config::default());
+    net.send(0, id(1), message(b"heard"));
+    net.run(SECOND);
+    net.forget_news();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let packets = Rc::clone(&seen);
+    net.meddle = Some(Box::new(move |to, packet| {
+        if to == address(1) {
+            *packets.borrow_mut() = packet;
+            return None;
+        }
+        Some(packet)
+    }));
+    net.send(0, id(1), message(b"unheard"));
+    let packet = seen.borrow().clone();
+    (net, address(1), packet)
+}
+
+fn report(net: &mut Net, report: &Undelivered<'_>) {
+    let now = net.now;
+    net.engine(0).on_undelivered(now, report);
+    net.flush(0);
+}
+
+#[test]
+fn f17_a_closed_port_of_this_machine_makes_a_peer_lost_within_a_few_probe_timeouts() {
+    let (mut net, to, packet) = unanswered();
+    let why = Unreachable::Port;
+    let (local, quoted) = (true, &packet[..32]);
+    let closed = Undelivered {
+        to,
+        why,
+        local,
+        quoted,
+    };
+    report(&mut net, &closed);
+    report(&mut net, &closed);
+    net.run(MS * 50);
+    let (node, cause) = (id(1), LostCause::ProcessDied);
+    assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+    assert_eq!(net.engine(0).counters().unreachable, 2);
+    // It was not dead after all.
+    net.meddle = None;
+    net.run(SECOND * 3);
+    assert_eq!(net.events(0), [Event::Up { node }]);
+    assert_eq!(net.received(1).len(), 1);
+}
+
+/// F25: whatever the network says, and whatever is said of others, ends and shortens nothing.
+#[test]
+fn f25_forged_reports_end_nothing() {
+    let why = Unreachable::Port;
+    let (_, there, packet) = unanswered();
+    let mut other = packet.clone();
+    other[16] ^= 1;
+    for (to, why, local, quoted) in [
+        (there, why, false, &packet[..]),
+        (there, why, true, &other[..]),
+        (there, why, true, &packet[..20]),
+        (there, Unreachable::Host, true, &packet[..]),
+        (address(7), why, true, &packet[..]),
+    ] {
+        let (mut net, ..) = unanswered();
+        for _ in 0..1_500 {
+            report(
+                &mut net,
+                &Undelivered {
+                    to,
+                    why,
+                    local,
+                    quoted,
+                },
+            );
+        }
+        net.run(SECOND * 9);
+        assert_eq!(net.events(0), [], "{to} {why:?} {local}");
+        net.run(SECOND * 2);
+        // It is told as the cause, if it was about that peer.
+        let cause = match to == there {
+            true => LostCause::Unreachable(why),
+            false => LostCause::NoAnswer,
+        };
+        let node = id(1);
+        assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+    }
+}
+
+/// F25: a peer that answers is not lost, whatever this machine's kernel said of its port.
+#[test]
+fn f25_a_report_about_a_peer_that_answers_changes_nothing() {
+    let (mut net, to, packet) = unanswered();
+    net.meddle = None;
+    let why = Unreachable::Port;
+    let (local, quoted) = (true, &packet[..]);
+    report(
+        &mut net,
+        &Undelivered {
+            to,
+            why,
+            local,
+            quoted,
+        },
+    );
+    net.run(SECOND * 30);
+    assert_eq!(net.events(0), []);
+    assert_eq!(net.received(1).len(), 1);
+}
+
+#[test]
+fn f25_a_peer_that_was_never_reached_is_lost_with_what_the_system_said() {
+    let mut net = cut_off();
+    net.send(0, id(1), message(b"unheard"));
+    let why = Unreachable::Network;
+    let (to, local, quoted) = (address(1), false, &[][..]);
+    report(
+        &mut net,
+        &Undelivered {
+            to,
+            why,
+            local,
+            quoted,
+        },
+    );
+    net.run(SECOND * 11);
+    let (node, cause) = (id(1), LostCause::Unreachable(why));
+    assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+}
