@@ -162,9 +162,7 @@ fn f14_a_killed_process_starts_again_on_another_port_at_once() {
         stays.event("ended 1 Restarted");
         assert_eq!(stays.events("ended").len(), 1);
         assert!(second.events("refused").is_empty());
-        if talking {
-            stays.rest(1);
-        }
+        stays.say("rest 1");
         finish_together(vec![stays, second]);
     }
 }
@@ -174,7 +172,7 @@ fn f14_a_killed_process_starts_again_on_another_port_at_once() {
 fn f17_the_death_of_a_process_of_the_same_machine_is_known_at_once() {
     let _together = light();
     let (netns, cast) = (Netns::new().unwrap(), Cast::local(2));
-    let mut stays = cast.start(&netns, 0, &["threads"]);
+    let mut stays = cast.start(&netns, 0, &[]);
     let mut dies = cast.start(&netns, 1, &[]);
     dies.say("send 0 10 500");
     dies.reaches("/delivered/0", 10);

@@ -89,7 +89,7 @@ pub(crate) fn await_event(node: &mut Node, wanted: impl Fn(&Event) -> bool) -> E
 /// Carries packets between two nodes until it is dropped.
 pub(crate) struct Relay {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<UdpSocket>>,
 }
 
 impl Relay {
@@ -112,9 +112,16 @@ impl Relay {
                     let _ = socket.send_to(&packet[..len], to);
                 }
             }
+            socket
         });
         let thread = Some(thread);
         Self { stop, thread }
+    }
+
+    /// Carries nothing more. Its port stays bound for as long as the socket is kept: else the system would say that nobody has it.
+    pub(crate) fn silence(mut self) -> UdpSocket {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
     }
 }
 

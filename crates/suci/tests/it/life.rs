@@ -45,7 +45,7 @@ fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
     a.flush(LONG).unwrap();
     a.events().unwrap();
     // From here on nothing reaches b, nor comes from it.
-    drop(relay);
+    let _bound = relay.silence();
     a.send(b.id(), Draft::new("unheard").token(5)).unwrap();
     let lost = Event::Lost {
         node: b.id(),
