@@ -159,7 +159,7 @@ impl Receiver {
                      what was written is incomplete"
                 )))
             }
-            Event::Lost { node } if Some(*node) == self.from => {
+            Event::Lost { node, .. } if Some(*node) == self.from => {
                 tell(format_args!(
                     "suci cat: the sender is silent; still waiting"
                 ));
