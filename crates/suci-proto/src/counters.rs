@@ -66,6 +66,8 @@ pub struct Counters {
     pub misdirected: u64,
     /// Those of them that were dropped, because too many waited there already.
     pub misdirected_dropped: u64,
+    /// Replies dropped because nobody waited for them any more: the call was over, or there never was one.
+    pub late_replies: u64,
 }
 
 /// What several shards counted together.
@@ -101,6 +103,7 @@ impl core::ops::AddAssign for Counters {
             gaps,
             misdirected,
             misdirected_dropped,
+            late_replies,
         } = other;
         self.datagrams_in += datagrams_in;
         self.bytes_in += bytes_in;
@@ -130,6 +133,7 @@ impl core::ops::AddAssign for Counters {
         self.gaps += gaps;
         self.misdirected += misdirected;
         self.misdirected_dropped += misdirected_dropped;
+        self.late_replies += late_replies;
     }
 }
 

@@ -50,8 +50,8 @@ pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
-    Engine, Identity, IncomingError, Lease, PatienceError, PeerError, RouteQuery, SendError,
-    Undelivered,
+    CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, PatienceError,
+    PeerError, REPLY_TOO_LONG, RouteQuery, SendError, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,

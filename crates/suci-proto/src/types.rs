@@ -70,6 +70,9 @@ pub struct Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
+/// The layer of channels that carry replies, in the top byte.
+const REPLIES: u32 = 1 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Those above belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -78,6 +81,27 @@ impl ChannelId {
     #[must_use]
     pub const fn is_user(self) -> bool {
         self.0 <= Self::LAST_USER.0
+    }
+
+    /// The channel on which the requests of this one are answered: the same number in the layer of replies.
+    #[must_use]
+    pub const fn replies(self) -> Self {
+        Self(REPLIES | (self.0 & 0x00ff_ffff))
+    }
+
+    /// The channel whose priority it has: replies have that of the requests.
+    pub(crate) const fn ranked_as(self) -> Self {
+        if self.carries_replies() {
+            Self(self.0 & 0x00ff_ffff)
+        } else {
+            self
+        }
+    }
+
+    /// Whether it carries replies.
+    #[must_use]
+    pub const fn carries_replies(self) -> bool {
+        self.0 & 0xff00_0000 == REPLIES
     }
 }
 
@@ -92,6 +116,9 @@ pub type PacketNumber = u64;
 pub struct Kind(pub u8);
 
 impl Kind {
+    /// A request ([`Engine::call`](crate::Engine::call)): its receiver may answer it.
+    pub const REQUEST: Self = Self(1);
+
     /// The kind of a message for which the program named none.
     ///
     /// The lowest kind that programs may use.

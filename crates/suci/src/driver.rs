@@ -1,5 +1,6 @@
 //! Keeps the engine's driving contract over a backend: input, then time, then output.
 
+use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
 use crate::error::Error;
 use crate::message::Message;
@@ -83,6 +84,8 @@ pub(crate) struct Driver {
     /// Looks since the kernel was last asked what it charges.
     unchecked: u32,
     head: Option<Message>,
+    /// Names of the program's calls.
+    pub(crate) call_ids: CallIds,
     /// How long its waits for answers look before they sleep.
     pub(crate) habit: Habit,
     /// The way to the other shards of the node, if there are any.
@@ -133,6 +136,7 @@ impl Driver {
             late: false,
             unchecked: 0,
             head: None,
+            call_ids: CallIds::default(),
             habit: Habit::default(),
             post: None,
             takes: Takes::new(now),

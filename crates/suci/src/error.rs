@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, Kind, NodeId};
-use suci_proto::{ConfigError, IncomingError, Outgoing, PatienceError, PeerError, Side};
+use suci_proto::{
+    CallError, ConfigError, EndReason, IncomingError, Outgoing, PatienceError, PeerError, Side,
+};
 
 use crate::Draft;
 
@@ -61,6 +63,50 @@ pub enum Error {
         what: &'static str,
         /// The limit.
         limit: Duration,
+    },
+    /// A call or a reply with a tag, a kind or a wish of its own.
+    #[error(
+        "{what} of {of} is the library's: leave it out, and put what the receiver should know into the payload or the \
+         user header"
+    )]
+    Reserved {
+        /// What the draft says.
+        what: &'static str,
+        /// What the draft was for.
+        of: &'static str,
+    },
+    /// A message is no request, so that nobody waits for a reply.
+    #[error(
+        "the message from node {0} is no request: answer it by a message, or let its sender use call"
+    )]
+    NotARequest(NodeId),
+    /// The session with the peer ended before the reply came.
+    #[error("the session with node {node} ended before it replied: {}", Why(.reason))]
+    Ended {
+        /// With whom.
+        node: NodeId,
+        /// Why.
+        reason: EndReason,
+    },
+    /// The peer's program refused the request, since it was longer than the peer takes unasked.
+    #[error(
+        "node {node} refused the request (its reason: {reason}): send a shorter one, or raise its max_message"
+    )]
+    Refused {
+        /// Who.
+        node: NodeId,
+        /// Its reason.
+        reason: u64,
+    },
+    /// The reply was longer than this node takes without asking, and was refused.
+    #[error(
+        "the reply of node {node} has {length} bytes: raise max_message of this node, or let it reply in parts"
+    )]
+    ReplyTooLong {
+        /// Who replied.
+        node: NodeId,
+        /// Its length in bytes.
+        length: u64,
     },
     /// Longer than any message may be.
     #[error(
@@ -246,6 +292,25 @@ fn remedy(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+struct Why<'a>(&'a EndReason);
+
+impl std::fmt::Display for Why<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            EndReason::Closed => "it closed",
+            EndReason::ClosedHere => "this side closed it",
+            EndReason::Restarted => "its process started anew",
+            EndReason::Abandoned => "this side gave it up",
+            EndReason::PeerEnded => "it ended the session earlier",
+            EndReason::Silent => "nothing was heard of it",
+            EndReason::Protocol(error) => return write!(f, "it broke the protocol: {error}"),
+            EndReason::PeerProtocol(code) => {
+                return write!(f, "it says that this side broke the protocol (code {code})");
+            }
+        })
+    }
+}
+
 struct AfterSemicolon(Option<&'static str>);
 
 impl std::fmt::Display for AfterSemicolon {
@@ -324,6 +389,15 @@ impl Error {
                 message: Box::new(Draft::from_outgoing(outgoing)),
             },
             E::Closed => Self::Closed,
+        }
+    }
+
+    /// Why a call to `node` ended without a reply.
+    pub(crate) fn from_call(node: NodeId, error: CallError) -> Self {
+        match error {
+            CallError::Ended(reason) => Self::Ended { node, reason },
+            CallError::Refused(reason) => Self::Refused { node, reason },
+            CallError::TooLong { length } => Self::ReplyTooLong { node, length },
         }
     }
 

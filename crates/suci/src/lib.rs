@@ -40,6 +40,7 @@ mod batch;
 mod book;
 mod budget;
 mod builder;
+mod calls;
 mod cell;
 mod clock;
 mod core;

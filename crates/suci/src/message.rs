@@ -46,6 +46,51 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
+    /// Whether its sender waits for a reply, as [`Node::call`](crate::Node::call) does.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        self.kind == Kind::REQUEST
+    }
+
+    /// A draft of the reply to this request: send it to [`Message::from`](Message#structfield.from) by any call that
+    /// sends. It goes on the request's channel, whatever the draft says, but beside the messages there: a reply
+    /// waits for none of them. A draft's payload, user header, kind and notification are free, its tag is not. The
+    /// first reply counts. A later one, and one that comes when the call is over, the caller's library drops and
+    /// counts ([`Counters::late_replies`](crate::Counters)).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use suci::{Accept, Node, NodeId};
+    /// # fn main() -> Result<(), suci::Error> {
+    /// let mut server = Node::builder().id(NodeId(0)).accept(Accept::Anyone).open()?;
+    /// let address = server.local_addr();
+    /// let client = std::thread::spawn(move || -> Result<_, suci::Error> {
+    ///     let mut node = Node::builder().id(NodeId(1)).open()?;
+    ///     node.add_peer(NodeId(0), address)?;
+    ///     node.call(NodeId(0), "seven times six", Duration::from_secs(5))
+    /// });
+    /// let request = server.recv()?;
+    /// server.send(request.from, request.reply("forty-two")?)?;
+    /// server.close(Duration::from_secs(5))?;
+    /// assert_eq!(&*client.join().unwrap()?.payload, b"forty-two");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotARequest`]; [`Error::Reserved`] if the draft has a tag.
+    pub fn reply(&self, with: impl Into<Draft>) -> Result<Draft, Error> {
+        if !self.is_request() {
+            return Err(Error::NotARequest(self.from));
+        }
+        let mut draft = with.into();
+        draft.check_unused("the tag", draft.outgoing.tag != 0, "a reply")?;
+        draft.outgoing.channel = self.channel.replies();
+        draft.outgoing.tag = self.tag;
+        draft.replies = true;
+        Ok(draft)
+    }
+
     pub(crate) fn new(from: Source, message: suci_proto::Message) -> Self {
         let suci_proto::Message {
             channel,
@@ -89,6 +134,8 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     outgoing: Outgoing,
+    /// It is a reply, which goes on a channel of the library's.
+    replies: bool,
 }
 
 impl Draft {
@@ -111,6 +158,7 @@ impl Draft {
     #[must_use]
     pub fn channel(mut self, channel: ChannelId) -> Self {
         self.outgoing.channel = channel;
+        self.replies = false;
         self
     }
 
@@ -164,7 +212,10 @@ impl Draft {
         if !kind.is_user() {
             return Err(Error::ReservedKind { kind });
         }
-        Error::check_channel(channel)
+        match self.replies {
+            true => Ok(()),
+            false => Error::check_channel(channel),
+        }
     }
 
     /// The same as a small message, if it is.
@@ -172,13 +223,31 @@ impl Draft {
         self.outgoing.as_small()
     }
 
+    /// Checks that it can become a request: what names the call is not used otherwise.
+    pub(crate) fn check_request(&self) -> Result<(), Error> {
+        let of = "a request";
+        self.check_unused("the tag", self.outgoing.tag != 0, of)?;
+        self.check_unused("the kind", self.outgoing.kind != Kind::USER, of)?;
+        self.check_unused("the token", self.outgoing.token != 0, of)?;
+        self.check_unused("the notification", self.outgoing.notify, of)
+    }
+
+    fn check_unused(&self, what: &'static str, used: bool, of: &'static str) -> Result<(), Error> {
+        match used {
+            true => Err(Error::Reserved { what, of }),
+            false => Ok(()),
+        }
+    }
+
     /// Bytes of the payload.
     pub(crate) fn len(&self) -> usize {
         self.outgoing.payload.len()
     }
 
+    /// One that comes back was checked when it was made.
     pub(crate) fn from_outgoing(outgoing: Outgoing) -> Self {
-        Self { outgoing }
+        let replies = outgoing.channel.carries_replies();
+        Self { outgoing, replies }
     }
 
     pub(crate) fn into_outgoing(self) -> Outgoing {

@@ -1,5 +1,6 @@
 //! A node that works when its program calls it.
 
+mod calls;
 mod flow;
 mod links;
 mod receive;
@@ -7,6 +8,7 @@ mod receive;
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::builder::{NodeBuilder, Opened, check_peer};
+use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::core::{Core, Turn};
 use crate::driver::Driver;
@@ -92,6 +94,7 @@ impl Node {
         } = opened;
         let attended = !config.unattended;
         driver.gather.allowed = attended;
+        driver.call_ids = CallIds::new()?;
         let core = Arc::new(Core::new(driver, birth)?);
         let helper = attended
             .then(|| helper::spawn(Arc::clone(&core)))

@@ -7,6 +7,7 @@
 //! so that time which passed undrained is not taken for silence.
 
 mod audit;
+mod calls;
 mod handshake;
 mod lease;
 mod line;
@@ -24,6 +25,7 @@ mod turn;
 mod unreachable;
 mod verbs;
 
+pub use calls::{CallError, CallId, CallResult, REPLY_TOO_LONG};
 pub use lease::Lease;
 pub use links::PatienceError;
 pub use paths::RouteQuery;
@@ -31,6 +33,7 @@ pub use shared::Identity;
 pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
+pub(crate) use calls::Calls;
 pub(crate) use handshake::init as init_packet;
 pub(crate) use memory::Promise;
 pub(crate) use paths::Paths;
@@ -94,6 +97,8 @@ pub struct Engine {
     highest_used: u8,
     /// Peers with messages for the program, a message in each turn.
     readable: Turns,
+    /// Peers with replies, a reply in each turn.
+    answered: Turns,
     /// Peers whose acknowledgements wait for the next turn.
     ack_waits: Vec<usize>,
     due: Vec<usize>,
@@ -156,6 +161,7 @@ impl Engine {
                 pool,
                 newsworthy: VecDeque::new(),
                 resuspended: BTreeSet::new(),
+                calls: Calls::default(),
                 routes: Slab::new(),
                 replies: VecDeque::new(),
                 paths: Paths::default(),
@@ -179,6 +185,7 @@ impl Engine {
             class_used: [None; CLASSES],
             highest_used: 0,
             readable: Turns::default(),
+            answered: Turns::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
             train: Train::default(),
@@ -216,6 +223,9 @@ impl Engine {
         self.dirty.add(key);
         if peer.has_message() {
             self.readable.add(key);
+        }
+        if peer.has_reply() {
+            self.on_reply(key);
         }
     }
 
@@ -292,6 +302,9 @@ impl Engine {
         self.dirty.add(key);
         if peer.has_message() {
             self.readable.add(key);
+        }
+        if peer.has_reply() {
+            self.on_reply(key);
         }
     }
 

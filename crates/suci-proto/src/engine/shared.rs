@@ -1,5 +1,6 @@
 //! What all peers of an engine share: settings, randomness, counters, budgets and the way to the program.
 
+use super::calls::Calls;
 use super::line::{Asker, Line};
 use super::memory::MemoryShares;
 use super::paths::Paths;
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) newsworthy: VecDeque<usize>,
     /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
     pub(crate) resuspended: BTreeSet<NodeId>,
+    pub(crate) calls: Calls,
     /// Connection slots: which peer an index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.

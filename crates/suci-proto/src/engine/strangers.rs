@@ -70,6 +70,7 @@ impl Engine {
             self.wheel.cancel(key);
             self.dirty.forget(key);
             self.readable.forget(key);
+            self.answered.forget(key);
             let Some(peer) = self.peers.remove(key) else {
                 continue;
             };

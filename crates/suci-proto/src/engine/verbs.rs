@@ -69,6 +69,17 @@ pub enum SendError {
     Closed,
 }
 
+impl SendError {
+    /// The message that it gives back.
+    pub(super) fn message_mut(&mut self) -> Option<&mut Outgoing> {
+        match self {
+            Self::WouldBlock(message) | Self::Closing(message) => Some(message),
+            Self::Suspended { message, .. } => Some(message),
+            _ => None,
+        }
+    }
+}
+
 /// Why a peer was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {

@@ -11,8 +11,8 @@
 
 mod rest;
 mod sequel;
+mod take;
 
-use super::Message;
 use super::answer::{Answer, AnswerError, IncomingInfo};
 use super::assembly::budgeted;
 use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
@@ -65,6 +65,8 @@ pub struct Inbox {
     recent: Option<(ChannelId, usize)>,
     /// Channels of which the program can take a message, a message in each turn.
     ready: Turns,
+    /// Channels of replies that have one, in order.
+    replies: VecDeque<usize>,
     /// What the program said of channels, known or not.
     priorities: BTreeMap<ChannelId, Priority>,
     /// Channels whose RTS waits for the budget, in order.
@@ -103,6 +105,7 @@ impl Inbox {
             by_id: BTreeMap::new(),
             recent: None,
             ready: Turns::default(),
+            replies: VecDeque::new(),
             priorities: BTreeMap::new(),
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
@@ -123,7 +126,7 @@ impl Inbox {
         if let Some(channel) = self.channels.get_mut(place)
             && channel.on_run(run, &mut self.accounts)
         {
-            self.ready.add(place);
+            self.list_ready(place);
             return Ok(());
         }
         let mut frames = wire::frames(run.frames());
@@ -144,9 +147,7 @@ impl Inbox {
             return Ok(());
         };
         channel.on_frag(frag, &mut self.accounts)?;
-        if channel.is_ready() {
-            self.ready.add(place);
-        }
+        self.list_ready(place);
         Ok(())
     }
 
@@ -208,43 +209,6 @@ impl Inbox {
     }
 
     // ---- polls
-
-    /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
-    /// Taking it moves memory credit.
-    pub fn pop(&mut self) -> Option<Message> {
-        let mut popped = None;
-        self.pop_some(1, &mut |message| popped = Some(message));
-        popped
-    }
-
-    /// As [`pop`](Self::pop) up to `most` times, for less; gives `each` one message at least, if there is one. Returns
-    /// how many.
-    #[inline]
-    pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
-        while most > 0
-            && let Some(place) = self.ready.front()
-        {
-            let mut freed = Freed::default();
-            let Some(channel) = self.channels.get_mut(place) else {
-                self.ready.drop_front();
-                continue;
-            };
-            // A message in each turn.
-            let most = if self.ready.is_front_alone() { most } else { 1 };
-            let popped = channel.pop(most, &mut self.accounts, &mut freed, each);
-            // Who gave nothing has no other turn: whatever the reason, this ends.
-            if popped > 0 && channel.is_ready() {
-                self.ready.pass();
-            } else {
-                self.ready.drop_front();
-            }
-            if popped > 0 {
-                self.free(place, freed);
-                return popped;
-            }
-        }
-        0
-    }
 
     /// A large message that needs a decision: [`accept`](Self::accept) or [`refuse`](Self::refuse).
     pub fn poll_incoming(&mut self) -> Option<IncomingInfo> {
@@ -445,12 +409,6 @@ impl Inbox {
         self.accounts.complete
     }
 
-    /// Whether the program can take a message.
-    #[must_use]
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
     // ---- inside
 
     fn find(&mut self, channel: ChannelId) -> Option<usize> {
@@ -535,9 +493,16 @@ impl Inbox {
         self.accounts.session_limit = self.accounts.session_limit.max(target);
     }
 
+    /// Lists the channel if a message of it can be taken.
+    #[inline]
     fn list_ready(&mut self, place: usize) {
-        if self.channels.get(place).is_some_and(Channel::is_ready) {
+        let Some(channel) = self.channels.get_mut(place).filter(|c| c.is_ready()) else {
+            return;
+        };
+        if !channel.id().carries_replies() {
             self.ready.add(place);
+        } else if !core::mem::replace(&mut channel.listed.reply, true) {
+            self.replies.push_back(place);
         }
     }
 

@@ -54,6 +54,7 @@ pub(super) enum Asked {
 pub(super) struct Listed {
     pub(super) answer: bool,
     pub(super) update: bool,
+    pub(super) reply: bool,
 }
 
 #[derive(Debug)]

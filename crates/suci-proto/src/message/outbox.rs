@@ -175,8 +175,10 @@ impl Outbox {
             return false;
         }
         self.priorities.insert(channel, priority);
-        if let Some(place) = self.find(channel) {
-            self.turns.set_priority(place, priority);
+        for channel in [channel, channel.replies()] {
+            if let Some(place) = self.find(channel) {
+                self.turns.set_priority(place, priority);
+            }
         }
         let open = self.by_id.values();
         let classes = open.map(|place| self.turns.priority(*place).class());
@@ -507,7 +509,11 @@ impl Outbox {
         self.channels
             .push(Channel::new(channel, self.channel_limit));
         self.by_id.insert(channel, place);
-        let priority = self.priorities.get(&channel).copied().unwrap_or_default();
+        let priority = self
+            .priorities
+            .get(&channel.ranked_as())
+            .copied()
+            .unwrap_or_default();
         self.turns.set_priority(place, priority);
         self.highest_class = self.highest_class.max(priority.class());
         place

@@ -5,6 +5,7 @@
 
 mod begin;
 mod build;
+mod calls;
 mod connection;
 mod fate;
 mod life;
@@ -202,19 +203,6 @@ impl Peer {
             .min(memory.saturating_sub(limits::MESSAGE_CHARGE))
     }
 
-    /// Whether anything waits for the peer's answer.
-    pub(crate) fn is_waiting(&self) -> bool {
-        let unfinished = !self.session.outbox.is_empty()
-            || self.session.inbox.has_unfinished()
-            || self.closing != Closing::Open;
-        let unanswered = self
-            .connection
-            .as_ref()
-            .is_some_and(|c| c.recovery.has_eliciting_in_flight());
-        self.lingering.is_none()
-            && (unfinished || unanswered || (self.watched && self.connection.is_some()))
-    }
-
     /// Something authentic came at `now`.
     fn hear(&mut self, now: Instant, shared: &mut Shared) {
         if self.lingering.is_none() && self.life.hear(now) {
@@ -269,6 +257,7 @@ impl Peer {
                 outcome: planted_outcome(m.outcome, reason),
             })
             .collect();
+        self.end_calls(&mut old, reason, shared);
         self.closing = Closing::Open;
         self.accepted = None;
         self.life = Life::new(now);
@@ -564,6 +553,7 @@ fn new_session(config: &Config, pool: &Pool) -> Session {
         promise: Promise::default(),
         manual: false,
         suspension: suspension::Suspension::default(),
+        open_calls: 0,
     }
 }
 

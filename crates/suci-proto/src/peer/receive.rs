@@ -337,6 +337,12 @@ impl Peer {
         let node = self.node;
         while let Some(done) = self.session.outbox.poll_completion() {
             let (channel, number, token) = (done.channel, done.number, done.token);
+            if let Some(reason) = done.reason
+                && shared.calls.refused(node, &done, reason)
+            {
+                self.session.open_calls = self.session.open_calls.saturating_sub(1);
+                continue;
+            }
             let event = match done.reason {
                 None => Event::Delivered {
                     node,
@@ -360,6 +366,10 @@ impl Peer {
     pub(crate) fn report_incoming(&mut self, shared: &mut Shared) {
         let node = self.node;
         while let Some(info) = self.session.inbox.poll_incoming() {
+            if info.channel.carries_replies() {
+                self.refuse_reply(&info, shared);
+                continue;
+            }
             let event = Event::Incoming {
                 node,
                 channel: info.channel,

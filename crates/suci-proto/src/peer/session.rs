@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) manual: bool,
     /// Who holds its messages back.
     pub(crate) suspension: Suspension,
+    /// Calls made in it that have no reply yet.
+    pub(crate) open_calls: u32,
 }
 
 impl Session {
@@ -38,6 +40,8 @@ impl Session {
             promise,
             manual,
             suspension,
+            // The peer does not rest while there are any.
+            open_calls: _,
         } = self;
         remote.fold(to);
         epoch.fold(to);

@@ -98,6 +98,20 @@ impl Peer {
         }
     }
 
+    /// Whether anything waits for the peer's answer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let unfinished = !self.session.outbox.is_empty()
+            || self.session.inbox.has_unfinished()
+            || self.session.open_calls > 0
+            || self.closing != Closing::Open;
+        let unanswered = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.recovery.has_eliciting_in_flight());
+        self.lingering.is_none()
+            && (unfinished || unanswered || (self.watched && self.connection.is_some()))
+    }
+
     /// When a peer that was not heard for a while is next asked for a sign of life: a watched one that is idle, or one
     /// for which something waits. Often no packet in flight asks (credit, the answer to an RTS, the rest of a large
     /// message), or probes come seldom.

@@ -1,6 +1,7 @@
 //! Whole engines in virtual time, as one program, since each takes seconds to link.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+mod calls;
 mod engine;
 mod modes;
 mod net;

@@ -117,7 +117,10 @@ impl Driver {
     /// end at once); else when everything is taken that was there as it began.
     fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
         let (enough, most) = match prompt {
-            true => (!unread && self.engine.has_message(), PER_LOOK),
+            true => {
+                let message = !unread && self.engine.has_message();
+                (message || self.engine.has_call(), PER_LOOK)
+            }
             false => (self.late, BEFORE_TIME),
         };
         self.clock.now().since(began) >= if enough { PROMPT } else { most }

@@ -7,7 +7,7 @@ use crate::node::Accepted;
 use bytes::Bytes;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Lease, Outgoing, SMALL, Side};
+use suci_proto::{CallId, Lease, Outgoing, SMALL, Side};
 
 impl Driver {
     /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to be opened.
@@ -36,6 +36,37 @@ impl Driver {
             Ok(number) => Ok(number),
             Err(error) => self.push_again(now, to, error),
         }
+    }
+
+    /// Accepts a request, as [`Driver::push`] does a message. Returns the call that it makes.
+    pub(crate) fn push_call(
+        &mut self,
+        now: &mut Instant,
+        to: NodeId,
+        message: Draft,
+    ) -> Result<CallId, Error> {
+        let id = self.call_ids.next();
+        let offered = self.offer_call(*now, to, id, message.into_outgoing());
+        let offered = offered.or_else(|error| {
+            self.retry(now, error, |driver, now, message| {
+                driver.offer_call(now, to, id, message)
+            })
+        });
+        offered.map(|()| id)
+    }
+
+    /// Offers the engine a request, as [`Driver::offer`] does a message.
+    pub(crate) fn offer_call(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        id: CallId,
+        message: Outgoing,
+    ) -> Result<(), Error> {
+        self.habit.on_sent();
+        self.engine
+            .call(now, to, id, message)
+            .map_err(|error| Error::from_send(to, error))
     }
 
     /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where it is queued.
@@ -77,6 +108,18 @@ impl Driver {
         to: NodeId,
         error: Error,
     ) -> Result<MessageNumber, Error> {
+        self.retry(now, error, |driver, now, message| {
+            driver.offer(now, to, message)
+        })
+    }
+
+    /// Offers a message again that was not accepted, if a turn may have changed that.
+    fn retry<T>(
+        &mut self,
+        now: &mut Instant,
+        error: Error,
+        offer: impl FnOnce(&mut Self, Instant, Outgoing) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         match error {
             Error::WouldBlock { message, .. }
             | Error::Suspended {
@@ -86,7 +129,7 @@ impl Driver {
             } => {
                 self.turn()?;
                 *now = self.clock.now();
-                self.offer(*now, to, message.into_outgoing())
+                offer(self, *now, message.into_outgoing())
             }
             error => Err(error),
         }
@@ -94,13 +137,13 @@ impl Driver {
 
     /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for more ([`Gather`](super::Gather)). The
     /// call began when it was `called`, if something that takes time came first.
-    pub(crate) fn send(
+    pub(crate) fn send<T>(
         &mut self,
         called: Option<Instant>,
         to: NodeId,
         bytes: usize,
-        push: impl FnOnce(&mut Self, &mut Instant) -> Result<MessageNumber, Error>,
-    ) -> Result<MessageNumber, Error> {
+        push: impl FnOnce(&mut Self, &mut Instant) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let mut now = self.clock.now();
         let called = called.unwrap_or(now);
         let number = push(self, &mut now)?;

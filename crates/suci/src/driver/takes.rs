@@ -3,8 +3,8 @@
 use super::{Driver, STALE};
 use crate::message::Message;
 use crate::next::Next;
-use suci_proto::Event;
 use suci_proto::time::Instant;
+use suci_proto::{CallId, CallResult, Event};
 
 /// Messages between two readings of the clock at most: a reading costs as much as taking a small message.
 const UNTIMED: usize = 16;
@@ -110,6 +110,18 @@ impl Driver {
             self.habit.on_taken(written);
         }
         written
+    }
+
+    /// What the call `id` came to, if it did.
+    pub(crate) fn take_call(&mut self, id: CallId) -> Option<CallResult> {
+        while let Some((other, result)) = self.engine.poll_call() {
+            debug_assert_eq!(other, id, "one at a time");
+            if other == id {
+                self.habit.on_taken(1);
+                return Some(result);
+            }
+        }
+        None
     }
 
     /// Puts a message back: it is the next one.

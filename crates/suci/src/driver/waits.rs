@@ -23,7 +23,7 @@ impl Driver {
         } else if spinner.pauses(now) {
             let now = self.input(now, true)?;
             // What was there at the first look has more behind it, sometimes.
-            if spinner.looked_once() && self.engine.has_message() {
+            if spinner.looked_once() && (self.engine.has_message() || self.engine.has_call()) {
                 self.expects = self.crowds.take();
             }
             now

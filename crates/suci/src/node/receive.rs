@@ -2,10 +2,12 @@
 
 use super::Node;
 use crate::clock::Deadline;
+use crate::core::Turn;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
+use crate::wait::Wait;
 use std::time::Duration;
 use suci_proto::Data;
 
@@ -156,20 +158,36 @@ impl Node {
             return Err(Error::Closed);
         }
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        let mut now = turn.settle()?;
-        // Settling looks at the socket if a timer was due.
-        if let Some((taken, _)) = take(&mut turn) {
-            return Ok(Some(taken));
+        wait_to_take(&mut turn, deadline, self.wait, |driver| {
+            Some(take(driver)?.0)
+        })
+    }
+}
+
+/// Waits for what `take` finds, which has found nothing so far; nothing if the deadline comes first.
+pub(super) fn wait_to_take<T>(
+    turn: &mut Turn<'_>,
+    deadline: Deadline,
+    wait: Wait,
+    mut take: impl FnMut(&mut Driver) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    let mut now = turn.settle()?;
+    // Settling looks at the socket if a timer was due.
+    if let Some(taken) = take(turn) {
+        return Ok(Some(taken));
+    }
+    let mut spinner = turn.habit.message(wait);
+    loop {
+        turn.wait_for_message(now.take(), deadline, &mut spinner)?;
+        turn.show_life();
+        let taken = take(turn);
+        if taken.is_some() || deadline.is_over() {
+            turn.habit.learn(&spinner);
+            return Ok(taken);
         }
-        let mut spinner = turn.habit.message(self.wait);
-        loop {
-            turn.wait_for_message(now.take(), deadline, &mut spinner)?;
-            turn.show_life();
-            let taken = take(&mut turn);
-            if taken.is_some() || deadline.is_over() {
-                turn.habit.learn(&spinner);
-                return Ok(taken.map(|(taken, _)| taken));
-            }
+        // Something came, but not what is waited for: an acknowledgement that was to ride on its answer goes now.
+        if !turn.left_off() {
+            turn.send_rest()?;
         }
     }
 }

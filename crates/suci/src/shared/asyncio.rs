@@ -19,6 +19,20 @@ impl SharedNode {
         poll_fn(self.inner.sending(to, &mut message)).await
     }
 
+    /// As [`SharedNode::call`]: waits for the reply, for at most `limit`. Dropped before, the call is cancelled: its reply will
+    /// be dropped and counted.
+    ///
+    /// # Errors
+    /// As [`SharedNode::call`].
+    pub async fn call_async(
+        &self,
+        to: NodeId,
+        message: impl Into<Draft>,
+        limit: Duration,
+    ) -> Result<Message, Error> {
+        self.inner.call_async(to, message.into(), limit).await
+    }
+
     /// Waits until a message arrives. Dropped before, no message is lost.
     ///
     /// # Errors

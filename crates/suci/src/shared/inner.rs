@@ -4,6 +4,7 @@ use super::descriptor::Sign;
 use super::shard::{Shard, lock, owner};
 use super::sleepers::{Seat, Sleepers};
 use crate::budget::Budget;
+use crate::calls::CallIds;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
@@ -52,6 +53,8 @@ pub(super) struct Inner {
     abandoned: AtomicBool,
     /// One for each thread, each with its peers.
     pub(super) shards: Arc<[Shard]>,
+    /// Names of the program's calls.
+    pub(super) call_ids: CallIds,
     pub(super) life: Mutex<Life>,
     /// Whether `life` left `Open`: read without the lock by every call.
     pub(super) closing: AtomicBool,
@@ -72,6 +75,7 @@ pub(super) struct Origin {
     pub(super) plain_on_network: bool,
     pub(super) birth: Birth,
     pub(super) shards: Arc<[Shard]>,
+    pub(super) call_ids: CallIds,
 }
 
 impl Inner {
@@ -83,6 +87,7 @@ impl Inner {
             plain_on_network,
             birth,
             shards,
+            call_ids,
         } = origin;
         Ok(Self {
             id,
@@ -100,6 +105,7 @@ impl Inner {
                 threads: Vec::new(),
             }),
             shards,
+            call_ids,
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
             handles: AtomicUsize::new(1),

@@ -18,6 +18,7 @@
 mod asyncio;
 mod beacon;
 mod blocking;
+mod calls;
 mod descriptor;
 mod doze;
 mod flow;
@@ -38,19 +39,18 @@ pub(crate) use shard::owner;
 
 use crate::budget::Warning;
 use crate::builder::{Opened, check_peer};
+use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::message::Draft;
+use crate::message::{Draft, Message};
 use crate::node::DROP_PATIENCE;
 use bytes::Bytes;
 use inner::{Inner, Origin};
 use shard::{Command, Shard, lock};
-use sleepers::Seat;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, PeerStats, ShareStats};
@@ -115,6 +115,7 @@ impl SharedNode {
             plain_on_network,
             birth,
             shards: shards?.into(),
+            call_ids: CallIds::new()?,
         })?);
         let worker = |(place, driver)| thread::Worker::new(Arc::clone(&inner), place, driver, wait);
         let workers: Vec<_> = drivers.into_iter().enumerate().map(worker).collect();
@@ -150,29 +151,6 @@ impl SharedNode {
 
     // ---- asking a thread
 
-    /// Polls for room in the ring for a question; there is some soon, because the thread empties it whatever the peers do.
-    fn asking(
-        &self,
-        shard: &Shard,
-        question: Command,
-    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
-        let mut seat = Seat::new(&shard.command_room);
-        let mut question = Some(question);
-        move |cx| {
-            seat.poll(cx, || {
-                let Some(command) = question.take() else {
-                    return Poll::Ready(Ok(()));
-                };
-                let Err(command) = shard.push(command) else {
-                    return Poll::Ready(Ok(()));
-                };
-                self.inner.check_open()?;
-                question = Some(command);
-                Poll::Pending
-            })
-        }
-    }
-
     /// Runs `question` on the thread that serves `node` and waits for its answer: for about one turn of the thread.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
@@ -201,8 +179,11 @@ impl SharedNode {
             return Err(Error::OwnThread);
         }
         let (answer, reply) = reply::pair();
-        let call = Command::Call(Box::new(move |driver| answer.give(question(driver))));
-        self.inner.wait_for(self.asking(shard, call))??;
+        let call = Command::Call(Box::new(move |driver| {
+            // The asker waits for it, whatever happens.
+            let _ = answer.give(question(driver));
+        }));
+        self.inner.wait_for(self.inner.pushing(shard, call))??;
         match self.inner.wait_for(reply.waiting())? {
             Some(answer) => Ok(answer),
             None => Err(self.inner.wait_for(self.inner.ending())?),
@@ -412,6 +393,20 @@ impl SharedNode {
             // The message is kept until it is sent.
             (Ok(None) | Err(_), None) => Ok(()),
         }
+    }
+
+    /// As [`Node::call`](crate::Node::call): sends a request to `to` and blocks until its reply comes, for at most `limit`. Any
+    /// number of threads may call at once. Replies that their callers have not taken yet are bounded as messages are.
+    ///
+    /// # Errors
+    /// As [`Node::call`](crate::Node::call).
+    pub fn call(
+        &self,
+        to: NodeId,
+        message: impl Into<Draft>,
+        limit: Duration,
+    ) -> Result<Message, Error> {
+        self.inner.call(to, message.into(), limit)
     }
 
     /// Sends one payload to many peers and tells for each whether it was accepted. Up to 256 bytes are copied for each peer;

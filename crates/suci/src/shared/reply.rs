@@ -6,21 +6,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-struct Slot<T> {
-    value: Mutex<Option<T>>,
+/// What lies between the two ends.
+enum Value<T> {
+    /// Nothing yet.
+    Awaited,
+    Given(T),
+    /// It was taken, or nobody waits for it any more.
+    Over,
+}
+
+struct Slot<T, A> {
+    about: A,
+    value: Mutex<Value<T>>,
     settled: AtomicBool,
     ready: Sleepers,
 }
 
-/// The thread's end. Dropping it without an answer tells the asker that there is none.
-pub(super) struct Answer<T>(Arc<Slot<T>>);
+/// The thread's end. Dropping it without an answer tells the asker that there is none. It knows what it is about.
+pub(super) struct Answer<T, A = ()>(Arc<Slot<T, A>>);
 
 /// The asker's end.
-pub(super) struct Reply<T>(Arc<Slot<T>>);
+pub(super) struct Reply<T, A = ()>(Arc<Slot<T, A>>);
 
 pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
-    let (value, settled) = (Mutex::new(None), AtomicBool::new(false));
+    pair_about(())
+}
+
+/// As [`pair`], about something that both ends can see.
+pub(super) fn pair_about<T, A>(about: A) -> (Answer<T, A>, Reply<T, A>) {
+    let (value, settled) = (Mutex::new(Value::Awaited), AtomicBool::new(false));
     let slot = Arc::new(Slot {
+        about,
         value,
         settled,
         ready: Sleepers::new(),
@@ -28,29 +44,61 @@ pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
     (Answer(Arc::clone(&slot)), Reply(slot))
 }
 
-impl<T> Answer<T> {
-    pub(super) fn give(self, value: T) {
-        *lock(&self.0.value) = Some(value);
+impl<T, A> Answer<T, A> {
+    pub(super) fn about(&self) -> &A {
+        &self.0.about
+    }
+
+    /// Gives the answer; gives it back if nobody waits for it any more.
+    pub(super) fn give(self, value: T) -> Result<(), T> {
+        let mut place = lock(&self.0.value);
+        match *place {
+            Value::Over => Err(value),
+            _ => {
+                *place = Value::Given(value);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the asker waits still.
+    pub(super) fn is_wanted(&self) -> bool {
+        !matches!(*lock(&self.0.value), Value::Over)
     }
 }
 
-impl<T> Drop for Answer<T> {
+impl<T, A> Drop for Answer<T, A> {
     fn drop(&mut self) {
         self.0.settled.store(true, Ordering::Release);
         self.0.ready.wake();
     }
 }
 
-impl<T> Reply<T> {
+impl<T, A> Reply<T, A> {
+    pub(super) fn about(&self) -> &A {
+        &self.0.about
+    }
+
     /// Polls for the answer; it is nothing if the thread went away.
-    pub(super) fn waiting(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Option<T>> {
+    pub(super) fn waiting(
+        &self,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Option<T>> + use<'_, T, A> {
         let slot = &self.0;
         let mut seat = Seat::new(&slot.ready);
         move |cx| {
             seat.poll(cx, || match slot.settled.load(Ordering::Acquire) {
-                true => Poll::Ready(lock(&slot.value).take()),
+                true => Poll::Ready(self.close()),
                 false => Poll::Pending,
             })
+        }
+    }
+
+    /// Nobody waits for the answer any more. Returns it, if it is there.
+    pub(super) fn close(&self) -> Option<T> {
+        let before = std::mem::replace(&mut *lock(&self.0.value), Value::Over);
+        match before {
+            Value::Given(value) => Some(value),
+            Value::Awaited | Value::Over => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing of it is another thread's business, but for datagrams that came to a wrong socket. So each lies in memory
 //! apart from the others, and threads do not slow each other down.
 
+use super::calls::Asked;
 use super::doze::Doze;
 use super::gate::Gate;
 use super::post::Letter;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
 use suci_proto::types::NodeId;
-use suci_proto::{Event, Outgoing};
+use suci_proto::{CallId, Event, Outgoing};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
 pub(super) const COMMANDS: usize = 4_096;
@@ -27,9 +28,9 @@ pub(super) const COMMANDS: usize = 4_096;
 /// Messages on their way to the program.
 pub(super) const MESSAGES: usize = 1_024;
 
-/// Payload bytes on their way to the program; one message more fits. What waits beyond stays in the
+/// Payload bytes on their way to the program, replies apart; one message more fits. What waits beyond stays in the
 /// engine, where it counts against its sender's memory credit.
-const MESSAGE_BYTES: u64 = 4 << 20;
+pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
 /// Events on their way to the program, those apart that concern its own calls. What waits beyond stays in the
 /// engine, which bounds what peers can make of it (F04).
@@ -41,8 +42,12 @@ const LETTERS: usize = 256;
 
 /// What a handle asks of the thread.
 pub(super) enum Command {
-    /// Send a message that its peer's gate has let in.
-    Send(NodeId, Outgoing),
+    /// Send a message that its peer's gate has let in: a request, if somebody waits for the reply.
+    Send(NodeId, Outgoing, Option<Asked>),
+    /// A call whose request waits for room: end it when its time is over.
+    Await(Asked),
+    /// Nobody waits for the call any more. Whether its reply was there already.
+    Cancel(CallId, bool),
     /// Anything else.
     Call(Box<dyn FnOnce(&mut Driver) + Send>),
 }
@@ -123,6 +128,12 @@ pub(crate) struct Shard {
     message_bytes: AtomicU64,
     /// The thread has messages that did not fit.
     pub(super) starved: AtomicBool,
+    /// Payload bytes of replies on their way to their callers.
+    pub(super) reply_bytes: AtomicU64,
+    /// The thread has replies that did not fit.
+    pub(super) replies_wait: AtomicBool,
+    /// Calls were cancelled of which the ring had no room to tell.
+    pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
     /// No call gets past its check any more.
     pub(super) closing: AtomicBool,
@@ -159,6 +170,9 @@ impl Shard {
             rest: OnceLock::new(),
             message_bytes: AtomicU64::new(0),
             starved: AtomicBool::new(false),
+            reply_bytes: AtomicU64::new(0),
+            replies_wait: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -307,6 +321,34 @@ impl Shard {
         fence(Ordering::SeqCst);
         if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
             self.nudge();
+        }
+    }
+
+    /// Whether there is room for another reply on its way to its caller.
+    pub(super) fn has_reply_room(&self) -> bool {
+        self.reply_bytes.load(Ordering::Acquire) <= MESSAGE_BYTES
+    }
+
+    /// A reply goes to its caller.
+    pub(super) fn gives_reply(&self, reply: &Message) {
+        self.reply_bytes.fetch_add(length(reply), Ordering::AcqRel);
+    }
+
+    /// Its caller has it, or is gone: there is room for others.
+    pub(super) fn took_reply(&self, reply: &Message) {
+        self.reply_bytes.fetch_sub(length(reply), Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if self.replies_wait.load(Ordering::Relaxed)
+            && self.replies_wait.swap(false, Ordering::Relaxed)
+        {
+            self.nudge();
+        }
+    }
+
+    /// Nobody waits for the call any more.
+    pub(super) fn cancel(&self, id: CallId, late: bool) {
+        if self.push(Command::Cancel(id, late)).is_err() {
+            self.cancelled.store(true, Ordering::Release);
         }
     }
 

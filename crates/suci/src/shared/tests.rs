@@ -3,6 +3,7 @@ use super::*;
 use crate::message::Message;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
+use std::task::{Context, Poll};
 use suci_proto::Event;
 use suci_proto::UNNUMBERED;
 use suci_proto::message::Held;
@@ -329,7 +330,7 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
         // From a handle that looked at the gate just before.
         let late = Draft::new(text).into_outgoing();
         assert!(gate.debit(Held::of(&late)));
-        let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), late));
+        let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), late, None));
         assert!(pushed.is_ok());
         a.peers().unwrap();
         let resumed = std::time::Instant::now();
@@ -579,4 +580,80 @@ fn a_socket_that_fails_ends_the_node_and_everybody_hears_of_it() {
     let _ = a.send(NodeId(1), "into nothing");
     peers.retain(|peer| peer.id().0 % 3 != 1);
     is_over(&a, &peers, "socket");
+}
+
+/// The client's calls to `server` as futures, each polled once: their requests are on their way.
+fn begin_calls(
+    client: &SharedNode,
+    count: u64,
+) -> Vec<std::pin::Pin<Box<impl Future<Output = Result<Message, Error>>>>> {
+    let call = |_| Box::pin(client.call_async(NodeId(1), "request", LONG));
+    let mut calls: Vec<_> = (0..count).map(call).collect();
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    for call in &mut calls {
+        assert!(call.as_mut().poll(&mut cx).is_pending());
+    }
+    calls
+}
+
+/// Until `is_so`, which it becomes soon.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + LONG;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "it never is");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_future_that_is_dropped_takes_its_call_along() {
+    const CALLS: u64 = 2 * super::shard::COMMANDS as u64;
+    let (client, peers) = star(1, 1);
+    let calls = begin_calls(&client, CALLS);
+    let requests: Vec<_> = calls.iter().map(|_| take(&peers[0])).collect();
+    let open = || {
+        client
+            .ask(NodeId(1), |driver| driver.engine.open_calls())
+            .unwrap()
+    };
+    assert_eq!(open() as u64, CALLS);
+    // More at once than the ring has room for.
+    drop(calls);
+    wait_until(|| open() == 0);
+    for request in &requests {
+        let reply = request.reply("late").unwrap();
+        peers[0].send_timeout(request.from, reply, LONG).unwrap();
+    }
+    wait_until(|| client.counters().unwrap().late_replies == CALLS);
+}
+
+/// What callers do not take out of their futures is bounded. The rest waits in the engine, where its sender's memory
+/// credit pays for it.
+#[test]
+fn f04_replies_that_nobody_takes_wait_in_the_engine_and_follow() {
+    const LENGTH: usize = 1 << 20;
+    const CALLS: u64 = 12;
+    let (client, peers) = star(1, 1);
+    let calls = begin_calls(&client, CALLS);
+    for _ in &calls {
+        let request = take(&peers[0]);
+        let reply = request.reply(vec![7; LENGTH]).unwrap();
+        peers[0].send_timeout(request.from, reply, LONG).unwrap();
+    }
+    let shard = &client.inner.shards[0];
+    wait_until(|| shard.replies_wait.load(Ordering::SeqCst));
+    let given = shard.reply_bytes.load(Ordering::SeqCst);
+    assert!(
+        given <= super::shard::MESSAGE_BYTES + LENGTH as u64,
+        "{given}"
+    );
+    for call in calls {
+        let reply = client.inner.wait_for(poll_of(call)).unwrap().unwrap();
+        assert_eq!(reply.payload.len(), LENGTH);
+    }
+    assert_eq!(shard.reply_bytes.load(Ordering::SeqCst), 0);
+}
+
+fn poll_of<F: Future + Unpin>(mut future: F) -> impl FnMut(&mut Context<'_>) -> Poll<F::Output> {
+    move |cx| std::pin::Pin::new(&mut future).poll(cx)
 }

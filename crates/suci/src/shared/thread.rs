@@ -1,21 +1,25 @@
 //! An I/O thread: owns the driver of its shard, and stands between it and the rings.
 
-use super::gate::Gate;
+mod account;
+mod calls;
+
+use super::calls::{Asked, OpenCalls};
 use super::inner::{Inner, Phase};
 use super::post::Post;
-use super::shard::{COMMANDS, Command, EVENTS, Events, Shard, lock};
+use super::shard::{COMMANDS, Command, EVENTS, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::sys::Ready;
 use crate::wait::{Spinner, Wait};
+use account::{Account, Refused};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use suci_proto::message::Held;
-use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Engine, Event, Outgoing, UNNUMBERED};
+use suci_proto::types::NodeId;
+use suci_proto::{Event, Outgoing};
 
 /// Commands taken in one turn: all that wait when the node closes, and 20 ms of small messages, in which what arrives is
 /// not acknowledged. With a ring's length those who send such messages without a pause got a quarter fewer through.
@@ -23,105 +27,6 @@ const PER_TURN: usize = 16 * COMMANDS;
 
 /// Gates of forgotten nodes that are kept in any case.
 const SPARE_GATES: usize = 64;
-
-/// What is left of a message that the engine refused. It counts in the gate until the program can hear of it: so there are
-/// not more of them than a queue takes.
-struct Refused {
-    channel: ChannelId,
-    token: u64,
-    size: Held,
-}
-
-/// What a peer's gate has let through.
-struct Account {
-    gate: Arc<Gate>,
-    /// What was taken out of the ring and not credited to the gate again.
-    held: Held,
-    /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
-    /// has not heard of the ends of those before.
-    stash: VecDeque<Outgoing>,
-    /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
-    /// handed over yet.
-    refused: VecDeque<Refused>,
-    /// What those in the stash hold.
-    stashed: Held,
-    /// What those refused hold.
-    refused_held: Held,
-    /// What the gate was told of messages that are over.
-    over: Held,
-    /// What the gate was told of refused ones.
-    refused_told: Held,
-    /// What the gate was told of failures.
-    failed: u64,
-    /// It is among the open ones.
-    open: bool,
-    /// The gate was told something for which those who wait at it look again. They are not woken under a lock.
-    to_wake: bool,
-}
-
-impl Account {
-    /// Tells the gate how many messages failed whose events were not handed over.
-    fn set_failed(&mut self, messages: u64) {
-        if self.failed != messages {
-            self.failed = messages;
-            self.gate.set_failed(messages);
-        }
-    }
-
-    /// Hands over the events of refused messages until `most` wait for the program. Returns whether some are left.
-    fn tell_refused(
-        &mut self,
-        node: NodeId,
-        after: usize,
-        events: &mut Events,
-        most: usize,
-    ) -> bool {
-        while events.len() < most
-            && let Some(refused) = self.refused.pop_front()
-        {
-            self.refused_held = self.refused_held.minus(refused.size);
-            let event = Event::NotDelivered {
-                node,
-                channel: refused.channel,
-                number: UNNUMBERED,
-                token: refused.token,
-                reason: 0,
-            };
-            events.push(after, event);
-        }
-        let left = !self.refused.is_empty();
-        events.more |= left;
-        left
-    }
-
-    /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
-    /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the room.
-    fn balance(&mut self, node: NodeId, engine: &Engine) {
-        self.set_failed(engine.untold_failures(node));
-        let queued = engine.queued(node);
-        if self.over != queued.over {
-            self.over = queued.over;
-            self.gate.set_over(queued.over);
-        }
-        if self.refused_told != self.refused_held {
-            self.refused_told = self.refused_held;
-            self.gate.set_refused(self.refused_held);
-            self.to_wake = true;
-        }
-        let kept = self.stashed.plus(self.refused_held);
-        let released = self.held.minus(queued.all.plus(kept));
-        if released != Held::default() {
-            self.held = self.held.minus(released);
-            self.gate.release(released);
-            self.to_wake = true;
-        }
-    }
-
-    /// Whether the gate has everything back.
-    fn is_settled(&self) -> bool {
-        self.held == Held::default() && self.failed == 0
-    }
-}
 
 /// The thread's state.
 pub(super) struct Worker {
@@ -134,6 +39,10 @@ pub(super) struct Worker {
     left_over: bool,
     /// Events likewise, or those of refused messages.
     events_left: bool,
+    /// Replies likewise, because their callers do not take those that came before.
+    replies_left: bool,
+    /// The program's calls to this thread's peers.
+    calls: OpenCalls,
     /// The last field, so that everything else is gone when everybody hears of the end.
     ending: Ending,
 }
@@ -222,6 +131,8 @@ impl Worker {
             open: Vec::new(),
             left_over: false,
             events_left: false,
+            replies_left: false,
+            calls: OpenCalls::default(),
             ending: Ending {
                 inner,
                 place,
@@ -251,6 +162,7 @@ impl Worker {
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(look)?;
             self.deliver();
+            self.end_calls();
             let offered = self.settle(EVENTS);
             // Sending brought an event that can be handed over at once: a step more is due.
             let heard = self.driver.send_rest()? && !self.events_left;
@@ -273,11 +185,18 @@ impl Worker {
         {
             count += 1;
             match command {
-                Command::Send(to, message) => {
-                    self.accept(to, message);
+                Command::Send(to, message, asked) => {
+                    self.accept(to, message, asked);
                     self.driver.flush_if_wanted();
                 }
                 Command::Call(call) => call(&mut self.driver),
+                Command::Await(asked) => {
+                    self.calls.insert(asked);
+                }
+                Command::Cancel(id, late) => {
+                    self.cancel_call(id);
+                    self.driver.engine.count_late_replies(u64::from(late));
+                }
             }
         }
         if count > 0 {
@@ -286,50 +205,61 @@ impl Worker {
         count
     }
 
-    fn accept(&mut self, to: NodeId, message: Outgoing) {
+    fn accept(&mut self, to: NodeId, message: Outgoing, asked: Option<Asked>) {
         let ending = &self.ending;
-        let account = self.accounts.entry(to).or_insert_with(|| Account {
-            gate: ending.shard().gate_or_new(to),
-            held: Held::default(),
-            stash: VecDeque::new(),
-            refused: VecDeque::new(),
-            stashed: Held::default(),
-            refused_held: Held::default(),
-            over: Held::default(),
-            refused_told: Held::default(),
-            failed: 0,
-            open: false,
-            to_wake: false,
-        });
+        let account = self
+            .accounts
+            .entry(to)
+            .or_insert_with(|| Account::new(ending.shard().gate_or_new(to)));
         if !core::mem::replace(&mut account.open, true) {
             self.open.push(to);
         }
         let size = Held::of(&message);
         account.held = account.held.plus(size);
         account.stashed = account.stashed.plus(size);
-        account.stash.push_back(message);
+        let call = asked.map(|asked| self.calls.insert(asked));
+        account.stash.push_back((message, call));
         if account.stash.len() == 1 {
-            Self::offer(&mut self.driver, to, account);
+            Self::offer(&mut self.driver, &mut self.calls, to, account);
         }
     }
 
     /// Offers the engine what is stashed. Returns whether it took any of it.
-    fn offer(driver: &mut Driver, to: NodeId, account: &mut Account) -> bool {
+    fn offer(
+        driver: &mut Driver,
+        calls: &mut OpenCalls,
+        to: NodeId,
+        account: &mut Account,
+    ) -> bool {
         let now = driver.now();
         let before = account.stash.len();
-        while let Some(message) = account.stash.pop_front() {
+        while let Some((message, call)) = account.stash.pop_front() {
             let (channel, token) = (message.channel, message.token);
             let size = Held::of(&message);
-            match driver.offer(now, to, message) {
-                Ok(_) => account.stashed = account.stashed.minus(size),
+            if call.is_some_and(|id| !calls.has(id)) {
+                // It was cancelled, or its time is over.
+                account.stashed = account.stashed.minus(size);
+                continue;
+            }
+            let offered = match call {
+                None => driver.offer(now, to, message).map(drop),
+                Some(id) => driver.offer_call(now, to, id, message),
+            };
+            match offered {
+                Ok(()) => account.stashed = account.stashed.minus(size),
                 // The gate let it in before it knew of the suspension, or of the ends: it is accepted, and kept.
                 Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {
                     debug_assert!(
                         account.gate.admits(driver.engine.queued(to).all, size),
                         "where the gate has room the engine has"
                     );
-                    account.stash.push_front(message.into_outgoing());
+                    account.stash.push_front((message.into_outgoing(), call));
                     break;
+                }
+                Err(error) if let Some(asked) = call.and_then(|id| calls.remove(id)) => {
+                    account.stashed = account.stashed.minus(size);
+                    // Whoever does not wait any more needs no reason.
+                    let _ = asked.give(Err(error));
                 }
                 Err(_) => {
                     account.stashed = account.stashed.minus(size);
@@ -456,6 +386,7 @@ impl Worker {
             driver,
             accounts,
             events_left,
+            calls,
             ..
         } = self;
         let mut offered = false;
@@ -464,7 +395,7 @@ impl Worker {
                 return false;
             };
             if !account.stash.is_empty() {
-                offered |= Self::offer(driver, node, account);
+                offered |= Self::offer(driver, calls, node, account);
             }
             if account.refused.is_empty() {
                 account.balance(node, &driver.engine);
@@ -492,16 +423,21 @@ impl Worker {
             driver,
             left_over,
             events_left,
+            replies_left,
+            calls,
             ..
         } = self;
         let shard = ending.shard();
         let idle = || {
-            let refill = *left_over && !shard.starved.load(Ordering::Relaxed);
+            let refill = *left_over && !shard.starved.load(Ordering::Relaxed)
+                || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
             let room = *events_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty() || !shard.letters.is_empty();
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
-        let ready = ending.doze(driver, Deadline::NEVER, idle)?;
+        let due = calls.next_due().map(|at| at.since(driver.now()));
+        let due = due.map_or(Deadline::NEVER, Deadline::after);
+        let ready = ending.doze(driver, due, idle)?;
         Ok(ready.is_none_or(|ready| ready.input || !ready.rung))
     }
 
@@ -528,6 +464,7 @@ impl Worker {
     /// Leaves what the program has not taken where it finds it: it is bounded, and nobody will ask the engine again.
     fn leave(&mut self) {
         self.deliver();
+        self.end_calls();
         let mut rest = VecDeque::new();
         loop {
             self.deliver_events(usize::MAX, rest.len());

@@ -1,6 +1,7 @@
 //! What the handles do with what they share, without the waiting: every verb returns at once, or makes what polls: that
 //! registers its caller's waker and says that it is pending, until it is dropped.
 
+use super::calls::Asked;
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
 use super::sleepers::Seat;
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use suci_proto::Event;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::message::Held;
 use suci_proto::types::NodeId;
-use suci_proto::{Event, Outgoing};
 
 /// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
 /// has its own, so that handles do not slow each other down.
@@ -27,16 +28,23 @@ pub(super) struct Rota {
 
 impl Inner {
     pub(super) fn send(&self, to: NodeId, message: Draft) -> Result<(), Error> {
-        message.check()?;
-        self.accept(to, message.into_outgoing())
+        self.send_with(to, message, |_| (None, ()))
     }
 
-    /// As [`send`](Self::send), also for kinds and channels of the library itself.
-    fn accept(&self, to: NodeId, outgoing: Outgoing) -> Result<(), Error> {
+    /// Sends `message` if there is room for it, as a request if `make` gives the thread's end of a call. Returns what else it
+    /// makes.
+    pub(super) fn send_with<'a, R>(
+        &'a self,
+        to: NodeId,
+        message: Draft,
+        make: impl FnOnce(&'a Shard) -> (Option<Asked>, R),
+    ) -> Result<R, Error> {
+        message.check()?;
         self.check_open()?;
         if to == self.id {
             return Err(Error::Itself(to));
         }
+        let outgoing = message.into_outgoing();
         let length = u64::try_from(outgoing.payload.len()).unwrap_or(u64::MAX);
         if length > MAX_MESSAGE {
             return Err(Error::TooLong { length });
@@ -55,34 +63,45 @@ impl Inner {
         if !gate.debit(held) {
             return Err(Error::would_block(to, outgoing));
         }
-        match shard.push(Command::Send(to, outgoing)) {
-            Ok(()) => Ok(()),
+        let (asked, made) = make(shard);
+        match shard.push(Command::Send(to, outgoing, asked)) {
+            Ok(()) => Ok(made),
             Err(command) => {
                 gate.credit(held);
                 self.check_open()?;
                 match command {
-                    Command::Send(_, outgoing) => Err(Error::would_block(to, outgoing)),
-                    Command::Call(_) => Err(Error::Closed),
+                    Command::Send(_, outgoing, _) => Err(Error::would_block(to, outgoing)),
+                    _ => Err(Error::Closed),
                 }
             }
         }
     }
 
     /// Sends `message` as soon as there is room; it is taken when sent.
-    pub(super) fn sending(
-        &self,
+    pub(super) fn sending<'a>(
+        &'a self,
         to: NodeId,
-        message: &mut Option<Draft>,
+        message: &'a mut Option<Draft>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.sending_with(to, message, move |message| self.send(to, message))
+    }
+
+    /// Sends `message` with `send` as soon as there is room; it is taken when sent.
+    pub(super) fn sending_with<'a, R: Default>(
+        &'a self,
+        to: NodeId,
+        message: &'a mut Option<Draft>,
+        mut send: impl FnMut(Draft) -> Result<R, Error>,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<R, Error>> {
         let shard = self.shard_of(to);
         let mut room = None;
         let mut command_room = Seat::new(&shard.command_room);
         move |cx| {
             for entered in [false, true] {
                 let Some(draft) = message.take() else {
-                    return Poll::Ready(Ok(()));
+                    return Poll::Ready(Ok(R::default()));
                 };
-                match self.send(to, draft) {
+                match send(draft) {
                     Err(Error::WouldBlock { message: back, .. }) => *message = Some(*back),
                     done => return Poll::Ready(done),
                 }
@@ -95,6 +114,29 @@ impl Inner {
                 }
             }
             Poll::Pending
+        }
+    }
+
+    /// Polls for room in the ring for a command; there is some soon, because the thread empties it whatever the peers do.
+    pub(super) fn pushing(
+        &self,
+        shard: &Shard,
+        command: Command,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
+        let mut seat = Seat::new(&shard.command_room);
+        let mut command = Some(command);
+        move |cx| {
+            seat.poll(cx, || {
+                let Some(pushed) = command.take() else {
+                    return Poll::Ready(Ok(()));
+                };
+                let Err(back) = shard.push(pushed) else {
+                    return Poll::Ready(Ok(()));
+                };
+                self.check_open()?;
+                command = Some(back);
+                Poll::Pending
+            })
         }
     }
 

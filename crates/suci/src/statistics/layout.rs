@@ -202,6 +202,7 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "suspensions", suspensions, "Suspensions that began or ended, by either side."),
     field!(Counter "misdirected", misdirected, "Datagrams that came to the socket of another thread than their peer's."),
     field!(Counter "misdirected_dropped", misdirected_dropped, "Those of them that were dropped: too many waited there."),
+    field!(Counter "late_replies", late_replies, "Replies dropped because nobody waited for them any more."),
 ];
 
 /// The numbers of a node's socket.

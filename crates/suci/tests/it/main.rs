@@ -5,6 +5,7 @@
 mod common;
 
 mod basic;
+mod calls;
 mod descriptor;
 mod errors;
 mod flow;

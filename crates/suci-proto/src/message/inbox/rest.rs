@@ -7,10 +7,12 @@ impl Inbox {
     /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
     pub(crate) fn rest(&mut self) -> bool {
         let nothing = self.waiting.is_empty() && self.incoming.is_empty() && !self.has_answers();
-        if !(nothing && self.ready.is_empty() && self.accounts.rest()) {
+        let taken = self.ready.is_empty() && self.replies.is_empty();
+        if !(nothing && taken && self.accounts.rest()) {
             return false;
         }
         self.recent = None;
+        self.replies = Default::default();
         self.waiting = Default::default();
         self.answers = Default::default();
         self.updates = Default::default();
@@ -32,6 +34,7 @@ impl Inbox {
             by_id: _,
             recent: _,
             ready,
+            replies: _,
             priorities,
             waiting: _,
             answers: _,

@@ -1,0 +1,257 @@
+//! Calls: requests whose replies go to the caller, and not to the program's queue of messages.
+//!
+//! A request is a message of kind [`Kind::REQUEST`] whose tag is the call's number. The receiving program takes it as it
+//! takes any message. The reply goes back on a channel of its own ([`ChannelId::replies`]) with the same tag. So a reply
+//! never waits behind messages that the calling program has not taken: it needs no memory credit of their channel.
+//!
+//! Numbers begin at a random one. A late reply to an earlier process with the same node ID names no call of this one.
+
+use super::{Engine, SendError};
+use crate::event::EndReason;
+use crate::message::{Completion, Message, Outgoing};
+use crate::time::Instant;
+use crate::types::{ChannelId, Kind, MessageNumber, NodeId, Source};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Names a call of a node. Each gets another number, the first a random one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// Why a call ended without a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// The session in which the request was sent ended.
+    Ended(EndReason),
+    /// The receiving program refused the request, for this reason.
+    Refused(u64),
+    /// The reply is longer than [`Config::max_message`](crate::Config::max_message): it was refused.
+    TooLong {
+        /// Bytes of the reply.
+        length: u64,
+    },
+}
+
+/// What a call came to: the reply and where it came from, or why there is none.
+pub type CallResult = Result<(Source, Message), CallError>;
+
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered) of a reply: the caller takes no reply so long.
+pub const REPLY_TOO_LONG: u64 = u64::MAX;
+
+/// A request without a reply so far.
+#[derive(Debug)]
+struct Open {
+    node: NodeId,
+    channel: ChannelId,
+    number: MessageNumber,
+}
+
+/// The calls of an engine that have no reply yet, and those that ended without one.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    open: BTreeMap<CallId, Open>,
+    /// What calls came to that the driver was not told yet: at most one entry for each call that it made.
+    done: VecDeque<(CallId, CallResult)>,
+}
+
+impl Calls {
+    /// Ends the call that `message` from `node` is the reply to. None if there is none: the reply is late.
+    fn answered(&mut self, node: NodeId, message: &Message) -> Option<CallId> {
+        let id = CallId(message.tag);
+        let open = self.open.get(&id)?;
+        if open.node != node || open.channel.replies() != message.channel {
+            return None;
+        }
+        self.open.remove(&id);
+        Some(id)
+    }
+
+    /// The session `of` ended, after these last replies arrived. Returns how many of them were late.
+    pub(crate) fn end(
+        &mut self,
+        of: Source,
+        reason: EndReason,
+        replies: impl Iterator<Item = Message>,
+    ) -> u64 {
+        let (node, mut late) = (of.node, 0);
+        for message in replies {
+            match self.answered(node, &message) {
+                Some(id) => self.done.push_back((id, Ok((of, message)))),
+                None => late += 1,
+            }
+        }
+        let of_node = |_: &CallId, open: &mut Open| open.node == node;
+        let ended = self.open.extract_if(.., of_node);
+        let ended = ended.map(|(id, _)| (id, Err(CallError::Ended(reason))));
+        self.done.extend(ended);
+        late
+    }
+
+    /// Ends the call whose request the receiver refused. Whether there is one.
+    pub(crate) fn refused(&mut self, node: NodeId, done: &Completion, reason: u64) -> bool {
+        let id = CallId(done.token);
+        let is_this = |open: &Open| {
+            (open.node, open.channel, open.number) == (node, done.channel, done.number)
+        };
+        self.fail(id, CallError::Refused(reason), is_this)
+    }
+
+    /// The peer wants to send a reply of `length` bytes with this tag, which is too long. Whether a call waits for it.
+    pub(crate) fn too_long(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        tag: u64,
+        length: u64,
+    ) -> bool {
+        let is_this = |open: &Open| (open.node, open.channel.replies()) == (node, channel);
+        self.fail(CallId(tag), CallError::TooLong { length }, is_this)
+    }
+
+    fn fail(&mut self, id: CallId, error: CallError, is_this: impl Fn(&Open) -> bool) -> bool {
+        if !self.open.get(&id).is_some_and(is_this) {
+            return false;
+        }
+        self.open.remove(&id);
+        self.done.push_back((id, Err(error)));
+        true
+    }
+}
+
+impl Engine {
+    /// Sends `message` as a request, the call `id`. [`Engine::poll_call`] returns the reply. The request's kind, tag, token
+    /// and notification are set here. While a call is open, the peer counts as watched: its death ends the call.
+    ///
+    /// # Errors
+    /// As [`Engine::send`]; the message comes back as it was.
+    pub fn call(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        id: CallId,
+        message: Outgoing,
+    ) -> Result<(), SendError> {
+        let Outgoing {
+            channel,
+            tag,
+            kind,
+            notify,
+            token,
+            ..
+        } = message;
+        let request = Outgoing {
+            tag: id.0,
+            kind: Kind::REQUEST,
+            notify: false,
+            token: id.0,
+            ..message
+        };
+        let number = self.send(now, node, request).map_err(|mut error| {
+            if let Some(message) = error.message_mut() {
+                (message.tag, message.kind) = (tag, kind);
+                (message.notify, message.token) = (notify, token);
+            }
+            error
+        })?;
+        let open = Open {
+            node,
+            channel,
+            number,
+        };
+        self.shared.calls.open.insert(id, open);
+        if let Some(peer) = self.peer_key(node).and_then(|key| self.peers.get_mut(key)) {
+            peer.session.open_calls += 1;
+        }
+        Ok(())
+    }
+
+    /// A reply of the peer `key` can be taken. Where no call waits for one it is late, and dropped.
+    #[cold]
+    fn drop_replies(&mut self, key: usize) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            while peer.next_reply(&mut self.shared).is_some() {
+                self.shared.counters.late_replies += 1;
+            }
+        }
+    }
+
+    /// The peer `key` sent a reply.
+    pub(super) fn on_reply(&mut self, key: usize) {
+        let open = self
+            .peers
+            .awake(key)
+            .map_or(0, |peer| peer.session.open_calls);
+        if open > 0 {
+            self.answered.add(key);
+        } else {
+            self.drop_replies(key);
+        }
+    }
+
+    /// The next call that came to something. Its reply gives memory credit back to the peer.
+    pub fn poll_call(&mut self) -> Option<(CallId, CallResult)> {
+        if let Some(done) = self.shared.calls.done.pop_front() {
+            return Some(done);
+        }
+        while let Some(key) = self.answered.front() {
+            let reply = self
+                .peers
+                .get_mut(key)
+                .and_then(|peer| peer.next_reply(&mut self.shared));
+            let Some((peer, message)) = reply else {
+                self.answered.drop_front();
+                continue;
+            };
+            // Its credit is to be told.
+            self.dirty.add(key);
+            match self.shared.calls.answered(peer.node, &message) {
+                Some(id) => {
+                    peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
+                    let source = Source {
+                        node: peer.node,
+                        session: peer.session.number,
+                    };
+                    return Some((id, Ok((source, message))));
+                }
+                None => self.shared.counters.late_replies += 1,
+            }
+        }
+        None
+    }
+
+    /// Whether [`Engine::poll_call`] may have something.
+    #[must_use]
+    pub fn has_call(&self) -> bool {
+        !self.shared.calls.done.is_empty() || !self.answered.is_empty()
+    }
+
+    /// Nobody waits for the call any more: its reply will be late. A call that came to something is forgotten, too.
+    pub fn cancel_call(&mut self, id: CallId) {
+        if let Some(open) = self.shared.calls.open.remove(&id) {
+            let Some(key) = self.peer_key(open.node) else {
+                return;
+            };
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
+            }
+            // It may have nothing to wait for now.
+            self.touch(key);
+            return;
+        }
+        let done = &mut self.shared.calls.done;
+        let before = done.len();
+        done.retain(|(other, result)| *other != id || result.is_err());
+        self.shared.counters.late_replies += (before - done.len()) as u64;
+        done.retain(|(other, _)| *other != id);
+    }
+
+    /// Replies that the driver took were for callers who did not wait any more.
+    pub fn count_late_replies(&mut self, replies: u64) {
+        self.shared.counters.late_replies += replies;
+    }
+
+    /// How many calls have no reply yet.
+    #[must_use]
+    pub fn open_calls(&self) -> usize {
+        self.shared.calls.open.len()
+    }
+}

@@ -1,0 +1,76 @@
+//! Messages and replies on their way to the program.
+
+use super::Inbox;
+use crate::message::Message;
+use crate::message::incoming::Freed;
+
+impl Inbox {
+    /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
+    /// Taking it moves memory credit.
+    pub fn pop(&mut self) -> Option<Message> {
+        let mut popped = None;
+        self.pop_some(1, &mut |message| popped = Some(message));
+        popped
+    }
+
+    /// As [`pop`](Self::pop) up to `most` times, for less; gives `each` one message at least, if there is one. Returns
+    /// how many.
+    #[inline]
+    pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
+        while most > 0
+            && let Some(place) = self.ready.front()
+        {
+            let mut freed = Freed::default();
+            let Some(channel) = self.channels.get_mut(place) else {
+                self.ready.drop_front();
+                continue;
+            };
+            // A message in each turn.
+            let most = if self.ready.is_front_alone() { most } else { 1 };
+            let popped = channel.pop(most, &mut self.accounts, &mut freed, each);
+            // Who gave nothing has no other turn: whatever the reason, this ends.
+            if popped > 0 && channel.is_ready() {
+                self.ready.pass();
+            } else {
+                self.ready.drop_front();
+            }
+            if popped > 0 {
+                self.free(place, freed);
+                return popped;
+            }
+        }
+        0
+    }
+
+    /// The next complete reply: in order per channel. Taking it moves memory credit.
+    pub fn pop_reply(&mut self) -> Option<Message> {
+        while let Some(&place) = self.replies.front() {
+            let (mut freed, mut popped) = (Freed::default(), None);
+            let channel = self.channels.get_mut(place)?;
+            channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
+                popped = Some(message);
+            });
+            // One at a time, channels in turn.
+            self.replies.pop_front();
+            channel.listed.reply = false;
+            self.list_ready(place);
+            if popped.is_some() {
+                self.free(place, freed);
+                return popped;
+            }
+        }
+        None
+    }
+
+    /// Whether the program can take a message.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether [`pop_reply`](Self::pop_reply) has one.
+    #[must_use]
+    pub fn has_reply(&self) -> bool {
+        !self.replies.is_empty()
+    }
+}

@@ -1,0 +1,50 @@
+//! Replies of the peer, and what becomes of the calls to it.
+
+use super::{Peer, Session};
+use crate::engine::{REPLY_TOO_LONG, Shared};
+use crate::event::EndReason;
+use crate::message::{IncomingInfo, Message};
+use crate::types::Source;
+
+impl Peer {
+    /// The next reply, and whose it is.
+    pub(crate) fn next_reply(&mut self, shared: &mut Shared) -> Option<(&mut Self, Message)> {
+        let message = self.session.inbox.pop_reply()?;
+        self.read = true;
+        if self.session.inbox.large_held() > 0 {
+            // As in `next_messages`.
+            self.session.inbox.set_large_budget(0);
+        }
+        let bytes = message.payload.len() as u64;
+        let traffic = self.traffic_mut();
+        traffic.messages_received += 1;
+        traffic.message_bytes_received += bytes;
+        shared.counters.messages_received += 1;
+        Some((self, message))
+    }
+
+    /// Whether [`Peer::next_reply`] has one.
+    pub(crate) fn has_reply(&self) -> bool {
+        self.session.inbox.has_reply()
+    }
+
+    /// Refuses a reply that is longer than what is taken without asking, and ends the call that it is for.
+    pub(super) fn refuse_reply(&mut self, info: &IncomingInfo, shared: &mut Shared) {
+        let (channel, calls) = (info.channel, &mut shared.calls);
+        if calls.too_long(self.node, channel, info.tag, info.total) {
+            self.session.open_calls = self.session.open_calls.saturating_sub(1);
+        } else {
+            shared.counters.late_replies += 1;
+        }
+        let refused = (self.session.inbox).refuse(channel, info.number, REPLY_TOO_LONG);
+        debug_assert!(refused.is_ok(), "it was announced just now");
+    }
+
+    /// The session is over: replies that came in it reach their calls, and the other calls end with it.
+    pub(super) fn end_calls(&self, over: &mut Session, reason: EndReason, shared: &mut Shared) {
+        let (node, session) = (self.node, over.number);
+        let replies = core::iter::from_fn(|| over.inbox.pop_reply());
+        let late = (shared.calls).end(Source { node, session }, reason, replies);
+        shared.counters.late_replies += late;
+    }
+}

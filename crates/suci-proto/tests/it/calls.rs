@@ -1,0 +1,285 @@
+//! Calls: a request, its reply, and what ends a call without one.
+
+use crate::pair::{Pair, message};
+use bytes::Bytes;
+use std::sync::atomic::{AtomicU64, Ordering};
+use suci_proto::time::Duration;
+use suci_proto::types::{ChannelId, Kind};
+use suci_proto::{
+    CallError, CallId, CallResult, EndReason, Event, Message, Outgoing, REPLY_TOO_LONG,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Longer than `max_message`.
+const TOO_LONG: usize = (64 << 20) + 1;
+
+/// Each call of a test has another number.
+static LAST: AtomicU64 = AtomicU64::new(1 << 60);
+
+fn call(pair: &mut Pair, from: usize, payload: &[u8]) -> CallId {
+    let id = CallId(LAST.fetch_add(1, Ordering::Relaxed));
+    pair.ask(from, |engine, now, to| {
+        engine.call(now, to, id, message(payload))
+    })
+    .unwrap();
+    id
+}
+
+fn reply_to(request: &Message, payload: &'static [u8]) -> Outgoing {
+    assert_eq!(request.kind, Kind::REQUEST);
+    Outgoing {
+        channel: request.channel.replies(),
+        tag: request.tag,
+        ..message(payload)
+    }
+}
+
+/// The only message that `host` received.
+fn request_at(pair: &mut Pair, host: usize) -> Message {
+    let mut received = pair.received(host);
+    assert_eq!(received.len(), 1);
+    received.remove(0)
+}
+
+fn results(pair: &mut Pair, host: usize) -> Vec<(CallId, CallResult)> {
+    pair.ask(host, |engine, _, _| {
+        std::iter::from_fn(|| engine.poll_call()).collect()
+    })
+}
+
+fn late(pair: &Pair, host: usize) -> u64 {
+    pair.engine(host).counters().late_replies
+}
+
+#[test]
+fn a_reply_goes_to_its_call_and_to_nothing_else() {
+    let mut pair = Pair::new();
+    let calls: Vec<_> = (0..3).map(|n| call(&mut pair, 0, &[n])).collect();
+    pair.run(SECOND);
+    let requests = pair.received(1);
+    assert_eq!(requests.len(), 3);
+    // In another order than they came.
+    for request in requests.iter().rev() {
+        let payload: &[u8] = if request.payload[0] == 1 {
+            b"one"
+        } else {
+            b"other"
+        };
+        pair.send(
+            1,
+            reply_to(request, Bytes::copy_from_slice(payload).to_vec().leak()),
+        );
+    }
+    pair.run(SECOND);
+    let mut answered = results(&mut pair, 0);
+    answered.sort_by_key(|(id, _)| *id);
+    let payloads: Vec<_> = answered
+        .iter()
+        .map(|(_, result)| result.as_ref().unwrap().1.payload.to_vec())
+        .collect();
+    assert_eq!(
+        answered.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+        calls
+    );
+    assert_eq!(payloads, [&b"other"[..], b"one", b"other"]);
+    assert_eq!(pair.received(0), []);
+    assert_eq!((late(&pair, 0), pair.engine(0).open_calls()), (0, 0));
+}
+
+/// The calling program takes no messages meanwhile, and those that came fill the credit of the call's channel.
+#[test]
+fn a_reply_does_not_wait_behind_messages_that_the_caller_has_not_taken() {
+    let mut pair = Pair::new();
+    pair.set_reads(0, false);
+    call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 1);
+    for _ in 0..10_000 {
+        pair.send(1, message(&[7; 20_000]));
+        pair.run(Duration::from_millis(1));
+        if pair.engine(1).queue_len(pair.id(0)).0 > 20 {
+            break;
+        }
+    }
+    pair.run(SECOND);
+    let kept = pair.engine(1).queue_len(pair.id(0)).0;
+    assert!(kept > 0, "credit is used up");
+    pair.send(1, reply_to(&request, b"answer"));
+    pair.run(SECOND);
+    let answered = results(&mut pair, 0);
+    assert_eq!(answered.len(), 1);
+    assert_eq!(&*answered[0].1.as_ref().unwrap().1.payload, b"answer");
+    pair.set_reads(0, true);
+    pair.run(SECOND * 20);
+    let numbers: Vec<_> = pair.received(0).iter().map(|m| m.number).collect();
+    assert!(numbers.len() > 10 && numbers.is_sorted() && numbers[0] == 0);
+}
+
+#[test]
+fn a_reply_after_the_call_was_cancelled_is_late() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 1);
+    pair.ask(0, |engine, _, _| engine.cancel_call(id));
+    assert_eq!(pair.engine(0).open_calls(), 0);
+    pair.send(1, reply_to(&request, b"answer"));
+    pair.run(SECOND);
+    assert_eq!((results(&mut pair, 0), late(&pair, 0)), (vec![], 1));
+}
+
+#[test]
+fn a_second_reply_is_late_and_so_is_one_that_nobody_asked_for() {
+    let mut pair = Pair::new();
+    call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 1);
+    let other = Message {
+        channel: ChannelId(1),
+        ..request.clone()
+    };
+    for to in [&other, &request, &request] {
+        pair.send(1, reply_to(to, b"answer"));
+    }
+    pair.run(SECOND);
+    assert_eq!(results(&mut pair, 0).len(), 1);
+    assert_eq!(late(&pair, 0), 2);
+}
+
+/// A reply that the driver did not take yet when the call is cancelled is late as well.
+#[test]
+fn a_cancelled_call_leaves_nothing() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 1);
+    pair.send(1, reply_to(&request, b"answer"));
+    pair.run(SECOND);
+    pair.ask(0, |engine, _, _| engine.cancel_call(id));
+    assert_eq!((results(&mut pair, 0), late(&pair, 0)), (vec![], 1));
+}
+
+#[test]
+fn a_restart_ends_the_call_at_once_and_a_reply_to_the_old_process_is_late() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    pair.restart(1);
+    pair.send(1, message(b"here I am"));
+    pair.run(SECOND);
+    let ended = CallError::Ended(EndReason::Restarted);
+    assert_eq!(results(&mut pair, 0), [(id, Err(ended))]);
+
+    // The other way about: the caller starts anew, and the reply is for the process before.
+    pair.received(0);
+    call(&mut pair, 1, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 0);
+    pair.restart(1);
+    let id = call(&mut pair, 1, b"another");
+    pair.run(SECOND);
+    pair.send(0, reply_to(&request, b"for another"));
+    pair.run(SECOND);
+    assert_eq!((results(&mut pair, 1), late(&pair, 1)), (vec![], 1));
+    let request = request_at(&mut pair, 0);
+    pair.send(0, reply_to(&request, b"answer"));
+    pair.run(SECOND);
+    let answered = results(&mut pair, 1);
+    assert_eq!(answered[0].0, id);
+    assert_eq!(&*answered[0].1.as_ref().unwrap().1.payload, b"answer");
+}
+
+/// The request was acknowledged long ago: nothing but the call is outstanding.
+#[test]
+fn a_silent_death_ends_the_call_when_the_peer_is_given_up() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    assert_eq!(pair.engine(0).queue_len(pair.id(1)), (0, 0));
+    pair.set_away(1, true);
+    pair.events(0);
+    pair.run(SECOND * 60);
+    let lost = |event: &Event| matches!(event, Event::Lost { .. });
+    assert!(
+        pair.events(0).iter().any(lost),
+        "it is asked for a sign of life"
+    );
+    assert_eq!(results(&mut pair, 0), [], "Lost ends nothing");
+    pair.run(SECOND * 400);
+    let ended = CallError::Ended(EndReason::Silent);
+    assert_eq!(results(&mut pair, 0), [(id, Err(ended))]);
+}
+
+#[test]
+fn a_reply_that_came_before_the_end_counts() {
+    let mut pair = Pair::new();
+    let ids = [b"one", b"two"].map(|payload| call(&mut pair, 0, payload));
+    pair.run(SECOND);
+    let requests = pair.received(1);
+    pair.send(1, reply_to(&requests[0], b"answer"));
+    pair.close(1, SECOND);
+    pair.run(SECOND * 5);
+    let answered = results(&mut pair, 0);
+    assert_eq!(answered.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids);
+    assert!(answered[0].1.is_ok());
+    assert_eq!(answered[1].1, Err(CallError::Ended(EndReason::Closed)));
+}
+
+#[test]
+fn a_refused_request_ends_its_call_and_is_no_event() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, &vec![1; TOO_LONG]);
+    pair.run(SECOND);
+    let events = pair.events(1);
+    let Some(&Event::Incoming {
+        channel, number, ..
+    }) = events.last()
+    else {
+        panic!("{events:?}");
+    };
+    pair.ask(1, |engine, _, to| engine.refuse(to, channel, number, 42))
+        .unwrap();
+    pair.events(0);
+    pair.run(SECOND);
+    assert_eq!(results(&mut pair, 0), [(id, Err(CallError::Refused(42)))]);
+    assert_eq!(pair.events(0), []);
+}
+
+#[test]
+fn a_reply_that_is_too_long_ends_its_call_and_is_refused() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 1);
+    pair.events(0);
+    let mut reply = reply_to(&request, b"");
+    reply.payload = vec![1; TOO_LONG].into();
+    pair.send(1, reply);
+    pair.run(SECOND);
+    let length = TOO_LONG as u64;
+    let error = CallError::TooLong { length };
+    assert_eq!(results(&mut pair, 0), [(id, Err(error))]);
+    assert_eq!(pair.events(0), [], "its program is not asked");
+    let events = pair.events(1);
+    let refused = |event: &Event| matches!(event, Event::NotDelivered { reason, .. } if *reason == REPLY_TOO_LONG);
+    assert!(events.iter().any(refused), "{events:?}");
+}
+
+#[test]
+fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
+    let mut pair = Pair::new();
+    let id = call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    pair.ask(0, |engine, now, to| engine.abandon(now, to))
+        .unwrap();
+    let ended = CallError::Ended(EndReason::Abandoned);
+    assert_eq!(results(&mut pair, 0), [(id, Err(ended))]);
+    // The next call is of the next session.
+    let id = call(&mut pair, 0, b"again");
+    pair.run(SECOND);
+    let request = pair.received(1).pop().unwrap();
+    pair.send(1, reply_to(&request, b"answer"));
+    pair.run(SECOND);
+    assert_eq!(results(&mut pair, 0)[0].0, id);
+}

@@ -1,0 +1,67 @@
+//! Calls: a request, and the wait for its reply.
+
+use super::receive::wait_to_take;
+use super::{Node, pause};
+use crate::calls::CALL;
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::message::{Draft, Message};
+use crate::wait::Spinner;
+use std::time::Duration;
+use suci_proto::types::NodeId;
+
+impl Node {
+    /// Sends a request to `to` and blocks until its reply comes, for at most `limit`. The peer's program gets the request
+    /// as any message, in the order of its channel, and answers it by [`Message::reply`].
+    ///
+    /// Messages that arrive meanwhile wait for the calls that receive, in order and within the usual limits of memory; a
+    /// reply is never among them. When the session with the peer ends, the call ends at once and says why. An
+    /// [`Event::Lost`](crate::Event::Lost) does not end it. The draft's channel, payload and user header are free; its
+    /// tag, kind and token are the library's.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], after which a reply is dropped and counted; [`Error::Ended`]; [`Error::Refused`];
+    /// [`Error::ReplyTooLong`]; [`Error::Reserved`]; as [`Node::send_timeout`], if the request could not be queued.
+    pub fn call(
+        &mut self,
+        to: NodeId,
+        message: impl Into<Draft>,
+        limit: Duration,
+    ) -> Result<Message, Error> {
+        let deadline = Deadline::after(limit);
+        let mut message = message.into();
+        message.check()?;
+        message.check_request()?;
+        let wait = self.wait;
+        let mut turn = self.enter_to_send()?;
+        let mut spinner = Spinner::new(wait);
+        let id = loop {
+            let sent = turn.send(None, to, message.len(), |driver, now| {
+                driver.push_call(now, to, message)
+            });
+            match sent {
+                Ok(id) => break id,
+                Err(Error::WouldBlock { message: back, .. })
+                    if !deadline.is_over() && !turn.engine.waits_for_program(to) =>
+                {
+                    message = *back;
+                }
+                Err(Error::WouldBlock { .. }) if deadline.is_over() => {
+                    return Err(Error::TimedOut { what: CALL, limit });
+                }
+                Err(error) => return Err(error),
+            }
+            pause(&mut turn, deadline, &mut spinner)?;
+        };
+        let result = wait_to_take(&mut turn, deadline, wait, |driver| driver.take_call(id));
+        match result {
+            Ok(Some(Ok((from, reply)))) => Ok(Message::new(from, reply)),
+            Ok(Some(Err(error))) => Err(Error::from_call(to, error)),
+            over => {
+                turn.engine.cancel_call(id);
+                over?;
+                Err(Error::TimedOut { what: CALL, limit })
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Calls of a shared node: the request goes to the thread that serves the peer, and the reply comes back to the caller.
+//!
+//! | part | owns |
+//! |---|---|
+//! | [`Asked`] | the thread's end of one call: where its result goes |
+//! | [`Asking`] | the caller's end; dropped, it cancels the call |
+//! | [`OpenCalls`] | the calls of one thread, and when they are over |
+
+use super::inner::Inner;
+use super::reply::{Answer, Reply, pair_about};
+use super::shard::{Command, Shard};
+use crate::calls::CALL;
+use crate::clock::{Clock, Deadline};
+use crate::error::Error;
+use crate::message::{Draft, Message};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use suci_proto::CallId;
+use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
+
+/// What a call came to.
+pub(super) type Outcome = Result<Message, Error>;
+
+/// What both ends know of a call.
+#[derive(Clone, Copy)]
+pub(super) struct About {
+    pub(super) id: CallId,
+    pub(super) to: NodeId,
+    /// When the thread ends it, if the caller does not.
+    due: Option<(Instant, Duration)>,
+}
+
+/// The thread's end of a call. Dropped without a result, the caller learns that the node is closed.
+pub(super) type Asked = Answer<Outcome, About>;
+
+/// The caller's end of a call. Dropped before its result was taken, it cancels the call.
+pub(super) struct Asking<'a> {
+    shard: &'a Shard,
+    reply: Reply<Outcome, About>,
+    /// The thread was told, and has not given a result that was taken.
+    open: bool,
+}
+
+impl<'a> Asking<'a> {
+    /// A call to a peer of `shard`, and the thread's end of it, which the thread has not got yet.
+    fn new(shard: &'a Shard, about: About) -> (Asked, Self) {
+        let (answer, reply) = pair_about(about);
+        let open = false;
+        (answer, Self { shard, reply, open })
+    }
+
+    /// Polls for the result; ready with nothing if the thread went away.
+    fn waiting(&mut self) -> impl FnMut(&mut Context<'_>) -> Poll<Option<Outcome>> + use<'_, 'a> {
+        let Self { shard, reply, open } = self;
+        let mut poll = reply.waiting();
+        move |cx| {
+            let result = ready!(poll(cx));
+            *open = false;
+            if let Some(Ok(message)) = &result {
+                shard.took_reply(message);
+            }
+            Poll::Ready(result)
+        }
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let untaken = self.reply.close();
+        if let Some(Ok(message)) = &untaken {
+            self.shard.took_reply(message);
+        }
+        self.shard
+            .cancel(self.reply.about().id, untaken.is_some_and(|r| r.is_ok()));
+    }
+}
+
+impl Inner {
+    fn about(&self, to: NodeId, due: Option<(Instant, Duration)>) -> About {
+        let id = self.call_ids.next();
+        About { id, to, due }
+    }
+
+    /// Sends `message` as a request as soon as there is room; it is taken when sent.
+    fn requesting<'a>(
+        &'a self,
+        about: About,
+        message: &'a mut Option<Draft>,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Option<Asking<'a>>, Error>> {
+        self.sending_with(about.to, message, move |message| {
+            let make = |shard: &'a Shard| {
+                let (asked, asking) = Asking::new(shard, about);
+                (Some(asked), asking)
+            };
+            let mut asking = self.send_with(about.to, message, make)?;
+            asking.open = true;
+            Ok(Some(asking))
+        })
+    }
+
+    /// The call, by a thread that parks while it waits.
+    pub(super) fn call(&self, to: NodeId, message: Draft, limit: Duration) -> Outcome {
+        message.check_request()?;
+        let deadline = Deadline::after(limit);
+        let mut message = Some(message);
+        let requesting = self.requesting(self.about(to, None), &mut message);
+        let sent = self.wait_until(deadline, requesting)?;
+        let timed_out = Error::TimedOut { what: CALL, limit };
+        let Some(mut asking) = sent.transpose()?.flatten() else {
+            return Err(timed_out);
+        };
+        match self.wait_until(deadline, asking.waiting())? {
+            Some(Some(result)) => result,
+            Some(None) => Err(self.wait_for(self.ending())?),
+            None => Err(timed_out),
+        }
+    }
+
+    /// The call, as a future. The thread that serves the peer ends it when its time is over.
+    pub(super) async fn call_async(&self, to: NodeId, message: Draft, limit: Duration) -> Outcome {
+        message.check_request()?;
+        let due = Some((Clock.now() + limit, limit));
+        let mut message = Some(message);
+        let mut requesting = self.requesting(self.about(to, due), &mut message);
+        // Mostly there is room at once.
+        let sent = match poll_fn(|cx| Poll::Ready(requesting(cx))).await {
+            Poll::Ready(sent) => sent?,
+            Poll::Pending => {
+                let mut alarm = self.alarm(self.about(to, due)).await?;
+                let mut late = alarm.waiting();
+                poll_fn(|cx| match requesting(cx) {
+                    Poll::Pending => late(cx).map(|over| match over {
+                        Some(over) => over.map(|_| None),
+                        None => Err(self.end()),
+                    }),
+                    sent => sent,
+                })
+                .await?
+            }
+        };
+        let Some(mut asking) = sent else {
+            return Err(Error::TimedOut { what: CALL, limit });
+        };
+        match poll_fn(asking.waiting()).await {
+            Some(result) => result,
+            None => Err(poll_fn(self.ending()).await),
+        }
+    }
+
+    /// What the thread ends when a call is over that it has not got yet.
+    async fn alarm(&self, about: About) -> Result<Asking<'_>, Error> {
+        let shard = self.shard_of(about.to);
+        let (asked, mut asking) = Asking::new(shard, about);
+        poll_fn(self.pushing(shard, Command::Await(asked))).await?;
+        asking.open = true;
+        Ok(asking)
+    }
+}
+
+impl About {
+    /// What a call ends with whose time is over.
+    pub(super) fn timed_out(&self) -> Error {
+        let limit = self.due.map_or(Duration::ZERO, |(_, limit)| limit);
+        Error::TimedOut { what: CALL, limit }
+    }
+}
+
+/// The calls that one thread serves.
+#[derive(Default)]
+pub(super) struct OpenCalls {
+    asked: BTreeMap<CallId, Asked>,
+    /// When those are over that the thread ends.
+    due: BTreeSet<(Instant, CallId)>,
+}
+
+impl OpenCalls {
+    /// A call begins.
+    pub(super) fn insert(&mut self, asked: Asked) -> CallId {
+        let About { id, due, .. } = *asked.about();
+        if let Some((at, _)) = due {
+            self.due.insert((at, id));
+        }
+        self.asked.insert(id, asked);
+        id
+    }
+
+    /// Whether somebody waits for the call.
+    pub(super) fn has(&self, id: CallId) -> bool {
+        self.asked.contains_key(&id)
+    }
+
+    /// The call is over, whatever it came to.
+    pub(super) fn remove(&mut self, id: CallId) -> Option<Asked> {
+        let asked = self.asked.remove(&id)?;
+        if let Some((at, _)) = asked.about().due {
+            self.due.remove(&(at, id));
+        }
+        Some(asked)
+    }
+
+    /// When the next one is over.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// One that is over at `now`.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Asked> {
+        let (at, id) = *self.due.first()?;
+        if at > now {
+            return None;
+        }
+        self.remove(id)
+    }
+
+    /// Those that nobody waits for any more.
+    pub(super) fn unwanted(&self) -> Vec<CallId> {
+        let unwanted = self.asked.iter().filter(|(_, asked)| !asked.is_wanted());
+        unwanted.map(|(id, _)| *id).collect()
+    }
+}

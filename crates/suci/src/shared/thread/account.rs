@@ -1,0 +1,125 @@
+//! What the thread owes the gate of a peer.
+
+use crate::shared::gate::Gate;
+use crate::shared::shard::Events;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use suci_proto::message::Held;
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{CallId, Engine, Event, Outgoing, UNNUMBERED};
+
+/// What is left of a message that the engine refused. It counts in the gate until the program can hear of it: so there are
+/// not more of them than a queue takes.
+pub(super) struct Refused {
+    pub(super) channel: ChannelId,
+    pub(super) token: u64,
+    pub(super) size: Held,
+}
+
+/// What a peer's gate has let through.
+pub(super) struct Account {
+    pub(super) gate: Arc<Gate>,
+    /// What was taken out of the ring and not credited to the gate again.
+    pub(super) held: Held,
+    /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
+    /// has not heard of the ends of those before. With a request, the call that it makes.
+    pub(super) stash: VecDeque<(Outgoing, Option<CallId>)>,
+    /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
+    /// handed over yet.
+    pub(super) refused: VecDeque<Refused>,
+    /// What those in the stash hold.
+    pub(super) stashed: Held,
+    /// What those refused hold.
+    pub(super) refused_held: Held,
+    /// What the gate was told of messages that are over.
+    pub(super) over: Held,
+    /// What the gate was told of refused ones.
+    pub(super) refused_told: Held,
+    /// What the gate was told of failures.
+    pub(super) failed: u64,
+    /// It is among the open ones.
+    pub(super) open: bool,
+    /// The gate was told something for which those who wait at it look again. They are not woken under a lock.
+    pub(super) to_wake: bool,
+}
+
+impl Account {
+    /// Of a peer to which nothing was sent so far.
+    pub(super) fn new(gate: Arc<Gate>) -> Self {
+        Self {
+            gate,
+            held: Held::default(),
+            stash: VecDeque::new(),
+            refused: VecDeque::new(),
+            stashed: Held::default(),
+            refused_held: Held::default(),
+            over: Held::default(),
+            refused_told: Held::default(),
+            failed: 0,
+            open: false,
+            to_wake: false,
+        }
+    }
+
+    /// Tells the gate how many messages failed whose events were not handed over.
+    fn set_failed(&mut self, messages: u64) {
+        if self.failed != messages {
+            self.failed = messages;
+            self.gate.set_failed(messages);
+        }
+    }
+
+    /// Hands over the events of refused messages until `most` wait for the program. Returns whether some are left.
+    pub(super) fn tell_refused(
+        &mut self,
+        node: NodeId,
+        after: usize,
+        events: &mut Events,
+        most: usize,
+    ) -> bool {
+        while events.len() < most
+            && let Some(refused) = self.refused.pop_front()
+        {
+            self.refused_held = self.refused_held.minus(refused.size);
+            let event = Event::NotDelivered {
+                node,
+                channel: refused.channel,
+                number: UNNUMBERED,
+                token: refused.token,
+                reason: 0,
+            };
+            events.push(after, event);
+        }
+        let left = !self.refused.is_empty();
+        events.more |= left;
+        left
+    }
+
+    /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
+    /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the room.
+    pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
+        self.set_failed(engine.untold_failures(node));
+        let queued = engine.queued(node);
+        if self.over != queued.over {
+            self.over = queued.over;
+            self.gate.set_over(queued.over);
+        }
+        if self.refused_told != self.refused_held {
+            self.refused_told = self.refused_held;
+            self.gate.set_refused(self.refused_held);
+            self.to_wake = true;
+        }
+        let kept = self.stashed.plus(self.refused_held);
+        let released = self.held.minus(queued.all.plus(kept));
+        if released != Held::default() {
+            self.held = self.held.minus(released);
+            self.gate.release(released);
+            self.to_wake = true;
+        }
+    }
+
+    /// Whether the gate has everything back.
+    pub(super) fn is_settled(&self) -> bool {
+        self.held == Held::default() && self.failed == 0
+    }
+}

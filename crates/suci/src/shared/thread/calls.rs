@@ -1,0 +1,63 @@
+//! The calls of a thread's peers: their results, their limits, and those that nobody waits for.
+
+use super::Worker;
+use crate::error::Error;
+use crate::message::Message;
+use std::sync::atomic::{Ordering, fence};
+use suci_proto::CallId;
+
+impl Worker {
+    /// Gives the callers what their calls came to, as many replies as there is room for, and ends the calls whose time is over.
+    pub(super) fn end_calls(&mut self) {
+        let (shard, engine) = (self.ending.shard(), &mut self.driver.engine);
+        loop {
+            self.replies_left = engine.has_call();
+            if self.replies_left && !shard.has_reply_room() {
+                if shard.replies_wait.swap(true, Ordering::Relaxed) {
+                    break;
+                }
+                // Announced only now: what was taken meanwhile made room unnoticed.
+                fence(Ordering::SeqCst);
+                continue;
+            }
+            let Some((id, result)) = engine.poll_call() else {
+                self.replies_left = false;
+                break;
+            };
+            let Some(asked) = self.calls.remove(id) else {
+                continue;
+            };
+            let to = asked.about().to;
+            let result = match result {
+                Ok((from, reply)) => Ok(Message::new(from, reply)),
+                Err(error) => Err(Error::from_call(to, error)),
+            };
+            let bytes = result.as_ref().ok();
+            bytes.into_iter().for_each(|reply| shard.gives_reply(reply));
+            if let Err(Ok(reply)) = asked.give(result) {
+                shard.took_reply(&reply);
+                engine.count_late_replies(1);
+            }
+        }
+        if self.calls.next_due().is_some() {
+            let now = self.driver.now();
+            while let Some(asked) = self.calls.pop_due(now) {
+                self.driver.engine.cancel_call(asked.about().id);
+                let error = asked.about().timed_out();
+                // As above.
+                let _ = asked.give(Err(error));
+            }
+        }
+        if self.ending.shard().cancelled.swap(false, Ordering::Acquire) {
+            let unwanted = self.calls.unwanted();
+            unwanted.into_iter().for_each(|id| self.cancel_call(id));
+        }
+    }
+
+    /// Nobody waits for the call any more.
+    pub(super) fn cancel_call(&mut self, id: CallId) {
+        if self.calls.remove(id).is_some() {
+            self.driver.engine.cancel_call(id);
+        }
+    }
+}

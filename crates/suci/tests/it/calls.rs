@@ -1,0 +1,323 @@
+//! Requests and replies, on both kinds of node.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::common::{LONG, builder, pair, shared_pair, take};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use suci::{ChannelId, Draft, EndReason, Error, Kind, Message, Node, NodeId, SharedNode};
+
+/// Long enough for a reply that must not come.
+const SHORT: Duration = Duration::from_millis(50);
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls until ready, with no runtime and no timer.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker: Waker = Arc::new(Unpark(std::thread::current())).into();
+    let end = Instant::now() + LONG;
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        assert!(Instant::now() < end, "nobody woke it");
+        std::thread::park_timeout(LONG);
+    }
+}
+
+/// Answers requests with their payload reversed, until a message that is none.
+fn serve(mut node: Node) -> Node {
+    loop {
+        let message = take(&mut node);
+        if !message.is_request() {
+            return node;
+        }
+        let mut payload = message.payload.to_vec();
+        payload.reverse();
+        node.send(message.from, message.reply(payload).unwrap())
+            .unwrap();
+    }
+}
+
+/// A node of threads, and one that knows it and serves it.
+fn client_and_server() -> (SharedNode, std::thread::JoinHandle<Node>) {
+    let client = builder(0).open_threads(2).unwrap();
+    let mut server = builder(1).open().unwrap();
+    client.add_peer(server.id(), server.local_addr()).unwrap();
+    server.add_peer(client.id(), client.local_addr()).unwrap();
+    (client, std::thread::spawn(move || serve(server)))
+}
+
+#[test]
+fn messages_that_come_during_a_call_are_received_later_in_order() {
+    let (mut a, mut b) = pair();
+    let to = b.id();
+    let peer = std::thread::spawn(move || {
+        let request = take(&mut b);
+        for number in 0..100_u32 {
+            b.send(request.from, number.to_le_bytes().to_vec()).unwrap();
+        }
+        b.send(request.from, request.reply("reply").unwrap())
+            .unwrap();
+        b.flush(LONG).unwrap();
+        request
+    });
+    let draft = Draft::new("request")
+        .channel(ChannelId(5))
+        .user_header("about");
+    let reply = a.call(to, draft, LONG).unwrap();
+    assert_eq!((&reply.payload[..], reply.from), (&b"reply"[..], to));
+    let request = peer.join().unwrap();
+    assert_eq!(
+        (request.channel, &request.user_header[..]),
+        (ChannelId(5), &b"about"[..])
+    );
+    for number in 0..100_u32 {
+        assert_eq!(&take(&mut a).payload[..], number.to_le_bytes());
+    }
+    assert!(a.try_recv().unwrap().is_none(), "the reply was no message");
+}
+
+#[test]
+fn a_reply_keeps_its_header_and_its_kind() {
+    let (mut a, mut b) = pair();
+    let to = b.id();
+    let peer = std::thread::spawn(move || {
+        let request = take(&mut b);
+        let draft = Draft::new("no").kind(Kind(200)).user_header("status");
+        b.send(request.from, request.reply(draft).unwrap()).unwrap();
+        b.flush(LONG).unwrap();
+    });
+    let reply = a.call(to, "may I", LONG).unwrap();
+    assert_eq!(
+        (reply.kind, &reply.user_header[..]),
+        (Kind(200), &b"status"[..])
+    );
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_call_without_a_reply_is_over_at_its_limit_and_what_comes_later_is_counted() {
+    let (mut a, mut b) = pair();
+    let to = b.id();
+    let peer = std::thread::spawn(move || {
+        let request = take(&mut b);
+        // The caller says when its call is over.
+        take(&mut b);
+        b.send(request.from, request.reply("late").unwrap())
+            .unwrap();
+        b.send(request.from, "next").unwrap();
+        b.flush(LONG).unwrap();
+    });
+    let over = a.call(to, "anybody?", SHORT);
+    assert!(
+        matches!(over, Err(Error::TimedOut { limit, .. }) if limit == SHORT),
+        "{over:?}"
+    );
+    a.send(to, "over").unwrap();
+    assert_eq!(&take(&mut a).payload[..], b"next");
+    peer.join().unwrap();
+    assert_eq!(a.counters().unwrap().late_replies, 1);
+}
+
+#[test]
+fn what_a_call_and_a_reply_cannot_carry_is_an_error() {
+    let (mut a, mut b) = pair();
+    for draft in [
+        Draft::new("").tag(1),
+        Draft::new("").kind(Kind(129)),
+        Draft::new("").token(1),
+        Draft::new("").notify(0),
+    ] {
+        let refused = a.call(b.id(), draft, LONG);
+        assert!(
+            matches!(refused, Err(Error::Reserved { .. })),
+            "{refused:?}"
+        );
+    }
+    a.send(b.id(), "no request").unwrap();
+    let message = take(&mut b);
+    assert!(matches!(message.reply(""), Err(Error::NotARequest(node)) if node == a.id()));
+    let unknown = a.call(NodeId(9), "", LONG);
+    assert!(
+        matches!(unknown, Err(Error::UnknownPeer(NodeId(9)))),
+        "{unknown:?}"
+    );
+    drop(b);
+}
+
+#[test]
+fn the_end_of_a_session_ends_its_calls() {
+    let (mut a, mut b) = pair();
+    let to = b.id();
+    let peer = std::thread::spawn(move || {
+        take(&mut b);
+        b.close(LONG).unwrap();
+    });
+    let ended = a.call(to, "are you there?", LONG);
+    assert!(
+        matches!(ended, Err(Error::Ended { node, reason: EndReason::Closed }) if node == to),
+        "{ended:?}"
+    );
+    peer.join().unwrap();
+}
+
+#[test]
+fn many_threads_call_at_once_and_each_gets_its_reply() {
+    let (client, server) = client_and_server();
+    let callers: Vec<_> = (0..8_u32)
+        .map(|thread| {
+            let client = client.clone();
+            std::thread::spawn(move || {
+                for number in 0..200_u32 {
+                    let payload = [thread.to_le_bytes(), number.to_le_bytes()].concat();
+                    let draft = Draft::new(payload.clone()).channel(ChannelId(number % 3));
+                    let reply = client.call(NodeId(1), draft, LONG).unwrap();
+                    assert!(reply.payload.iter().eq(payload.iter().rev()));
+                }
+            })
+        })
+        .collect();
+    callers
+        .into_iter()
+        .for_each(|caller| caller.join().unwrap());
+    assert_eq!(client.counters().unwrap().late_replies, 0);
+    assert!(client.try_recv().unwrap().is_none());
+    client.send(NodeId(1), "the end").unwrap();
+    drop(server.join().unwrap());
+}
+
+#[test]
+fn futures_call_at_once_and_a_cancelled_one_costs_nothing() {
+    let (client, server) = client_and_server();
+    let calls = |count: u32| {
+        let call = |n: u32| Box::pin(client.call_async(NodeId(1), n.to_le_bytes().to_vec(), LONG));
+        (0..count).map(call).collect::<Vec<_>>()
+    };
+    for round in 0..10 {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut cancelled = calls(100);
+        for call in &mut cancelled {
+            let _ = call.as_mut().poll(&mut cx);
+        }
+        drop(cancelled);
+        for (number, call) in (0_u32..).zip(calls(100)) {
+            let reply = block_on(call).unwrap();
+            assert!(
+                reply.payload.iter().eq(number.to_le_bytes().iter().rev()),
+                "round {round}"
+            );
+        }
+    }
+    // Each of them was answered or never sent, and no call of them is left.
+    assert!(client.counters().unwrap().late_replies <= 1_000);
+    client.send(NodeId(1), "the end").unwrap();
+    drop(server.join().unwrap());
+}
+
+/// Without any timer of a runtime.
+#[test]
+fn a_future_is_ready_at_its_limit() {
+    let (a, b) = shared_pair();
+    for _ in 0..3 {
+        let over = block_on(a.call_async(b.id(), "anybody?", SHORT));
+        assert!(
+            matches!(over, Err(Error::TimedOut { limit, .. }) if limit == SHORT),
+            "{over:?}"
+        );
+    }
+    let request = b.recv_timeout(LONG).unwrap().unwrap();
+    b.send(request.from, request.reply("late").unwrap())
+        .unwrap();
+    b.send(request.from, "next").unwrap();
+    assert_eq!(&a.recv_timeout(LONG).unwrap().unwrap().payload[..], b"next");
+    assert_eq!(a.counters().unwrap().late_replies, 1);
+}
+
+/// The request waits for room in a queue that nobody empties.
+#[test]
+fn a_future_whose_request_finds_no_room_is_ready_at_its_limit() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let a = builder(0).send_queue(65_536).open_threads(1).unwrap();
+    a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
+    a.send(NodeId(1), vec![0; 70_000]).unwrap();
+    let full = a.send(NodeId(1), "more");
+    assert!(matches!(full, Err(Error::WouldBlock { .. })), "{full:?}");
+    for over in [
+        block_on(a.call_async(NodeId(1), "anybody?", SHORT)),
+        a.call(NodeId(1), "anybody?", SHORT),
+    ] {
+        assert!(matches!(over, Err(Error::TimedOut { .. })), "{over:?}");
+    }
+    let _ = a.close(Duration::ZERO);
+}
+
+#[test]
+fn calls_end_with_their_node() {
+    let (a, b) = shared_pair();
+    let to = b.id();
+    let callers = [0, 1].map(|_| {
+        let a = a.clone();
+        std::thread::spawn(move || a.call(to, "are you there?", LONG))
+    });
+    for _ in &callers {
+        b.recv_timeout(LONG).unwrap().unwrap();
+    }
+    a.close(LONG).unwrap();
+    for caller in callers {
+        let ended = caller.join().unwrap();
+        let expected = matches!(
+            ended,
+            Err(Error::Closed
+                | Error::Ended {
+                    reason: EndReason::ClosedHere,
+                    ..
+                })
+        );
+        assert!(expected, "{ended:?}");
+    }
+    let closed = a.call(to, "", LONG);
+    assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+}
+
+/// Two shared nodes that call each other at once, each from a thread that answers too.
+#[test]
+fn both_sides_call_at_once() {
+    let (a, b) = shared_pair();
+    let answer = |node: SharedNode| {
+        std::thread::spawn(move || {
+            for _ in 0..100 {
+                let request: Message = node.recv_timeout(LONG).unwrap().unwrap();
+                let reply = request.reply(request.payload.to_vec()).unwrap();
+                node.send_timeout(request.from, reply, LONG).unwrap();
+            }
+        })
+    };
+    let call = |node: SharedNode, to: NodeId| {
+        std::thread::spawn(move || {
+            for number in 0..100_u32 {
+                let reply = node.call(to, number.to_le_bytes().to_vec(), LONG).unwrap();
+                assert_eq!(&reply.payload[..], number.to_le_bytes());
+            }
+        })
+    };
+    let threads = [
+        answer(a.clone()),
+        answer(b.clone()),
+        call(a.clone(), b.id()),
+        call(b.clone(), a.id()),
+    ];
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
