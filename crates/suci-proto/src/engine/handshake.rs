@@ -330,6 +330,12 @@ impl Engine {
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(None);
         }
+        // What was refused once stays refused: its sender relies on it that nothing was taken.
+        if peer.session.remote != Some(init.incarnation)
+            && peer.newest_refused.is_some_and(|newest| baked <= newest)
+        {
+            return Err(Some(RefusedCode::DuplicateNode));
+        }
         if peer.is_other_incarnation(init.incarnation) {
             let same_place = peer.path_address() == Some(arrival.from);
             let contest = if same_place || !peer.is_live() {
@@ -338,6 +344,9 @@ impl Engine {
                 peer.life.contest(now, header.tag, silence)
             };
             if contest != Contest::Won {
+                if contest == Contest::Lost {
+                    peer.newest_refused = Some(baked);
+                }
                 peer.challenge_claim();
                 if peer.connection.is_none() {
                     let token = self.shared.random();
@@ -348,7 +357,8 @@ impl Engine {
         }
         // Cookies are good for longer than their INITs are waited for.
         let stranger = peer.standing() == Standing::Stranger;
-        peer.end_before(now, init.incarnation, init.epoch, &mut self.shared);
+        // A peer that took messages of ours, and ended that session, asked for this cookie afterwards.
+        peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
         let full = stranger && self.shared.shares.room_for_strangers() == 0;
         if full || !peer.has_room_for_session() {
             return Err(Some(RefusedCode::Full));
@@ -462,7 +472,7 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        if !peer.on_refused(now, header.tag, &mut self.shared) {
+        if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
             self.shared.counters.handshake_rejected += 1;
             return;
         }

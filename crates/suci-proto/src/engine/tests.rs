@@ -10,6 +10,7 @@ mod places;
 mod provoked;
 mod rest;
 mod runs;
+mod sessions;
 mod strangers;
 mod trains;
 

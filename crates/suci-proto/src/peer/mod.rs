@@ -36,10 +36,10 @@ use crate::counters::{Link, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
 use crate::limits;
-use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Outcome, Pool};
+use crate::message::{Outcome, Pool};
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
-use crate::types::{ChannelId, Epoch, NodeId, SessionNumber};
+use crate::types::{ChannelId, NodeId};
 use crate::waits::WaitClock;
 use crate::wire::{Mode, close_code};
 pub(crate) use life::Contest;
@@ -90,6 +90,9 @@ pub(crate) struct Peer {
     /// When the cookie of the newest INIT accepted was made: older INITs are history, whatever became of the
     /// session.
     pub(crate) newest_baked: Option<Instant>,
+    /// When the newest cookie was made whose INIT was refused because a live process has the node ID. A refused INIT is
+    /// never accepted later, so its sender knows that nothing of it was taken.
+    pub(crate) newest_refused: Option<Instant>,
     pub(crate) life: Life,
     pub(crate) history: History,
     pub(crate) news: News,
@@ -138,7 +141,7 @@ impl Peer {
             stranger_from: None,
             heard_at: None,
             heard_before: None,
-            session: new_session(config, pool),
+            session: Session::new(config, pool),
             steering: None,
             cap: RateCap::new(now, config.rate_cap, limits::ETHERNET_MTU),
             controller: config.controller,
@@ -147,6 +150,7 @@ impl Peer {
             attempt: None,
             accepted: None,
             newest_baked: None,
+            newest_refused: None,
             life: Life::new(now),
             history: History::default(),
             news: News::default(),
@@ -233,8 +237,10 @@ impl Peer {
         } else {
             reason
         };
-        let mut old =
-            core::mem::replace(&mut self.session, new_session(&shared.config, &shared.pool));
+        let mut old = core::mem::replace(
+            &mut self.session,
+            Session::new(&shared.config, &shared.pool),
+        );
         let priorities = old.outbox.take_priorities();
         self.session.inbox.set_priorities(priorities.clone());
         self.session.outbox.set_priorities(priorities);
@@ -523,37 +529,6 @@ impl Peer {
             Some(connection) => &mut connection.traffic,
             None => &mut self.traffic,
         }
-    }
-}
-
-fn new_session(config: &Config, pool: &Pool) -> Session {
-    let outbox = Outbox::new(OutboxLimits {
-        rts_threshold: config.rts_threshold,
-        max_queued_bytes: config.send_queue,
-        max_queued_messages: limits::MAX_QUEUED_MESSAGES,
-        ride: limits::RIDE_CREDIT,
-    });
-    let mut inbox = Inbox::new(
-        InboxLimits {
-            channel_window: 0,
-            session_window: 0,
-            max_message: config.max_message,
-            max_channels: limits::MAX_CHANNELS,
-            max_large: config.memory / 2,
-        },
-        pool.clone(),
-    );
-    inbox.set_large_budget(0);
-    Session {
-        remote: None,
-        epoch: Epoch(0),
-        number: SessionNumber(0),
-        outbox,
-        inbox,
-        promise: Promise::default(),
-        manual: false,
-        suspension: suspension::Suspension::default(),
-        open_calls: 0,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::limits::COOKIE_LIFETIME;
 use crate::recovery::Sink;
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
-use crate::wire::{self, Header, Init};
+use crate::wire::{self, Header, Init, RefusedCode};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 
@@ -134,16 +134,33 @@ impl Peer {
         core::mem::take(&mut accepted.due).then_some(accepted)
     }
 
-    /// The peer refused the attempt with this token: another begins later.
-    pub(crate) fn on_refused(&mut self, now: Instant, token: u64, shared: &mut Shared) -> bool {
-        let ours = self
-            .attempt
-            .as_ref()
-            .is_some_and(|a| a.opening.token() == token);
-        if ours {
-            self.try_later(now, shared);
+    /// Whether an INIT of ours went out and waits for ACCEPT.
+    pub(crate) fn has_offer(&self) -> bool {
+        let attempt = self.attempt.as_ref();
+        attempt.is_some_and(|attempt| attempt.offer.is_some())
+    }
+
+    /// The peer refused the attempt with this token: another begins later. Returns false if the attempt is not under way.
+    pub(crate) fn on_refused(
+        &mut self,
+        now: Instant,
+        token: u64,
+        code: RefusedCode,
+        shared: &mut Shared,
+    ) -> bool {
+        let attempt = self.attempt.as_ref();
+        let Some(attempt) = attempt.filter(|a| a.opening.token() == token) else {
+            return false;
+        };
+        let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
+        self.try_later(now, shared);
+        // Other refusals may answer a repeated HELLO of the attempt, and its INIT may be accepted yet.
+        if code == RefusedCode::DuplicateNode
+            && let Some(made) = made
+        {
+            self.session.ride_refused(made);
         }
-        ours
+        true
     }
 
     /// The attempt under way comes to nothing: another begins later.
@@ -253,9 +270,7 @@ impl Peer {
         let grant = self.first_grant(&mut beginning);
         let ride = self.ride(now, cookie.incarnation, &mut beginning);
         if !ride.is_empty() {
-            // From here on these messages may be known to that incarnation, and go to no other.
-            self.session.remote = Some(cookie.incarnation);
-            self.session.epoch = epoch;
+            self.session.ride_to(cookie.incarnation, epoch, now);
         }
         let Some(attempt) = &mut self.attempt else {
             return false;
@@ -328,17 +343,19 @@ impl Peer {
         }
     }
 
-    /// The peer's process `incarnation` is at `epoch`: whatever session came before is over.
+    /// The peer's process `incarnation` was at `epoch` when it answered what we sent at `since`: a session that it ended
+    /// before is over here, too.
     pub(crate) fn end_before(
         &mut self,
         now: Instant,
         incarnation: Incarnation,
         epoch: Epoch,
+        since: Instant,
         shared: &mut Shared,
     ) {
         if self.is_other_incarnation(incarnation) {
             self.end(now, EndReason::Restarted, shared);
-        } else if self.is_behind(incarnation, epoch) {
+        } else if self.session.was_ended_by(incarnation, epoch, since) {
             self.end(now, EndReason::PeerEnded, shared);
         }
     }
@@ -402,6 +419,7 @@ impl Peer {
             .outbox
             .set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
+        self.session.connected = true;
         self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
@@ -417,6 +435,21 @@ impl Peer {
         self.hear(now, shared);
     }
 
+    /// When the INIT was made that `accept` answers. None if it answers none of ours, or comes from elsewhere.
+    fn made_init_for(
+        &self,
+        from: SocketAddr,
+        header: &Header,
+        accept: &wire::Accept,
+    ) -> Option<Instant> {
+        let attempt = self.attempt.as_ref()?;
+        let offer = attempt.offer.as_ref()?;
+        let fits = attempt.opening.token() == header.tag
+            && attempt.to == from
+            && offer.incarnation == accept.incarnation;
+        fits.then_some(offer.sent_at)
+    }
+
     /// ACCEPT came. False if it does not fit what we asked for, or comes from elsewhere than the INIT went to: that
     /// address was not proved, and packets would go there.
     pub(crate) fn on_accept(
@@ -427,17 +460,16 @@ impl Peer {
         accept: &wire::Accept,
         shared: &mut Shared,
     ) -> bool {
-        let fits = self.attempt.as_ref().is_some_and(|a| {
-            let offer = a.offer.as_ref();
-            a.opening.token() == header.tag
-                && a.to == from
-                && offer.is_some_and(|o| o.incarnation == accept.incarnation)
-        });
-        if !fits || !accept.epoch.reaches(self.epoch_for(accept.incarnation)) {
+        let Some(made) = self.made_init_for(from, header, accept) else {
+            return false;
+        };
+        if !accept.epoch.reaches(self.epoch_for(accept.incarnation)) {
             return false;
         }
-        if self.is_behind(accept.incarnation, accept.epoch) {
-            self.catch_up(now, accept, shared);
+        // What rode on this very INIT was discarded with it if its epoch was too low.
+        let (incarnation, epoch) = (accept.incarnation, accept.epoch);
+        if self.session.was_ended_by(incarnation, epoch, made) {
+            self.catch_up(now, accept, made, shared);
             return true;
         }
         let Some(Attempt {
@@ -453,7 +485,7 @@ impl Peer {
             // discarded with it: what rode along is sent again.
             offer.beginning.recovery.drop_all(&mut Ride { peer: self });
         }
-        self.end_before(now, accept.incarnation, accept.epoch, shared);
+        self.end_before(now, incarnation, epoch, made, shared);
         if !self.has_room_for_session() {
             // The peer learns from UNKNOWN that we did not go on, and is refused until there is.
             self.discard(offer, shared);
@@ -501,17 +533,18 @@ impl Peer {
         }
     }
 
-    /// Whether the peer's process `incarnation`, which is at `epoch`, ended our session with it.
-    fn is_behind(&self, incarnation: Incarnation, epoch: Epoch) -> bool {
-        let ours = self.session.epoch;
-        self.session.remote == Some(incarnation) && epoch != ours && epoch.reaches(ours)
-    }
-
-    /// Ends that session too and opens the next one: what our INIT granted was counted in the old one.
-    fn catch_up(&mut self, now: Instant, accept: &wire::Accept, shared: &mut Shared) {
+    /// Ends the session that the peer ended and opens the next one: what our INIT, `made` then, granted was counted in the
+    /// old one.
+    fn catch_up(
+        &mut self,
+        now: Instant,
+        accept: &wire::Accept,
+        made: Instant,
+        shared: &mut Shared,
+    ) {
         let token = shared.random();
         self.drop_attempt(shared);
-        self.end_before(now, accept.incarnation, accept.epoch, shared);
+        self.end_before(now, accept.incarnation, accept.epoch, made, shared);
         self.history.go_on_at(accept.incarnation, accept.epoch);
         self.open(now, token);
     }

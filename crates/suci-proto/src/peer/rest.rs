@@ -63,6 +63,7 @@ impl Peer {
             attempt: _,
             accepted: _,
             newest_baked,
+            newest_refused,
             life,
             history,
             news: _,
@@ -86,9 +87,8 @@ impl Peer {
         first.fold(&mut to);
         // Nearly all are borne as long as the configuration says.
         let borne = |span: &Duration, usual| (*span != usual).then_some(*span);
-        let silence_timeout = &borne(silence_timeout, config.silence_timeout);
-        let give_up_after = &borne(give_up_after, config.give_up_after);
-        let all: [&dyn Fold; 20] = [
+        let silence_timeout = borne(silence_timeout, config.silence_timeout);
+        let all: [&dyn Fold; 21] = [
             book,
             heard_at,
             heard_before,
@@ -96,6 +96,7 @@ impl Peer {
             cap,
             controller,
             newest_baked,
+            newest_refused,
             life,
             kept_alive,
             history,
@@ -104,8 +105,8 @@ impl Peer {
             last_refusal,
             traffic,
             waits,
-            silence_timeout,
-            give_up_after,
+            &silence_timeout,
+            &borne(give_up_after, config.give_up_after),
             watched,
             unattended,
             put_off,
@@ -126,6 +127,7 @@ impl Peer {
         peer.cap = Fold::unfold(from);
         peer.controller = Fold::unfold(from);
         peer.newest_baked = Fold::unfold(from);
+        peer.newest_refused = Fold::unfold(from);
         peer.life = Fold::unfold(from);
         peer.kept_alive = Fold::unfold(from);
         peer.history = Fold::unfold(from);

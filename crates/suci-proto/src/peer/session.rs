@@ -1,10 +1,12 @@
 //! A session: what the promises are about. It outlives connections.
 
 use super::suspension::Suspension;
+use crate::config::Config;
 use crate::engine::Promise;
 use crate::fold::{Fold, Words, folds};
-use crate::limits::MAX_RETIRED;
-use crate::message::{Inbox, Outbox};
+use crate::limits::{self, MAX_RETIRED};
+use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
+use crate::time::Instant;
 use crate::types::{Epoch, Incarnation, SessionNumber};
 use std::collections::VecDeque;
 
@@ -16,6 +18,11 @@ pub(crate) struct Session {
     pub(crate) epoch: Epoch,
     /// Which of this node's sessions with the peer it is.
     pub(crate) number: SessionNumber,
+    /// A connection was made in this session, so the peer has the session, too.
+    pub(crate) connected: bool,
+    /// When the first INIT was made whose riding messages the peer may have taken. None if no message rode, or if the
+    /// peer certainly took none.
+    pub(crate) rode_at: Option<Instant>,
     pub(crate) outbox: Outbox,
     pub(crate) inbox: Inbox,
     /// Memory promised to the peer, none before the handshake.
@@ -29,12 +36,48 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// One in which nothing was said yet.
+    pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
+        let outbox = Outbox::new(OutboxLimits {
+            rts_threshold: config.rts_threshold,
+            max_queued_bytes: config.send_queue,
+            max_queued_messages: limits::MAX_QUEUED_MESSAGES,
+            ride: limits::RIDE_CREDIT,
+        });
+        let mut inbox = Inbox::new(
+            InboxLimits {
+                channel_window: 0,
+                session_window: 0,
+                max_message: config.max_message,
+                max_channels: limits::MAX_CHANNELS,
+                max_large: config.memory / 2,
+            },
+            pool.clone(),
+        );
+        inbox.set_large_budget(0);
+        Self {
+            remote: None,
+            epoch: Epoch(0),
+            number: SessionNumber(0),
+            connected: false,
+            rode_at: None,
+            outbox,
+            inbox,
+            promise: Promise::default(),
+            manual: false,
+            suspension: Suspension::default(),
+            open_calls: 0,
+        }
+    }
+
     /// Writes it down once its halves rest.
     pub(super) fn fold(&self, to: &mut Words) {
         let Self {
             remote,
             epoch,
             number,
+            connected,
+            rode_at,
             outbox,
             inbox,
             promise,
@@ -46,6 +89,8 @@ impl Session {
         remote.fold(to);
         epoch.fold(to);
         number.fold(to);
+        connected.fold(to);
+        rode_at.fold(to);
         outbox.fold(to);
         inbox.fold(to);
         promise.fold(to);
@@ -58,6 +103,8 @@ impl Session {
         self.remote = Fold::unfold(from);
         self.epoch = Fold::unfold(from);
         self.number = Fold::unfold(from);
+        self.connected = Fold::unfold(from);
+        self.rode_at = Fold::unfold(from);
         self.outbox.restore(from);
         self.inbox.restore(from);
         self.promise = Fold::unfold(from);
@@ -70,10 +117,53 @@ impl Session {
         self.remote.is_some()
     }
 
+    /// Frames ride on an INIT to `incarnation` that is made at `now`: from then on that incarnation may know the messages,
+    /// and they go to no other.
+    pub(crate) fn ride_to(&mut self, incarnation: Incarnation, epoch: Epoch, now: Instant) {
+        self.remote = Some(incarnation);
+        self.epoch = epoch;
+        self.rode_at.get_or_insert(now);
+    }
+
+    /// The peer took nothing of the INIT that was made at `made`, and never will. If no other INIT carried messages, the
+    /// session is as if none had been sent.
+    pub(crate) fn ride_refused(&mut self, made: Instant) {
+        if !self.connected && self.rode_at == Some(made) {
+            self.rode_at = None;
+            self.remote = None;
+            self.epoch = Epoch::default();
+        }
+    }
+
+    /// Whether the peer's process `incarnation`, which is at `epoch`, ended this session. A higher epoch alone does not say
+    /// so: a peer that forgot some incarnations begins higher with every one that it does not know. It ended the session
+    /// if it had it: because of a connection, or perhaps because of messages that rode on an INIT before `since`.
+    pub(crate) fn was_ended_by(
+        &self,
+        incarnation: Incarnation,
+        epoch: Epoch,
+        since: Instant,
+    ) -> bool {
+        let ours = self.epoch;
+        let behind = self.remote == Some(incarnation) && epoch != ours && epoch.reaches(ours);
+        behind && (self.connected || self.rode_at.is_some_and(|at| at < since) || planted_end())
+    }
+
     /// Whether the program hears of its end, when it ends.
     pub(crate) fn has_begun(&self) -> bool {
         self.is_established() || !self.outbox.is_empty()
     }
+}
+
+#[cfg(not(suci_plant))]
+fn planted_end() -> bool {
+    false
+}
+
+/// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the peer begins higher.
+#[cfg(suci_plant)]
+fn planted_end() -> bool {
+    crate::plant::active("higher-epoch-ends-session")
 }
 
 /// What is remembered of sessions that are over, so that they stay over: for each incarnation the first epoch

@@ -248,7 +248,8 @@ impl Peer {
         }
     }
 
-    /// When draining is done, CLOSE goes out, once there is a connection; a session that nobody knows of just ends.
+    /// When draining is done, CLOSE goes out, once there is a connection. The session of which the peer knows nothing just
+    /// ends. After an INIT the peer may have one, which would stay without CLOSE.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
         let Closing::Draining { deadline } = self.closing else {
             return;
@@ -256,13 +257,14 @@ impl Peer {
         if !self.session.outbox.is_empty() {
             return;
         }
+        let has_offer = self.has_offer();
         match &mut self.connection {
             Some(connection) if self.lingering.is_none() => {
                 connection.pending.close = true;
                 self.closing = Closing::Sent { deadline };
             }
-            // It gave its place to others, and its peer is to hear of the end.
-            None if self.session.is_established() => {
+            // It gave its place to others, or waits for ACCEPT, and its peer is to hear of the end.
+            None if self.session.is_established() || has_offer => {
                 let token = shared.random();
                 self.open(now, token);
             }

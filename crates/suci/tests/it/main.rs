@@ -13,6 +13,7 @@ mod large;
 mod life;
 mod next;
 mod shared;
+mod starts;
 mod statistics;
 mod steering;
 mod threads;

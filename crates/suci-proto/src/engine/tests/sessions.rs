@@ -1,0 +1,222 @@
+//! Sessions that follow one another under one node ID, and sessions that never had a connection.
+
+use super::*;
+use crate::limits::MAX_RETIRED;
+use crate::types::Epoch;
+use crate::{EndReason, Outcome};
+
+/// Sessions of so many earlier incarnations of `other` ended at `host`, and more than it remembers: whoever comes now
+/// begins in a higher epoch.
+fn raise_floor(world: &mut World, host: usize, other: usize) {
+    let history = &mut world.peer(host, other).history;
+    for number in 0..=MAX_RETIRED as u128 {
+        history.ended(Incarnation(1_000 + number), Epoch(4));
+    }
+}
+
+fn ends(world: &mut World, host: usize) -> Vec<(EndReason, Vec<Outcome>)> {
+    let ended = world
+        .events(host)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Ended {
+                reason, outcomes, ..
+            } => Some((reason, outcomes.iter().map(|o| o.outcome).collect())),
+            _ => None,
+        });
+    ended.collect()
+}
+
+/// Sends from `from` to `to` until INIT is under way, and returns it undelivered.
+fn init_of(world: &mut World, from: usize, to: usize) -> Packet {
+    world.send(from, to).unwrap();
+    for host in [from, to] {
+        world.now += Duration::from_micros(50);
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    world.now += Duration::from_micros(50);
+    let packets = world.outgoing(from);
+    packets
+        .into_iter()
+        .find(|p| p.is(PacketType::Init))
+        .unwrap()
+}
+
+/// Lets `span` pass, in which everything that `silent` sends is lost.
+fn run_without(world: &mut World, silent: usize, span: Duration) {
+    let end = world.now + span;
+    while world.now < end {
+        world.now += Duration::from_millis(10);
+        for engine in &mut world.engines {
+            engine.begin_turn(world.now);
+            engine.handle_timeout(world.now);
+        }
+        for host in 0..world.engines.len() {
+            let packets = world.outgoing(host);
+            for packet in packets.iter().filter(|packet| packet.from != silent) {
+                world.deliver(packet);
+            }
+        }
+    }
+}
+
+/// The first message of each arrives, and its program hears of no end but its own.
+#[test]
+fn f14_a_node_id_may_be_used_again_and_again() {
+    let mut world = World::new(2);
+    for start in 0..40 {
+        world.send(1, 0).unwrap();
+        world.run(SECOND / 10);
+        assert_eq!(world.received(0), 1, "start {start}");
+        assert_eq!(ends(&mut world, 1), [], "start {start}");
+        let now = world.now;
+        world.engines[1].close(now, SECOND);
+        world.run(SECOND / 10);
+        assert!(world.engines[1].is_closed());
+        assert_eq!(ends(&mut world, 1), [(EndReason::ClosedHere, vec![])]);
+        assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
+        world.restart(1);
+    }
+    assert_eq!(world.engines[0].peers().count(), 1);
+}
+
+/// ACCEPT says a higher epoch: what rode was discarded there and is sent again, in a session of that epoch.
+#[test]
+fn f14_a_higher_epoch_does_not_end_a_session_that_the_peer_never_had() {
+    let mut world = World::new(2);
+    raise_floor(&mut world, 0, 1);
+    world.send(1, 0).unwrap();
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(1), 1);
+    assert_eq!(ends(&mut world, 1), []);
+    assert_eq!(ends(&mut world, 0), []);
+    let epochs = [(0, 1), (1, 0)].map(|(host, peer)| world.peer(host, peer).session.epoch);
+    assert_eq!(epochs, [Epoch(5); 2]);
+}
+
+/// What rode on an earlier INIT was taken, and its session is over: it goes to no other session.
+#[test]
+fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
+    let mut world = World::new(2);
+    let init = init_of(&mut world, 1, 0);
+    world.deliver(&init);
+    world.outgoing(0);
+    assert_eq!(world.received(0), 1);
+    let now = world.now;
+    assert_eq!(world.engines[0].abandon(now, id(1)), Ok(true));
+    world.outgoing(0);
+    // Longer than the INIT is repeated.
+    run_without(&mut world, 0, 5 * SECOND);
+    world.run(SECOND);
+    assert_eq!(world.received(0), 0, "once");
+    let told = [(EndReason::PeerEnded, vec![Outcome::Unknown])];
+    assert_eq!(ends(&mut world, 1), told);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+}
+
+/// A process that died, and another one with its node ID at the third host's address.
+fn claimed() -> World {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+    world.restart(1);
+    world
+}
+
+/// Lets `span` pass. Returns the INITs of the newcomer, and how many messages the first host received.
+fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
+    let (mut inits, mut received) = (Vec::new(), 0);
+    let end = world.now + span;
+    while world.now < end {
+        world.now += Duration::from_millis(10);
+        for host in [0, 1] {
+            let now = world.now;
+            world.engines[host].begin_turn(now);
+            world.engines[host].handle_timeout(now);
+            for mut packet in world.outgoing(host) {
+                match (host, packet.to) {
+                    (1, _) => packet.from = 2,
+                    (_, 2) => packet.to = 1,
+                    _ => continue,
+                }
+                if packet.is(PacketType::Init) {
+                    inits.push(packet.clone());
+                }
+                world.deliver(&packet);
+            }
+        }
+        received += world.received(0);
+    }
+    (inits, received)
+}
+
+/// A node that has a live process refuses another one. When that may come in at last, its messages are sent: none of them
+/// was taken before.
+#[test]
+fn f12_f14_what_rode_on_refused_inits_arrives_when_the_peer_accepts() {
+    let mut world = claimed();
+    raise_floor(&mut world, 0, 1);
+    world.send(1, 0).unwrap();
+    let (inits, received) = run_claim(&mut world, 5 * SECOND);
+    assert!(inits.len() > 2 && received == 0, "refused");
+    let (_, received) = run_claim(&mut world, 15 * SECOND);
+    assert_eq!(received, 1);
+    assert_eq!(ends(&mut world, 1), []);
+    assert_eq!(ends(&mut world, 0), [(EndReason::Restarted, vec![])]);
+}
+
+/// Its sender was told that nothing of it was taken.
+#[test]
+fn f12_f14_an_init_that_was_refused_once_is_never_accepted() {
+    let mut world = claimed();
+    world.send(1, 0).unwrap();
+    let (inits, received) = run_claim(&mut world, SECOND / 2);
+    assert!(inits.len() == 1 && received == 0, "refused");
+    // Now nobody else has the node ID.
+    let now = world.now;
+    assert_eq!(world.engines[0].abandon(now, id(1)), Ok(true));
+    world.deliver(&inits[0]);
+    assert_eq!(world.received(0), 0, "a copy");
+    let (_, received) = run_claim(&mut world, 5 * SECOND);
+    assert_eq!(received, 1);
+    assert_eq!(ends(&mut world, 1), []);
+}
+
+/// INITs cross, and the peer's says a higher epoch although it has no session of ours.
+#[test]
+fn f14_a_higher_epoch_in_a_crossing_init_does_not_end_a_session_that_the_peer_never_had() {
+    let mut world = World::new(2);
+    raise_floor(&mut world, 0, 1);
+    world.send(0, 1).unwrap();
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!((world.received(0), world.received(1)), (1, 1));
+    assert_eq!(ends(&mut world, 1), []);
+    assert_eq!(ends(&mut world, 0), []);
+}
+
+/// The first host's program closes before ACCEPT came: the second one has a session already, and hears of its end.
+#[test]
+fn f20_a_close_before_accept_ends_the_peers_session_too() {
+    let mut world = World::new(2);
+    let now = world.now;
+    world.engines[1].connect(now, id(0)).unwrap();
+    for host in [1, 0, 1] {
+        world.now += Duration::from_micros(50);
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    let now = world.now;
+    world.engines[1].close(now, SECOND);
+    world.run(SECOND / 10);
+    assert!(world.engines[1].is_closed());
+    assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
+}
