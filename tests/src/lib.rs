@@ -40,6 +40,9 @@ pub const DOWN: &str = "SUCI_TEST_DOWN_MS";
 /// How many milliseconds a session is suspended; 2,000 without it.
 pub const SUSPENDED: &str = "SUCI_TEST_SUSPEND_MS";
 
+/// How often a process starts under one node ID; 30 times without it.
+pub const STARTS: &str = "SUCI_TEST_STARTS";
+
 /// The number that the environment gives.
 #[must_use]
 pub fn count(variable: &str, otherwise: u32) -> u32 {
@@ -213,6 +216,16 @@ impl Subject {
         let pid = i32::try_from(self.process.pid()).unwrap();
         // SAFETY: kill takes any numbers; the process is our child and not reaped, so the pid is its own.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signal {signal}");
+    }
+
+    /// The memory of the process that is in RAM, in KiB.
+    #[must_use]
+    pub fn resident(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.process.pid());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.unwrap().trim().trim_end_matches("kB").trim();
+        number.parse().unwrap()
     }
 
     /// kill -9, and waits until it is gone.

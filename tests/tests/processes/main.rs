@@ -9,3 +9,4 @@ mod modes;
 mod network;
 mod pause;
 mod snippets;
+mod starts;

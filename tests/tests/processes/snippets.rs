@@ -13,6 +13,7 @@ use suci_tests::{LONG, count, light};
 use tempfile::TempDir;
 use xtask::exec::{self, Process};
 use xtask::netns::Netns;
+use xtask::source;
 
 /// How often each snippet runs in a row; 5 without it.
 const ROUNDS: &str = "SUCI_TEST_ROUNDS";
@@ -54,16 +55,18 @@ const BESIDE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Stands in for `suci` in a snippet: measurements are few and short, pings follow one another at once.
+/// Stands in for `suci` in a snippet: measurements are few, short and of short messages, pings follow one another at once.
 const SHORT: &str = r#"#!/bin/sh
 verb=$1; shift
 case "$verb $*" in
 perf*--listen*) exec "$SUCI" perf "$@";;
-perf*--workload*) exec "$SUCI" perf --rounds 1 --seconds 0.01 $(echo "$*" | sed s/1MiB/1KiB/);;
-perf*) exec "$SUCI" perf --rounds 1 --seconds 0.01 --workload ping-pong,broadcast,all-to-all "$@";;
+perf*--size*) set -- $(echo "$*" | sed 's/1MiB/1KiB/; s/1048576/4096/');;
+perf*--workload*) set -- "$@" --size 4096;;
+perf*) set -- "$@" --workload ping-pong,broadcast,all-to-all --size 4096;;
 ping*) exec "$SUCI" ping --interval 0 "$@";;
 *) exec "$SUCI" $verb "$@";;
 esac
+exec "$SUCI" perf --rounds 1 --seconds 0.01 "$@"
 "#;
 
 /// Formulas for `examples/tableau`.
@@ -105,8 +108,8 @@ impl Snippet {
 
     /// Its lines that run, as commands of a shell.
     fn commands(&self) -> Vec<String> {
-        let lines = match self.language.as_str() {
-            "rust" => vec![self.program()],
+        let lines: Vec<String> = match self.language.as_str() {
+            "rust" => self.program().into_iter().collect(),
             "" | "sh" => self
                 .text
                 .lines()
@@ -131,22 +134,37 @@ impl Snippet {
             .collect()
     }
 
-    /// A program in the README is a whole file of the library's examples, which cargo builds.
-    fn program(&self) -> String {
-        let examples = exec::root().join("crates/suci/examples");
-        let same = |path: &PathBuf| fs::read_to_string(path).unwrap().ends_with(&self.text);
-        let found = fs::read_dir(examples)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(same);
-        let file = found.unwrap_or_else(|| panic!("{self} is no file of crates/suci/examples"));
-        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        if self.text.contains("from_env") {
-            format!("suci run -n 3 target/debug/{name}")
-        } else {
-            format!("target/debug/{name}")
+    /// How a program runs. One in the README is the end of a file of the library's examples, which cargo builds. In an
+    /// example's README there are parts of its program, which runs by another snippet.
+    fn program(&self) -> Option<String> {
+        let (folder, is_whole) = match self.document.parent() {
+            Some(example) if example != Path::new("") => (example.join("src"), false),
+            _ => ("crates/suci/examples".into(), true),
+        };
+        let files = source::rust_files(&exec::root().join(&folder)).unwrap();
+        let has = |path: &&PathBuf| {
+            let text = fs::read_to_string(path).unwrap();
+            match is_whole {
+                true => text.ends_with(&self.text),
+                false => without_indents(&text).contains(&without_indents(&self.text)),
+            }
+        };
+        let found = files.iter().find(has);
+        let file = found.unwrap_or_else(|| panic!("{self} is not in {}", folder.display()));
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        match self.text.contains("from_env") {
+            _ if !is_whole => None,
+            true => Some(format!("suci run -n 3 target/debug/{name}")),
+            false => Some(format!("target/debug/{name}")),
         }
     }
+}
+
+/// The lines of a text, each without what it is indented by.
+fn without_indents(text: &str) -> String {
+    text.lines()
+        .map(|line| line.trim_start().to_owned() + "\n")
+        .collect()
 }
 
 impl std::fmt::Display for Snippet {
