@@ -11,6 +11,7 @@ pub mod faults;
 pub mod figures;
 pub mod fuzz;
 pub mod guards;
+pub mod launch;
 pub mod layers;
 pub mod mutants;
 pub mod netns;
