@@ -23,6 +23,7 @@ mod counters;
 pub mod credit;
 mod engine;
 mod event;
+mod filter;
 mod fold;
 mod handshake;
 pub mod limits;
@@ -56,6 +57,7 @@ pub use engine::{
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
 };
+pub use filter::Filter;
 pub use message::{Data, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};

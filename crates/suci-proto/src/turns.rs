@@ -341,8 +341,29 @@ impl Turns {
         self.forgotten.extend(first);
     }
 
+    /// The places that have something to do, in the order of their turns.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+        let classes = (0..CLASSES as u8).rev();
+        let occupied = classes.filter(|class| self.occupied & bit(*class) != 0);
+        occupied.flat_map(|class| {
+            let last = self.last[usize::from(class)];
+            let next = |place: u32| self.entries.get(place as usize).map(|entry| entry.next);
+            let places = core::iter::successors(next(last), move |place| {
+                next(*place).filter(|_| *place != last)
+            });
+            places.map(|place| place as usize)
+        })
+    }
+
+    /// The place had its turn out of order, and stands at the end of its class. Not for the hot path.
+    pub(crate) fn send_back(&mut self, place: usize) {
+        if self.remove(place) {
+            self.add(place);
+        }
+    }
+
     /// Takes a place out wherever it stands; whether it stood anywhere. Not for the hot path.
-    fn remove(&mut self, place: usize) -> bool {
+    pub(crate) fn remove(&mut self, place: usize) -> bool {
         let entry = self.entry(place);
         let (class, listed) = (entry.priority.class, entry.listed);
         let next = core::mem::take(&mut entry.next);

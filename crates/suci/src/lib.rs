@@ -81,8 +81,8 @@ pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolErro
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EndReason, Event,
-    IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome, PeerError, PeerStats,
-    Priority, PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic, UNNUMBERED,
-    Unreachable, WaitReason, Waited, Waits,
+    Filter, IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome, PeerError,
+    PeerStats, Priority, PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic,
+    UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::Wait;

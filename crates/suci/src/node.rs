@@ -4,6 +4,7 @@ mod calls;
 mod flow;
 mod links;
 mod receive;
+mod select;
 
 use crate::batch::Batch;
 use crate::budget::Budget;

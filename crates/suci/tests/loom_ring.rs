@@ -138,6 +138,30 @@ fn what_is_left_in_the_ring_is_dropped_once() {
     });
 }
 
+/// From the moment that a ring is closed one thread takes what is left, all of it younger than what the other took.
+#[test]
+fn what_is_left_in_a_closed_ring_is_younger_than_what_was_taken() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(2));
+        ring.push(0).unwrap();
+        ring.push(1).unwrap();
+        let other = Arc::clone(&ring);
+        let popper = thread::spawn(move || [other.pop(), other.pop()]);
+        ring.close();
+        let mut left = Vec::new();
+        while let Some((place, value)) = ring.pop_closed() {
+            assert_eq!(place, value);
+            left.push(value);
+        }
+        let theirs = popper.join().unwrap().into_iter().flatten();
+        let all: Vec<_> = theirs.chain(left).collect();
+        assert_eq!(all, [0, 1]);
+        assert!(ring.pop().is_none() && ring.is_empty());
+        ring.push(2).unwrap();
+        assert_eq!((ring.pop(), ring.pop_closed()), (None, Some((2, 2))));
+    });
+}
+
 /// loom's own thread parking does not bear a thread that is unparked while it joins another.
 struct Signal(Notify);
 

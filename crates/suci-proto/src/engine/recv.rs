@@ -1,10 +1,11 @@
 //! Messages on their last step, to the program.
 
 use super::Engine;
-use crate::event::Event;
+use crate::event::{EndReason, Event};
+use crate::filter::Filter;
 use crate::message::Message;
 use crate::peer::Peer;
-use crate::types::Source;
+use crate::types::{ChannelId, NodeId, Source};
 
 impl Engine {
     /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn. The end of a
@@ -100,5 +101,60 @@ impl Engine {
             }
         }
         0
+    }
+
+    /// The next message that `wanted` admits: in order for each channel, as [`Engine::recv`] would take it if no other were
+    /// there. What waits beside it keeps its place, and its memory credit.
+    pub fn recv_from(&mut self, wanted: Filter) -> Option<(Source, Message)> {
+        if let Some(node) = wanted.node() {
+            return self.recv_of(self.peer_key(node)?, wanted.channel());
+        }
+        let channel = wanted.channel()?;
+        let has_one = |key: &usize| {
+            let peer = self.peers.awake(*key);
+            peer.is_some_and(|peer| peer.has_message_on(channel))
+        };
+        let key = self.readable.places().find(has_one)?;
+        let received = self.recv_of(key, Some(channel));
+        // Peers in turn.
+        self.readable.send_back(key);
+        received
+    }
+
+    /// The next message of a peer, or on one of its channels.
+    fn recv_of(&mut self, key: usize, channel: Option<ChannelId>) -> Option<(Source, Message)> {
+        if !self.readable.is_listed(key) {
+            return None;
+        }
+        let (peer, shared) = (self.peers.get_mut(key)?, &mut self.shared);
+        let mut received = None;
+        match channel {
+            Some(channel) => received = peer.next_message_on(channel, shared),
+            None => {
+                peer.next_messages(1, shared, &mut |session, message| {
+                    received = Some((session, message));
+                });
+            }
+        }
+        if !peer.has_message() {
+            self.readable.remove(key);
+        }
+        let (session, message) = received?;
+        self.dirty.add(key);
+        let traffic = peer.traffic_mut();
+        traffic.messages_received += 1;
+        traffic.message_bytes_received += message.payload.len() as u64;
+        self.shared.counters.messages_received += 1;
+        let node = peer.node;
+        Some((Source { node, session }, message))
+    }
+
+    /// Why the newest session with `node` ended, if the program was told neither by an event nor by this: a program that
+    /// waits for its messages should not wait on. The event stays.
+    pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {
+        let key = self.peer_key(node)?;
+        // A peer at rest has nothing to tell.
+        self.peers.awake(key)?;
+        self.peers.get_mut(key)?.take_unheard_end()
     }
 }

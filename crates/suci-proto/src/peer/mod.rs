@@ -285,6 +285,7 @@ impl Peer {
                 promise,
                 reason,
                 outcomes,
+                heard: false,
             });
             self.list_news(shared);
         } else {

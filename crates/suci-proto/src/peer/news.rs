@@ -35,6 +35,21 @@ pub(crate) struct Farewell {
     pub(crate) promise: Promise,
     pub(crate) reason: EndReason,
     pub(crate) outcomes: Vec<MessageOutcome>,
+    /// A call that waited for the peer's messages said that it is over.
+    pub(crate) heard: bool,
+}
+
+impl Farewell {
+    /// Takes the message at `place`, and what is free then.
+    fn take(&mut self, place: usize) -> Option<(SessionNumber, Message, Promise)> {
+        let message = self.messages.remove(place)?;
+        let freed = if self.messages.is_empty() {
+            core::mem::take(&mut self.promise)
+        } else {
+            Promise::default()
+        };
+        Some((self.session, message, freed))
+    }
 }
 
 /// Events of one session.
@@ -162,13 +177,23 @@ impl News {
     fn next_of_ended(&mut self) -> Option<(SessionNumber, Message, Promise)> {
         let unread = |(_, farewell): &&mut (Events, Farewell)| !farewell.messages.is_empty();
         let (_, farewell) = self.ends.iter_mut().find(unread)?;
-        let message = farewell.messages.pop_front()?;
-        let freed = if farewell.messages.is_empty() {
-            core::mem::take(&mut farewell.promise)
-        } else {
-            Promise::default()
-        };
-        Some((farewell.session, message, freed))
+        farewell.take(0)
+    }
+
+    /// As [`News::next_message`], for one channel.
+    fn next_message_on(&mut self, channel: ChannelId) -> Option<(SessionNumber, Message, Promise)> {
+        self.ends.iter_mut().find_map(|(_, farewell)| {
+            let mut messages = farewell.messages.iter();
+            let place = messages.position(|message| message.channel == channel)?;
+            farewell.take(place)
+        })
+    }
+
+    /// Why the newest session ended, if the program was told neither by an event nor by this.
+    fn take_unheard_end(&mut self) -> Option<EndReason> {
+        let (_, farewell) = self.ends.back_mut()?;
+        let heard = core::mem::replace(&mut farewell.heard, true);
+        (!heard).then_some(farewell.reason)
     }
 
     /// Whether [`News::next_message`] has one.
@@ -237,6 +262,39 @@ impl Peer {
         self.list_news(shared);
         each(session, message);
         1
+    }
+
+    /// The next message on `channel`, sessions in order, and its session.
+    pub(crate) fn next_message_on(
+        &mut self,
+        channel: ChannelId,
+        shared: &mut Shared,
+    ) -> Option<(SessionNumber, Message)> {
+        self.read = true;
+        if let Some((session, message, freed)) = self.news.next_message_on(channel) {
+            shared.memory.release(freed);
+            self.list_news(shared);
+            return Some((session, message));
+        }
+        if self.session.inbox.large_held() > 0 {
+            // As in `next_messages`.
+            self.session.inbox.set_large_budget(0);
+        }
+        let message = self.session.inbox.pop_on(channel)?;
+        Some((self.session.number, message))
+    }
+
+    /// Whether [`Peer::next_message_on`] has one.
+    pub(crate) fn has_message_on(&self, channel: ChannelId) -> bool {
+        let mut ended = self.news.ends.iter();
+        let waits = |message: &Message| message.channel == channel;
+        ended.any(|(_, farewell)| farewell.messages.iter().any(waits))
+            || self.session.inbox.has_ready_on(channel)
+    }
+
+    /// Why the newest session ended, if the program was told neither by an event nor by this.
+    pub(crate) fn take_unheard_end(&mut self) -> Option<EndReason> {
+        self.news.take_unheard_end()
     }
 
     /// Whether [`Peer::next_messages`] has one.
@@ -348,6 +406,7 @@ mod tests {
             promise: Promise::default(),
             reason: EndReason::Closed,
             outcomes: Vec::new(),
+            heard: false,
         }
     }
 

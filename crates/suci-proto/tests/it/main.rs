@@ -9,6 +9,7 @@ mod newcomers;
 mod pair;
 mod priorities;
 mod reach;
+mod select;
 mod steering;
 mod suspension;
 mod vectors;

@@ -125,6 +125,14 @@ impl Pair {
         &self.hosts[host].engine
     }
 
+    pub(crate) fn engine_mut(&mut self, host: usize) -> &mut Engine {
+        &mut self.hosts[host].engine
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
     /// Whether `host`'s program takes messages.
     pub(crate) fn set_reads(&mut self, host: usize, reads: bool) {
         self.hosts[host].reads = reads;

@@ -1,10 +1,11 @@
 //! Messages that are there already: how the program takes them, and how seldom the clock may be read meanwhile.
 
 use super::{Driver, STALE};
+use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
 use suci_proto::time::Instant;
-use suci_proto::{CallId, CallResult, Event};
+use suci_proto::{CallId, CallResult, Event, Filter};
 
 /// Messages between two readings of the clock at most: a reading costs as much as taking a small message.
 const UNTIMED: usize = 16;
@@ -110,6 +111,30 @@ impl Driver {
             self.habit.on_taken(written);
         }
         written
+    }
+
+    /// The next message that `wanted` admits. An error, if there is none and the session with the only peer that it admits
+    /// ended since the program last heard of such an end.
+    pub(crate) fn take_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
+        if let Some(head) = self
+            .head
+            .take_if(|head| wanted.admits(head.from, head.channel))
+        {
+            return Some(Ok(head));
+        }
+        if let Some((from, message)) = self.engine.recv_from(wanted) {
+            self.habit.on_taken(1);
+            return Some(Ok(Message::new(from, message)));
+        }
+        let node = wanted.node()?;
+        let reason = self.engine.take_unheard_end(node)?;
+        Some(Err(Error::Ended { node, reason }))
+    }
+
+    /// The next message that `wanted` admits.
+    pub(crate) fn take_wanted(&mut self, wanted: Filter) -> Option<Message> {
+        let (from, message) = self.engine.recv_from(wanted)?;
+        Some(Message::new(from, message))
     }
 
     /// What the call `id` came to, if it did.

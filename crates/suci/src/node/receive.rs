@@ -140,7 +140,7 @@ impl Node {
     }
 
     /// What `take` finds, as soon as it finds something: a message or more, and how many.
-    fn take_within<M>(
+    pub(super) fn take_within<M>(
         &mut self,
         limit: Option<Duration>,
         mut take: impl FnMut(&mut Driver) -> Option<(M, usize)>,

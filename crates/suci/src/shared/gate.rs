@@ -5,11 +5,11 @@
 //! it later: what it lets in the engine has room for, and a sender waits here, not in the thread.
 
 use super::sleepers::Sleepers;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use suci_proto::Side;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use suci_proto::limits::MAX_QUEUED_MESSAGES;
 use suci_proto::message::{Held, has_room};
+use suci_proto::{EndReason, Side};
 
 /// Messages that one peer's queue takes.
 const MOST: u64 = MAX_QUEUED_MESSAGES as u64;
@@ -32,6 +32,19 @@ pub(crate) struct Gate {
     suspended: AtomicU8,
     limit: u64,
     pub(crate) room: Sleepers,
+    ends: Mutex<Ends>,
+}
+
+/// How many sessions with the peer ended.
+#[derive(Debug, Default)]
+struct Ends {
+    all: u64,
+    /// Of how many of them events told the program.
+    events: u64,
+    /// Of how many the program knows, by events or by calls that waited for the peer.
+    told: u64,
+    /// Why the last one ended.
+    reason: Option<EndReason>,
 }
 
 /// Where those sleep who wait for room.
@@ -53,7 +66,44 @@ impl Gate {
             suspended: AtomicU8::new(0),
             limit,
             room: Sleepers::new(),
+            ends: Mutex::default(),
         }
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread hands over the event that a session ended.
+    pub(crate) fn note_end(&self, reason: EndReason) {
+        let mut ends = self.ends();
+        ends.all += 1;
+        ends.reason = Some(reason);
+    }
+
+    /// The program took such an event.
+    pub(crate) fn note_end_told(&self) {
+        let mut ends = self.ends();
+        ends.events += 1;
+        ends.told = ends.told.max(ends.events);
+    }
+
+    /// Of how many ends the program knows.
+    pub(crate) fn ends_told(&self) -> u64 {
+        self.ends().told
+    }
+
+    /// Whether there were more than `known` ends.
+    pub(crate) fn has_ended_since(&self, known: u64) -> bool {
+        self.ends().all > known
+    }
+
+    /// Why the last session ended, if there were more than `known` ends: the caller tells the program.
+    pub(crate) fn tell_end_since(&self, known: u64) -> Option<EndReason> {
+        let mut ends = self.ends();
+        let reason = ends.reason.filter(|_| ends.all > known)?;
+        ends.told = ends.all;
+        Some(reason)
     }
 
     /// The thread says which side suspended the session. Who waits for room looks again.

@@ -3,6 +3,9 @@
 //! | part | owns |
 //! |---|---|
 //! | `ring` | the bounded queue between threads |
+//! | `sorted` | the messages of that queue, once calls want some of them only |
+//! | `wants` | those calls |
+//! | `calls` | requests that wait for their replies |
 //! | `sleepers` | who waits, and the promise that nobody is forgotten |
 //! | `doze` | the same for an I/O thread, which sleeps on descriptors |
 //! | `gate` | how much is queued for one peer |
@@ -29,10 +32,13 @@ mod post;
 mod receive;
 mod reply;
 mod ring;
+mod select;
 mod shard;
 mod sleepers;
+mod sorted;
 mod thread;
 mod verbs;
+mod wants;
 
 pub(crate) use post::{Letter, Post};
 pub(crate) use shard::owner;

@@ -43,6 +43,9 @@ pub(crate) fn has_reached(count: usize, end: usize) -> bool {
     count.wrapping_sub(end).cast_signed() >= 0
 }
 
+/// In the count of those taken: [`Ring::pop`] takes nothing any more.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
 impl<T> Ring<T> {
     /// A queue for at least `capacity` values (2 at least; rounded up to a power of two).
     pub(crate) fn new(capacity: usize) -> Self {
@@ -79,6 +82,9 @@ impl<T> Ring<T> {
                 return None;
             }
             if ahead > 0 {
+                if place & CLOSED != 0 {
+                    return None;
+                }
                 // Somebody else was faster.
                 hint::spin_loop();
                 place = counter.load(Ordering::Relaxed);
@@ -120,8 +126,14 @@ impl<T> Ring<T> {
     #[inline]
     pub(crate) fn pop_before(&self, end: Option<usize>) -> Option<T> {
         let place = self.claim(&self.tail.0, 1, end)?;
+        Some(self.empty(place))
+    }
+
+    /// Takes the value at `place` out, which this thread has claimed.
+    #[inline]
+    fn empty(&self, place: usize) -> T {
         let slot = self.slot(place);
-        // SAFETY: `claim` gave this place to this thread alone, and the slot is full: its turn was
+        // SAFETY: this thread alone moved `tail` past `place`, and the slot is full: its turn was
         // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves the
         // value out; the slot counts as empty from the next store on.
         let value = slot
@@ -129,7 +141,38 @@ impl<T> Ring<T> {
             .with(|cell| unsafe { (*cell).assume_init_read() });
         slot.turn
             .store(place.wrapping_add(self.slots.len()), Ordering::Release);
-        Some(value)
+        value
+    }
+
+    /// From now on only [`Ring::pop_closed`] takes values. All that others took, or are taking now, are older than those
+    /// left: a count with this bit is no place whose turn comes, so that their next claim fails.
+    pub(crate) fn close(&self) {
+        if !self.is_closed() {
+            self.tail.0.fetch_or(CLOSED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether [`Ring::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.tail.0.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// Takes the oldest value of a closed ring, and tells its place: values have places in the order of their pushes.
+    pub(crate) fn pop_closed(&self) -> Option<(usize, T)> {
+        loop {
+            let tail = self.tail.0.load(Ordering::Relaxed);
+            let place = tail & !CLOSED;
+            let turn = self.slot(place).turn.load(Ordering::Acquire);
+            if tail == place || turn != place.wrapping_add(1) {
+                return None;
+            }
+            let next = place.wrapping_add(1) | CLOSED;
+            let claimed =
+                (self.tail.0).compare_exchange(tail, next, Ordering::Relaxed, Ordering::Relaxed);
+            if claimed.is_ok() {
+                return Some((place, self.empty(place)));
+            }
+        }
     }
 
     /// How many values were put in; wraps.
@@ -139,12 +182,12 @@ impl<T> Ring<T> {
 
     /// How many values were taken, or are being taken; wraps.
     pub(crate) fn emptied(&self) -> usize {
-        self.tail.0.load(Ordering::Relaxed)
+        self.tail.0.load(Ordering::Relaxed) & !CLOSED
     }
 
     /// Whether nothing was there at some moment of the call.
     pub(crate) fn is_empty(&self) -> bool {
-        let place = self.tail.0.load(Ordering::Relaxed);
+        let place = self.emptied();
         self.slot(place).turn.load(Ordering::Acquire) != place.wrapping_add(1)
     }
 }
@@ -152,5 +195,6 @@ impl<T> Ring<T> {
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         while self.pop().is_some() {}
+        while self.pop_closed().is_some() {}
     }
 }

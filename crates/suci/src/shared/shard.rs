@@ -9,6 +9,8 @@ use super::gate::Gate;
 use super::post::Letter;
 use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
+use super::sorted::Sorted;
+use super::wants::Wants;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
@@ -16,7 +18,7 @@ use crate::next::Next;
 use crate::sys::{Bell, Known};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
 use suci_proto::types::NodeId;
@@ -87,13 +89,23 @@ impl Events {
 }
 
 /// Messages that were left in the engine when the thread closed it.
-struct Rest {
+pub(super) struct Rest {
     messages: VecDeque<Message>,
     /// How many there were.
     all: usize,
 }
 
 impl Rest {
+    /// Takes all of them.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Message> {
+        self.messages.drain(..)
+    }
+
+    /// How many there were.
+    pub(super) fn all(&self) -> usize {
+        self.all
+    }
+
     /// How many of them were taken.
     fn taken(&self) -> usize {
         self.all - self.messages.len()
@@ -101,7 +113,7 @@ impl Rest {
 }
 
 /// What a message counts of [`MESSAGE_BYTES`].
-fn length(message: &Message) -> u64 {
+pub(super) fn length(message: &Message) -> u64 {
     u64::try_from(message.payload.len()).unwrap_or(u64::MAX)
 }
 
@@ -122,9 +134,14 @@ pub(crate) struct Shard {
     pub(super) commands: Ring<Command>,
     pub(super) command_room: Sleepers,
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
-    messages: Ring<Message>,
+    pub(super) messages: Ring<Message>,
+    /// Where they lie once a call wants some of them only, and how many those are.
+    pub(super) sorted: Mutex<Sorted>,
+    pub(super) sorted_len: AtomicUsize,
+    /// Calls that want some of them only.
+    pub(super) wants: Wants,
     /// Messages that were left in the engine when the thread closed it; from then on.
-    rest: OnceLock<Mutex<Rest>>,
+    pub(super) rest: OnceLock<Mutex<Rest>>,
     message_bytes: AtomicU64,
     /// The thread has messages that did not fit.
     pub(super) starved: AtomicBool,
@@ -167,6 +184,9 @@ impl Shard {
             command_room: Sleepers::new(),
             gates: RwLock::new(BTreeMap::new()),
             messages: Ring::new(MESSAGES),
+            sorted: Mutex::default(),
+            sorted_len: AtomicUsize::new(0),
+            wants: Wants::new(),
             rest: OnceLock::new(),
             message_bytes: AtomicU64::new(0),
             starved: AtomicBool::new(false),
@@ -252,7 +272,14 @@ impl Shard {
 
     /// Whether there is room for another message on its way to the program. Only the thread asks, and fills it.
     pub(super) fn has_room(&self) -> bool {
-        self.message_bytes.load(Ordering::Acquire) <= MESSAGE_BYTES && self.messages.has_room()
+        self.message_bytes.load(Ordering::Acquire) <= MESSAGE_BYTES
+            && self.sorted_len.load(Ordering::Acquire) < MESSAGES
+            && self.messages.has_room()
+    }
+
+    /// Whether there is a place for a message that a call waits for, however many others lie ready.
+    pub(super) fn has_place(&self) -> bool {
+        self.messages.has_room()
     }
 
     /// Hands a message over: there must be room.
@@ -279,6 +306,9 @@ impl Shard {
             self.took(length(&message));
             return Poll::Ready(Some(message));
         }
+        if self.messages.is_closed() {
+            return self.take_sorted(|_| true);
+        }
         match rest.and_then(|rest| lock(rest).messages.pop_front()) {
             None if !done => Poll::Pending,
             message => Poll::Ready(message),
@@ -304,6 +334,9 @@ impl Shard {
         );
         if messages.len() > before {
             self.took(bytes);
+        } else if self.messages.is_closed() {
+            let take = || self.take_out(self.sort(), |_| true);
+            messages.extend(std::iter::from_fn(take).take(most));
         } else if let Some(mut rest) = rest.map(lock) {
             let left = most.min(rest.messages.len());
             messages.extend(rest.messages.drain(..left));
@@ -315,8 +348,15 @@ impl Shard {
         }
     }
 
+    /// A call waits for messages of some only. The thread looks for them, if it has more than lie ready.
+    pub(super) fn ask_for_wanted(&self) {
+        if self.starved.load(Ordering::Relaxed) {
+            self.nudge();
+        }
+    }
+
     /// The program took messages of so many bytes: there is room for others.
-    fn took(&self, bytes: u64) {
+    pub(super) fn took(&self, bytes: u64) {
         self.message_bytes.fetch_sub(bytes, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
@@ -359,6 +399,7 @@ impl Shard {
         if refill {
             self.nudge();
         }
+        self.note_told(event.as_ref());
         if event.is_none() && !done {
             return Poll::Pending;
         }
@@ -391,8 +432,55 @@ impl Shard {
         Some((rest.messages.pop_front()?, 0))
     }
 
+    /// The program took an event: if it is an end, no call has to tell of that.
+    fn note_told(&self, event: Option<&Event>) {
+        if let Some(Event::Ended { node, .. }) = event
+            && let Some(gate) = self.gate(*node)
+        {
+            gate.note_end_told();
+        }
+    }
+
     /// The next event, or the next message if that came before; ready with none when there will be none.
     pub(super) fn take_next(&self) -> Poll<Option<Next>> {
+        let next = match self.messages.is_closed() {
+            false => self.take_next_in_order(),
+            true => Poll::Pending,
+        };
+        let next = match next {
+            // It may have been closed meanwhile.
+            Poll::Pending if self.messages.is_closed() => self.take_next_sorted(),
+            next => next,
+        };
+        if let Poll::Ready(Some(Next::Event(event))) = &next {
+            self.note_told(Some(event));
+        }
+        next
+    }
+
+    /// The same, once calls want some messages only.
+    fn take_next_sorted(&self) -> Poll<Option<Next>> {
+        let done = self.done.load(Ordering::Acquire);
+        let mut events = lock(&self.events);
+        let sorted = self.sort();
+        let end = events.queue.front().map(|placed| placed.after);
+        if end.is_some_and(|end| has_reached(sorted.first(), end)) {
+            drop(sorted);
+            let (event, refill) = events.pop();
+            drop(events);
+            if refill {
+                self.nudge();
+            }
+            return Poll::Ready(event.map(Next::Event));
+        }
+        match self.take_out(sorted, |_| true) {
+            None if !done => Poll::Pending,
+            message => Poll::Ready(message.map(Next::Message)),
+        }
+    }
+
+    /// The same, while calls take messages as they come.
+    fn take_next_in_order(&self) -> Poll<Option<Next>> {
         let done = self.done.load(Ordering::Acquire);
         // While this is held, no event comes between those that are there and a message that is taken.
         let mut events = lock(&self.events);
@@ -426,6 +514,7 @@ impl Shard {
     pub(super) fn has_news(&self) -> bool {
         let done = self.done.load(Ordering::Acquire);
         done || !self.messages.is_empty()
+            || self.sorted_len.load(Ordering::Acquire) > 0
             || self
                 .rest
                 .get()
@@ -471,6 +560,7 @@ impl Shard {
     /// Everybody who waits for something of this shard looks again.
     pub(super) fn wake_all(&self) {
         self.command_room.wake();
+        self.wants.wake(|_| true);
         let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
         gates.values().for_each(|gate| gate.room.wake());
     }

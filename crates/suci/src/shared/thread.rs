@@ -18,8 +18,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use suci_proto::message::Held;
-use suci_proto::types::NodeId;
-use suci_proto::{Event, Outgoing};
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{Event, Filter, Outgoing};
 
 /// Commands taken in one turn: all that wait when the node closes, and 20 ms of small messages, in which what arrives is
 /// not acknowledged. With a ring's length those who send such messages without a pause got a quarter fewer through.
@@ -43,6 +43,8 @@ pub(super) struct Worker {
     replies_left: bool,
     /// The program's calls to this thread's peers.
     calls: OpenCalls,
+    /// Where the messages came from that were handed over just now.
+    heads: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when everybody hears of the end.
     ending: Ending,
 }
@@ -133,6 +135,7 @@ impl Worker {
             events_left: false,
             replies_left: false,
             calls: OpenCalls::default(),
+            heads: Vec::new(),
             ending: Ending {
                 inner,
                 place,
@@ -299,11 +302,35 @@ impl Worker {
                 // The event that would have made it possible to answer is among them.
                 shard.gate_or_new(message.from);
             }
+            self.heads.push((message.from, message.channel));
             shard.deliver(message);
             delivered = true;
         }
-        if delivered {
+        self.deliver_wanted();
+        if delivered || !self.heads.is_empty() {
             self.ending.inner.message_ready.0.wake();
+            let heads = &self.heads;
+            let concerns = |filter: Filter| heads.iter().any(|head| filter.admits(head.0, head.1));
+            self.ending.shard().wants.wake(concerns);
+            self.heads.clear();
+        }
+    }
+
+    /// Hands over what calls wait for, although the program does not take what came before: one message for each. Not before
+    /// an event that has no room: it may be the end of the session before.
+    fn deliver_wanted(&mut self) {
+        let shard = self.ending.shard();
+        if !self.left_over {
+            return;
+        }
+        for wanted in shard.wants.look() {
+            if self.events_left || !shard.has_place() {
+                return;
+            }
+            if let Some(message) = self.driver.take_wanted(wanted) {
+                self.heads.push((message.from, message.channel));
+                shard.deliver(message);
+            }
         }
     }
 
@@ -317,6 +344,7 @@ impl Worker {
         let mut came = false;
         // Of whom the engine has nothing new to say but failures.
         let mut balanced = None;
+        let mut ended = Vec::new();
         {
             let shard = self.ending.shard();
             let after = shard.delivered().wrapping_add(left);
@@ -330,6 +358,12 @@ impl Worker {
                     came = true;
                 }
                 let node = event.node();
+                if let Event::Ended { reason, .. } = event
+                    && let Some(gate) = shard.gate(node)
+                {
+                    gate.note_end(reason);
+                    ended.push(node);
+                }
                 let ends = matches!(event, Event::Delivered { .. } | Event::Ended { .. });
                 if (event.failures() > 0 || (ends && balanced != Some(node)))
                     && let Some(account) = self.accounts.get_mut(&node)
@@ -346,6 +380,10 @@ impl Worker {
             events.more = self.events_left;
         }
         self.ending.inner.event_ready.0.wake();
+        if !ended.is_empty() {
+            let concerns = |filter: Filter| filter.node().is_some_and(|node| ended.contains(&node));
+            self.ending.shard().wants.wake(concerns);
+        }
         if came {
             self.forget_strangers();
         }
@@ -430,6 +468,7 @@ impl Worker {
         let shard = ending.shard();
         let idle = || {
             let refill = *left_over && !shard.starved.load(Ordering::Relaxed)
+                || *left_over && shard.wants.has_fresh()
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
             let room = *events_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty() || !shard.letters.is_empty();
@@ -475,6 +514,7 @@ impl Worker {
         }
         self.ending.shard().leave(rest);
         self.ending.inner.message_ready.0.wake();
+        self.ending.shard().wants.wake(|_| true);
     }
 
     /// Forwards what comes to this socket for others, until they have closed too, and goes on answering peers.

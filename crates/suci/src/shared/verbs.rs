@@ -5,6 +5,7 @@ use super::calls::Asked;
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
 use super::sleepers::Seat;
+use super::wants::WantSeat;
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::next::Next;
@@ -13,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use suci_proto::Event;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::message::Held;
 use suci_proto::types::NodeId;
+use suci_proto::{Event, Filter};
 
 /// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
 /// has its own, so that handles do not slow each other down.
@@ -145,6 +146,19 @@ impl Inner {
     fn take<T>(
         &self,
         turn: &AtomicUsize,
+        take: impl FnMut(&Shard) -> Poll<Option<T>>,
+    ) -> Poll<Result<T, Error>> {
+        let taken = self.take_any(turn, take);
+        if taken.is_pending() {
+            self.nothing_found();
+        }
+        taken
+    }
+
+    /// The same for a call that leaves something, perhaps, where it finds nothing.
+    fn take_any<T>(
+        &self,
+        turn: &AtomicUsize,
         mut take: impl FnMut(&Shard) -> Poll<Option<T>>,
     ) -> Poll<Result<T, Error>> {
         if self.is_forked() {
@@ -172,7 +186,6 @@ impl Inner {
         if ended {
             return Poll::Ready(Err(self.end()));
         }
-        self.nothing_found();
         Poll::Pending
     }
 
@@ -219,6 +232,67 @@ impl Inner {
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<usize, Error>> {
         let mut seat = Seat::new(&self.message_ready.0);
         move |cx| seat.poll(cx, || self.take_messages(rota, most, messages))
+    }
+
+    /// Of how many ends of sessions the program knows, with the only peer that `wanted` admits.
+    pub(super) fn ends_told(&self, wanted: Filter) -> u64 {
+        let gate = wanted
+            .node()
+            .and_then(|node| self.shard_of(node).gate(node));
+        gate.map_or(0, |gate| gate.ends_told())
+    }
+
+    /// The next message that `wanted` admits: ready with an error when there will be none, or when there is none and the
+    /// session with the only peer ended, of whose ends `known` are known.
+    pub(super) fn take_from(
+        &self,
+        rota: &Rota,
+        wanted: Filter,
+        known: u64,
+    ) -> Poll<Result<Message, Error>> {
+        let Some(node) = wanted.node() else {
+            return self.take_any(&rota.messages, |shard| shard.take_from(wanted));
+        };
+        if self.is_forked() {
+            return Poll::Ready(Err(Error::Forked));
+        }
+        let shard = self.shard_of(node);
+        // Asked before looking: the messages before an end are there when it is.
+        let ended = shard.gate(node).filter(|gate| gate.has_ended_since(known));
+        match shard.take_from(wanted) {
+            Poll::Ready(Some(message)) => Poll::Ready(Ok(message)),
+            Poll::Ready(None) => Poll::Ready(Err(self.end())),
+            Poll::Pending => match ended.and_then(|gate| gate.tell_end_since(known)) {
+                Some(reason) => Poll::Ready(Err(Error::Ended { node, reason })),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    pub(super) fn receiving_from(
+        &self,
+        rota: &Rota,
+        wanted: Filter,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Message, Error>> {
+        let known = self.ends_told(wanted);
+        let concerned = |shard: &&Shard| {
+            let only = wanted.node().map(|node| self.shard_of(node));
+            only.is_none_or(|only| std::ptr::eq(only, *shard))
+        };
+        let shards = self.shards.iter().filter(concerned);
+        let mut seats: Vec<_> = shards
+            .map(|shard| (shard, WantSeat::new(&shard.wants, wanted)))
+            .collect();
+        move |cx| {
+            if let ready @ Poll::Ready(_) = self.take_from(rota, wanted, known) {
+                return ready;
+            }
+            for (shard, seat) in &mut seats {
+                seat.enter(cx.waker());
+                shard.ask_for_wanted();
+            }
+            self.take_from(rota, wanted, known)
+        }
     }
 
     /// The next event: ready with an error when there will be none.

@@ -12,6 +12,7 @@ mod flow;
 mod large;
 mod life;
 mod next;
+mod select;
 mod shared;
 mod starts;
 mod statistics;

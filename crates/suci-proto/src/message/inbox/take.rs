@@ -3,6 +3,7 @@
 use super::Inbox;
 use crate::message::Message;
 use crate::message::incoming::Freed;
+use crate::types::ChannelId;
 
 impl Inbox {
     /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
@@ -42,6 +43,24 @@ impl Inbox {
         0
     }
 
+    /// The next complete message of one channel, whatever waits on others. Taking it moves memory credit.
+    pub fn pop_on(&mut self, channel: ChannelId) -> Option<Message> {
+        if !self.has_ready_on(channel) {
+            return None;
+        }
+        let place = self.find(channel)?;
+        let (mut freed, mut popped) = (Freed::default(), None);
+        let channel = self.channels.get_mut(place)?;
+        channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
+            popped = Some(message);
+        });
+        if !channel.is_ready() {
+            self.ready.remove(place);
+        }
+        self.free(place, freed);
+        popped
+    }
+
     /// The next complete reply: in order per channel. Taking it moves memory credit.
     pub fn pop_reply(&mut self) -> Option<Message> {
         while let Some(&place) = self.replies.front() {
@@ -66,6 +85,13 @@ impl Inbox {
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Whether [`pop_on`](Self::pop_on) has one.
+    #[must_use]
+    pub fn has_ready_on(&self, channel: ChannelId) -> bool {
+        let place = self.by_id.get(&channel).copied();
+        place.is_some_and(|place| self.ready.is_listed(place))
     }
 
     /// Whether [`pop_reply`](Self::pop_reply) has one.

@@ -1,0 +1,57 @@
+//! Receiving from one peer, or on one channel.
+
+use super::SharedNode;
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::message::Message;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+use suci_proto::Filter;
+
+impl SharedNode {
+    /// As [`Node::recv_from`](crate::Node::recv_from): blocks until a message arrives that `from` admits.
+    ///
+    /// # Errors
+    /// As [`Node::recv_from`](crate::Node::recv_from); each call that waits when a session ends hears of it.
+    pub fn recv_from(&self, from: impl Into<Filter>) -> Result<Message, Error> {
+        let receiving = self.inner.receiving_from(&self.rota, from.into());
+        self.inner.wait_for(receiving)?
+    }
+
+    /// As [`SharedNode::recv_from`], for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`SharedNode::recv_from`].
+    pub fn recv_from_timeout(
+        &self,
+        from: impl Into<Filter>,
+        limit: Duration,
+    ) -> Result<Option<Message>, Error> {
+        let receiving = self.inner.receiving_from(&self.rota, from.into());
+        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
+        received.transpose()
+    }
+
+    /// The next message that `from` admits, if it lies ready now. While more lie ready than the program takes, the thread
+    /// hands over what a call waits for only once it waits.
+    ///
+    /// # Errors
+    /// As [`SharedNode::recv_from`].
+    pub fn try_recv_from(&self, from: impl Into<Filter>) -> Result<Option<Message>, Error> {
+        let from = from.into();
+        let known = self.inner.ends_told(from);
+        match self.inner.take_from(&self.rota, from, known) {
+            Poll::Ready(result) => result.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// As [`SharedNode::recv_from`], without blocking. Dropped before, no message is lost.
+    ///
+    /// # Errors
+    /// As [`SharedNode::recv_from`].
+    pub async fn recv_from_async(&self, from: impl Into<Filter>) -> Result<Message, Error> {
+        poll_fn(self.inner.receiving_from(&self.rota, from.into())).await
+    }
+}
