@@ -106,6 +106,7 @@ fn what_waits_is_bounded_and_holds_up_no_other_channel() {
         let got = pair.ask(0, |engine, _, _| payloads(engine, ChannelId(3)));
         assert_eq!(got, [[number]]);
     }
+    pair.run(SECOND);
     assert_eq!(
         pair.engine(1).queue_len(pair.id(0)).0,
         kept,
