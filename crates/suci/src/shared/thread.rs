@@ -467,8 +467,8 @@ impl Worker {
         } = self;
         let shard = ending.shard();
         let idle = || {
-            let refill = *left_over && !shard.starved.load(Ordering::Relaxed)
-                || *left_over && shard.wants.has_fresh()
+            let starved = shard.starved.load(Ordering::Relaxed);
+            let refill = *left_over && (!starved || shard.wants.has_fresh())
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
             let room = *events_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty() || !shard.letters.is_empty();
