@@ -3,6 +3,7 @@
 use suci_proto::Engine;
 use suci_proto::limits::MAX_DATAGRAM;
 use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
 
 use crate::node::Train;
 use crate::oracle::{Kind, Violation, broken};
@@ -19,6 +20,17 @@ const IDLE_TURNS: u32 = 64;
 /// The limit that does not hold.
 pub fn audit(engine: &Engine, now: Instant) -> Result<(), Violation> {
     engine.audit(now).map_err(|text| Violation {
+        kind: Kind::Invariant,
+        text,
+    })
+}
+
+/// The same of these peers alone, and of what all share.
+///
+/// # Errors
+/// The limit that does not hold.
+pub fn audit_peers(engine: &Engine, now: Instant, peers: &[NodeId]) -> Result<(), Violation> {
+    engine.audit_peers(now, peers).map_err(|text| Violation {
         kind: Kind::Invariant,
         text,
     })

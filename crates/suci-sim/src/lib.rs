@@ -4,8 +4,8 @@
 //! happens, no promise may break. *Liveness*: the network is mended, every process runs, and
 //! everything that was accepted must arrive within bounded virtual time, after which the
 //! cluster must fall silent. The [`oracle`] judges what programs are told, the socket model
-//! judges the receive budget, and every engine's own audit runs after every turn (one of 16 in clusters
-//! of more than 16 nodes).
+//! judges the receive budget, and every engine's own audit runs after every turn (in clusters of
+//! more than 16 nodes of what the turn touched, and of all now and then).
 //!
 //! # Replaying
 //! A seed that fails prints one command, which replays it event by event:

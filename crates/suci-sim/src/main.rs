@@ -26,7 +26,8 @@ struct Args {
     #[arg(long)]
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
-    /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd
+    /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd,
+    /// churn, vast
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Plant a fault in every engine (builds with --cfg suci_plant only)

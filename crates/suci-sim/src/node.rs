@@ -61,8 +61,8 @@ pub struct Context<'a> {
     pub route_unknown: u32,
     /// Whether a report of a closed port comes from the process's own kernel.
     pub one_machine: bool,
-    /// Whether invariants are checked in this turn.
-    pub audit: bool,
+    /// Whether all peers are audited in every turn, or those that the turn touched.
+    pub audit_all: bool,
     /// Numbers the packets of the run.
     pub order: &'a mut u64,
     /// Packets that left.
@@ -111,6 +111,12 @@ pub struct Process {
     blocked_until: Instant,
     next_visit: Instant,
     progress: Progress,
+    /// Nodes whose messages the program may hold back.
+    pub withheld: BTreeSet<NodeId>,
+    /// Nodes that the present turn is about.
+    touched: Vec<NodeId>,
+    /// Turns since all peers were audited.
+    unaudited: usize,
 }
 
 impl Process {
@@ -139,6 +145,9 @@ impl Process {
             blocked_until: now,
             next_visit: now,
             progress: Progress::default(),
+            withheld: BTreeSet::new(),
+            touched: Vec::new(),
+            unaudited: 0,
         }
     }
 
@@ -184,9 +193,7 @@ impl Process {
             // Taking events last shows those that sending caused.
             self.events(cx, workload)?;
         }
-        if cx.audit {
-            invariants::audit(&self.engine, now)?;
-        }
+        self.audit(cx)?;
         self.busy_until = now + TURN_COST + PACKET_COST * u32::try_from(work).unwrap_or(u32::MAX);
         let due = self.engine.next_timeout();
         let blocked = self.blocked_until > now;
@@ -204,6 +211,19 @@ impl Process {
             .flatten()
             .min();
         Ok(self.next_wake(next, work > 0))
+    }
+
+    /// Audits the peers that this turn was about, or all of them.
+    fn audit(&mut self, cx: &Context<'_>) -> Result<(), Violation> {
+        self.unaudited += 1;
+        let mut touched = core::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        if cx.audit_all || self.unaudited >= cx.nodes.len() {
+            self.unaudited = 0;
+            return invariants::audit(&self.engine, cx.now);
+        }
+        invariants::audit_peers(&self.engine, cx.now, &touched)
     }
 
     /// When a turn follows that is wanted at `next`.
@@ -261,6 +281,7 @@ impl Process {
     /// # Errors
     /// The promise that the engine's answer breaks.
     pub fn send(&mut self, cx: &mut Context<'_>, spec: Spec) -> Result<(Sent, u64), Violation> {
+        self.touched.push(NodeId(spec.to));
         let name = cx.oracle.draft(self.id, &spec);
         let message = Outgoing {
             channel: ChannelId(spec.channel),
@@ -331,6 +352,7 @@ impl Process {
             let node = source.node;
             left -= 1;
             taken += 1;
+            self.touched.push(node);
             cx.trace.note(
                 cx.now,
                 2 ^ message.number << 8,
@@ -478,6 +500,7 @@ impl Process {
         };
         let owner = cx.network.owner_of(train.to);
         let node = owner.and_then(|place| cx.nodes.get(place)).copied();
+        self.touched.extend(node.map(NodeId));
         let offered = core::mem::take(&mut self.offered);
         for (index, bytes) in train.cut().enumerate() {
             let before = offered.iter().find(|(known, _)| *known == bytes);

@@ -192,6 +192,11 @@ pub struct Options {
     /// The others have only the first place in their books, who has all of them: a thousand books of a thousand nodes take
     /// longer to fill than what is tested with them.
     pub star: bool,
+    /// Nodes have only those in their books to which their programs send, and serve anyone: a thousand books of a thousand
+    /// nodes take longer to fill than what is tested with them.
+    pub sparse: bool,
+    /// Places whose process starts again and again.
+    pub churn: Option<Churn>,
     /// What programs send.
     pub traffic: Traffic,
     /// The network.
@@ -219,6 +224,23 @@ pub struct Options {
     pub mended_for: Duration,
 }
 
+/// Places whose process starts again and again, under the same node ID, while those of the others stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Churn {
+    /// The last so many places.
+    pub places: usize,
+    /// Processes of each; the last one goes on.
+    pub starts: u32,
+    /// Longest time from a start to the close or the kill.
+    pub life: Duration,
+    /// Longest time from the end of a process to the start of the next.
+    pub pause: Duration,
+    /// Parts per million of processes that are killed; the others close in order.
+    pub killed: u32,
+    /// Parts per million of starts at another address than the one before.
+    pub moved: u32,
+}
+
 /// A second process with the node ID of another place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAt {
@@ -244,6 +266,8 @@ impl Options {
             consumes: vec![Consume::Eager],
             clients: 0,
             star: false,
+            sparse: false,
+            churn: None,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),
@@ -274,6 +298,48 @@ impl Options {
         self.nodes + self.duplicates.len()
     }
 
+    /// The churn of a place, if its process starts again and again.
+    #[must_use]
+    pub fn churn_at(&self, place: usize) -> Option<Churn> {
+        let first = |churn: &Churn| self.nodes.saturating_sub(churn.places);
+        let churns = |churn: &Churn| (first(churn)..self.nodes).contains(&place);
+        self.churn.filter(churns)
+    }
+
+    /// Whether the network delivers every packet, so that messages arrive unless a process dies.
+    #[must_use]
+    pub fn loses_nothing(&self) -> bool {
+        let Faults {
+            loss,
+            hold,
+            flip,
+            reorder,
+            duplicate,
+            ..
+        } = self.faults;
+        loss + hold + flip + reorder + duplicate == 0
+            && self.script.is_empty()
+            && self.links.rate.is_none()
+            && !self.port_unreachable
+    }
+
+    /// Within this time a first message arrives, or its sender is told that it may not have. An address that a dead process
+    /// had is asked for `silence_timeout` first.
+    #[must_use]
+    pub fn first_within(&self) -> Duration {
+        const SLACK: Duration = Duration::from_secs(10);
+        let longest = |of: fn(&Config) -> Duration| {
+            let all = self.configs.iter().map(of);
+            all.max().unwrap_or_default()
+        };
+        let silence = longest(|config| config.silence_timeout);
+        let given_up = longest(|config| config.give_up_after);
+        match self.loses_nothing() {
+            true => silence + SLACK,
+            false => given_up + 4 * SLACK,
+        }
+    }
+
     /// Whether the process at a place may never take a peer for lost: all processes run all the time, every path
     /// carries most packets of the sizes that its ends take it for, and within the silence timeout there is time
     /// for so many probes that one of them and its answer arrive (chance of the contrary: below 10^-6).
@@ -293,6 +359,7 @@ impl Options {
         let drops = self.faults.loss + self.faults.flip > 0 || self.port_unreachable;
         let gentle = self.duplicates.is_empty()
             && self.script.iter().all(calm)
+            && self.churn.is_none()
             && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST
             // Where few packets may go beyond the limit all of them may be lost, and the next goes after 10 s.
             && (!drops || self.recv_buffer >= AMPLE)

@@ -11,8 +11,10 @@ use suci_proto::{CLASSES, Config, Priority};
 use crate::options::{Consume, Drive, Faults, Links, Options, Step, Traffic};
 use crate::rng::Rng;
 use crate::steering;
+use churn::{churn, vast};
 use steps::{flood, steps};
 
+mod churn;
 mod steps;
 
 /// Kinds of runs.
@@ -55,10 +57,14 @@ pub enum Profile {
     Suspend,
     /// More peers than a receive buffer has places for.
     Crowd,
+    /// A node starts hundreds of times while others stay.
+    Churn,
+    /// Ten thousand nodes.
+    Vast,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 18] = [
+pub const PROFILES: [(&str, Profile); 20] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -77,6 +83,8 @@ pub const PROFILES: [(&str, Profile); 18] = [
     ("flow", Profile::Flow),
     ("suspend", Profile::Suspend),
     ("crowd", Profile::Crowd),
+    ("churn", Profile::Churn),
+    ("vast", Profile::Vast),
 ];
 
 /// One seed in so many has 100 nodes when the seed chooses.
@@ -84,6 +92,12 @@ pub const BIG_EVERY: u64 = 500;
 
 /// One in so many has more nodes than places.
 pub const CROWD_EVERY: u64 = 50;
+
+/// In one of so many a node starts hundreds of times.
+pub const CHURN_EVERY: u64 = 25;
+
+/// From so many nodes on, nobody has all others in its book.
+const SPARSE: usize = 256;
 
 impl Profile {
     /// Its name on the command line.
@@ -105,13 +119,16 @@ impl Profile {
         if seed % CROWD_EVERY == CROWD_EVERY / 2 {
             return Self::Crowd;
         }
+        if seed % CHURN_EVERY == CHURN_EVERY / 3 {
+            return Self::Churn;
+        }
         // A third of all are mixtures; incast is dear, so one in a hundred.
         let others: Vec<Self> = PROFILES
             .iter()
             .map(|(_, profile)| *profile)
             .filter(|profile| {
-                use Profile::{Big, Crowd, Default, Incast};
-                !matches!(profile, Default | Big | Incast | Crowd)
+                use Profile::{Big, Churn, Crowd, Default, Incast, Vast};
+                !matches!(profile, Default | Big | Incast | Crowd | Churn | Vast)
             })
             .collect();
         match rng.range(0, 100) {
@@ -147,7 +164,9 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
     let profile = profile.chosen(seed, &mut rng);
     let nodes = nodes.unwrap_or_else(|| match profile {
         Profile::Big => 100,
+        Profile::Vast => 10_000,
         Profile::Crowd => rng.index(12, 30),
+        Profile::Churn => rng.index(2, 5),
         Profile::Incast if rng.chance(50_000) => 1_000,
         Profile::Incast => rng.index(64, 200),
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
@@ -163,8 +182,11 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Huge => huge(&mut run, &mut rng),
         Profile::Flow => flow(&mut run, &mut rng),
         Profile::Crowd => crowd(&mut run, &mut rng),
+        Profile::Churn => churn(&mut run, &mut rng),
+        Profile::Vast => vast(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
+    run.sparse = nodes >= SPARSE;
     let attacked = |(_, step): &(Duration, Step)| matches!(step, Step::Attack(_));
     if run.faults.flip > 0 || run.script.iter().any(attacked) {
         // Without it the UDP checksum would have to notice, which flipped bits got past.

@@ -98,6 +98,7 @@ impl World {
     fn decide(&mut self, place: PlaceId, other: PlaceId, will: Will) {
         let (now, node) = (self.now, self.node_of(other));
         self.each_process(place, |process| {
+            process.withheld.insert(node);
             let engine = &mut process.engine;
             // A node that the process does not know is none of its business.
             let _ = match will {
@@ -119,6 +120,7 @@ impl World {
         }
         // Whoever does not know the node says so, and has nothing to suspend.
         self.each_process(place, |process| {
+            process.withheld.insert(node);
             let _ = match on {
                 true => process.engine.suspend(node),
                 false => process.engine.resume(node),
@@ -202,8 +204,7 @@ impl World {
                 process.consumes_from = now;
                 process.paused_until = now;
                 // What a program withheld it sends in the end.
-                let peers: Vec<_> = process.engine.peers().collect();
-                for peer in peers {
+                for peer in core::mem::take(&mut process.withheld) {
                     process.engine.set_manual(peer, false);
                     let _ = process.engine.resume(peer);
                 }
@@ -223,6 +224,7 @@ impl World {
         while self.now < limit && !(self.is_said() && self.oracle.is_settled()) {
             self.run_for(Duration::from_millis(250))?;
         }
+        self.audit()?;
         let at = self.now;
         self.oracle
             .finish()

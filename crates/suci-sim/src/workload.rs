@@ -109,6 +109,21 @@ impl Workload {
         }
     }
 
+    /// The program of a fresh process: it sends at once.
+    pub fn start_anew(&mut self, now: Instant) {
+        for flow in &mut self.flows {
+            flow.left = flow.left.max(1);
+            flow.pending = None;
+            flow.row = None;
+            flow.next_at = now;
+        }
+    }
+
+    /// The nodes that it sends to.
+    pub fn targets(&self) -> impl Iterator<Item = u32> + '_ {
+        self.flows.iter().map(|flow| flow.to)
+    }
+
     /// A message came: some are answered, answers never.
     pub fn received(&mut self, from: u32, channel: u32, kind: u8) {
         if !self.stopped && kind != ANSWER && self.rng.chance(self.traffic.reply) {

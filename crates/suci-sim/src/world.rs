@@ -1,7 +1,9 @@
 //! The world: places with processes, the network between them, and virtual time.
 
+mod churn;
 mod excuses;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use suci_proto::time::{Duration, Instant, nanos};
@@ -20,8 +22,8 @@ use crate::socket::Fit;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload, targets};
 
-/// Engines are audited in every turn up to this many places, then in one turn of 16: an audit
-/// looks at every peer.
+/// Up to this many places engines are audited in full in every turn. Where there are more, a turn audits what it touched,
+/// and everything once in as many turns of a process as there are places.
 const AUDIT_ALL: usize = 16;
 
 /// Something that is due.
@@ -47,7 +49,7 @@ pub(crate) struct Place {
     /// When its process starts again after it closed.
     pub(crate) restart_after: Option<Duration>,
     /// The newest packet of each place that was drained here, to tell which were overtaken.
-    newest: Vec<u64>,
+    newest: BTreeMap<PlaceId, u64>,
     /// What this place's processes logged before they ended.
     pub(crate) past: Vec<(Instant, Event)>,
 }
@@ -187,7 +189,9 @@ impl World {
                     Ok(())
                 }
             };
-            let done = done.and_then(|()| self.check_effort());
+            let done = done
+                .and_then(|()| self.oracle.judge_due(self.now))
+                .and_then(|()| self.check_effort());
             done.map_err(|violation| Failure {
                 at: self.now,
                 violation,
@@ -236,6 +240,7 @@ impl World {
             }
             self.tally.duplicate_ids += 1;
         }
+        self.move_before_start(place);
         let id = self.oracle.process_started(node);
         if self.options.is_steady(place) {
             self.oracle.peers_stay(id);
@@ -275,12 +280,13 @@ impl World {
             at.process = Some(process);
             at.starts += 1;
         }
+        self.begin_life(place, id);
         self.request(place, self.now);
     }
 
     pub(crate) fn config(&self, place: PlaceId) -> suci_proto::Config {
         let mut config = cycled(&self.options.configs, place).unwrap_or_default();
-        if self.options.clients > 0 && !self.is_client(place) {
+        if self.options.sparse || self.options.clients > 0 && !self.is_client(place) {
             config.accept = Accept::Anyone;
         }
         config
@@ -292,6 +298,9 @@ impl World {
     }
 
     fn fill_book(&self, place: PlaceId, process: &mut Process) {
+        if self.options.sparse {
+            return self.fill_with_targets(place, process);
+        }
         let own = self.nodes.get(place);
         let known = if self.options.star && place > 0 {
             1
@@ -346,8 +355,7 @@ impl World {
         if let Some(at) = next.transpose()?.flatten() {
             self.request(place, at);
         }
-        self.reap(place);
-        Ok(())
+        self.reap(place)
     }
 
     /// Calls `act` with a place's process and all that a turn may use.
@@ -375,7 +383,7 @@ impl World {
             no_gso: if self.mended { 0 } else { self.options.no_gso },
             route_unknown: self.options.route_unknown,
             one_machine: self.options.one_machine,
-            audit: self.nodes.len() <= AUDIT_ALL || self.turns.is_multiple_of(16),
+            audit_all: self.nodes.len() <= AUDIT_ALL,
             order: &mut self.order,
             outbox: &mut self.outbox,
         };
@@ -491,9 +499,8 @@ impl World {
         let Some(process) = it.process.as_mut() else {
             return Ok(());
         };
-        if let Some(newest) = it.newest.get_mut(packet.source) {
-            *newest = (*newest).max(packet.order);
-        }
+        let newest = it.newest.entry(packet.source).or_default();
+        *newest = (*newest).max(packet.order);
         let facts = 7 ^ packet.order << 8;
         self.trace.note(
             self.now,
@@ -528,13 +535,10 @@ impl World {
     }
 
     /// Buries a process whose engine closed.
-    fn reap(&mut self, place: PlaceId) {
-        let closed = self
-            .places
-            .get(place)
-            .and_then(|it| it.process.as_ref())
-            .is_some_and(|process| process.engine.is_closed());
-        if closed {
+    fn reap(&mut self, place: PlaceId) -> Result<(), Violation> {
+        let process = self.places.get(place).and_then(|it| it.process.as_ref());
+        if let Some(process) = process.filter(|process| process.engine.is_closed()) {
+            self.oracle.closed_in_order(process.id)?;
             let after = self
                 .places
                 .get_mut(place)
@@ -542,6 +546,7 @@ impl World {
             self.bury(place);
             self.restart(place, after.unwrap_or(Duration::from_millis(100)));
         }
+        Ok(())
     }
 
     /// The process of a place is gone, and what its socket held.
@@ -580,7 +585,7 @@ impl Place {
             starts: 0,
             wake_at: None,
             restart_after: None,
-            newest: vec![0; nodes.len()],
+            newest: BTreeMap::new(),
             past: Vec::new(),
         }
     }

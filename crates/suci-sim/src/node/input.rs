@@ -7,6 +7,7 @@ use crate::packet::Packet;
 use crate::tap;
 use suci_proto::Arrival;
 use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
 
 /// Datagrams that a kernel joins at most.
 const JOINED: usize = 64;
@@ -64,6 +65,8 @@ impl Process {
                 self.heard.entry(packet.sender).or_insert(cx.now);
             }
         }
+        let sender = cx.nodes.get(first.source);
+        self.touched.extend(sender.copied().map(NodeId));
         let arrival = Arrival {
             from: first.from,
             ecn: first.ecn,

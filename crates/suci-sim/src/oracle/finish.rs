@@ -43,7 +43,7 @@ impl Oracle {
         })
     }
 
-    fn lives(&self, process: u32) -> bool {
+    pub(super) fn lives(&self, process: u32) -> bool {
         self.processes
             .get(process as usize)
             .is_some_and(|process| process.stopped_at.is_none())
@@ -85,11 +85,7 @@ impl Oracle {
     }
 
     fn receiver_died(&self, record: &Record) -> bool {
-        let mut peers = self
-            .processes
-            .iter()
-            .filter(|process| process.node == record.spec.to);
-        peers.any(|process| {
+        self.processes_of(record.spec.to).any(|(_, process)| {
             process
                 .stopped_at
                 .is_some_and(|at| at >= record.accepted_at)

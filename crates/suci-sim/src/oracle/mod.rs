@@ -12,6 +12,7 @@
 mod coverage;
 mod credit;
 mod finish;
+mod first;
 mod receiver;
 mod sender;
 mod session;
@@ -246,6 +247,9 @@ pub struct Oracle {
     held: BTreeMap<(ProcId, u32), suspension::Held>,
     /// Which node ever suspended its session with which.
     suspended: BTreeSet<(u32, u32)>,
+    firsts: first::Firsts,
+    /// Processes by node, in the order of their starts.
+    by_node: BTreeMap<u32, Vec<ProcId>>,
     shaken: bool,
     /// How often anybody's session came up, was lost or ended.
     turns_of_links: u64,
@@ -304,7 +308,9 @@ impl Oracle {
             steady: false,
             unattended: false,
         });
-        ProcId::try_from(self.processes.len() - 1).unwrap_or(ProcId::MAX)
+        let id = ProcId::try_from(self.processes.len() - 1).unwrap_or(ProcId::MAX);
+        self.by_node.entry(node).or_default().push(id);
+        id
     }
 
     /// Nothing in this run gives a process reason to take a peer for lost.
@@ -372,6 +378,7 @@ impl Oracle {
         stream.next_number = number + 1;
         let position = stream.tokens.len();
         stream.tokens.push(name.token);
+        self.note_first(now, name.from, name.token);
         self.open
             .entry((name.from, spec.to))
             .or_default()
@@ -478,6 +485,12 @@ impl Oracle {
 
     fn record_mut(&mut self, token: u64) -> Option<&mut Record> {
         self.records.get_mut(usize::try_from(token).ok()?)
+    }
+
+    /// The processes that ever had this node ID.
+    fn processes_of(&self, node: u32) -> impl DoubleEndedIterator<Item = (ProcId, &Process)> {
+        let ids = self.by_node.get(&node).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.processes.get(*id as usize)?)))
     }
 
     fn node_of(&self, process: ProcId) -> Option<u32> {

@@ -107,10 +107,7 @@ impl Oracle {
     }
 
     fn senders(&self, node: u32) -> Vec<ProcId> {
-        let all = self.processes.iter().enumerate().rev();
-        all.filter(|(_, process)| process.node == node)
-            .filter_map(|(index, _)| ProcId::try_from(index).ok())
-            .collect()
+        self.processes_of(node).rev().map(|(id, _)| id).collect()
     }
 
     /// Which message of the run this must be. After the first of a channel it is the sender's

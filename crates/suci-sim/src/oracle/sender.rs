@@ -98,8 +98,8 @@ impl Oracle {
             let text = format!("process {process} lost node {node}, which answers");
             return broken(Kind::Events, text);
         }
-        let mut candidates = self.processes.iter().filter(|p| p.node == node.0);
-        if candidates.any(|process| process.unattended == quiet) {
+        let mut candidates = self.processes_of(node.0);
+        if candidates.any(|(_, process)| process.unattended == quiet) {
             return Ok(());
         }
         let text =

@@ -18,7 +18,7 @@ impl World {
         let Some(it) = self.places.get(place) else {
             return true;
         };
-        let newest = it.newest.get(packet.source).copied().unwrap_or(0);
+        let newest = it.newest.get(&packet.source).copied().unwrap_or(0);
         if fate.held && packet.order < newest {
             return true;
         }

@@ -7,7 +7,7 @@ use suci_sim::runner::{self, run_seed};
 #[test]
 fn the_same_seed_is_the_same_run() {
     for (name, profile) in PROFILES {
-        let nodes = matches!(profile, Profile::Big | Profile::Incast).then_some(12);
+        let nodes = matches!(profile, Profile::Big | Profile::Incast | Profile::Vast).then_some(12);
         let first = run_seed(5, profile, nodes, false);
         let again = run_seed(5, profile, nodes, false);
         assert_eq!(first.trace, again.trace, "{name}");

@@ -1,0 +1,86 @@
+//! The first message of a process that uses a node ID again: it arrives, or its sender is told that it may not have, and
+//! neither takes long.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use suci_proto::time::{Duration, Instant};
+
+use super::{Fate, Kind, Oracle, Verdict, broken};
+use crate::packet::ProcId;
+
+/// What is known of the first messages.
+#[derive(Debug, Default)]
+pub(super) struct Firsts {
+    processes: BTreeMap<ProcId, First>,
+    /// First messages, and when they must have arrived or been told of.
+    due: VecDeque<(Instant, ProcId)>,
+}
+
+#[derive(Debug)]
+struct First {
+    within: Duration,
+    /// Nothing in the run loses packets, so the message must arrive.
+    arrives: bool,
+    token: Option<u64>,
+}
+
+impl Oracle {
+    /// The first message of this process is judged: after `within`, and when the process closed in order. With `arrives` it
+    /// must have arrived then, else its sender may have been told otherwise.
+    pub fn judge_first(&mut self, process: ProcId, within: Duration, arrives: bool) {
+        let first = First {
+            within,
+            arrives,
+            token: None,
+        };
+        self.firsts.processes.insert(process, first);
+    }
+
+    /// A process sent a message.
+    pub(super) fn note_first(&mut self, now: Instant, process: ProcId, token: u64) {
+        if let Some(first) = self.firsts.processes.get_mut(&process)
+            && first.token.is_none()
+        {
+            first.token = Some(token);
+            self.firsts.due.push_back((now + first.within, process));
+        }
+    }
+
+    /// Judges the first messages whose time is over. Those of processes that are gone were judged, or need not be.
+    ///
+    /// # Errors
+    /// The first one that did not arrive, and of which its sender was not told.
+    pub fn judge_due(&mut self, now: Instant) -> Verdict {
+        while let Some((_, process)) = self.firsts.due.pop_front_if(|(at, _)| *at <= now) {
+            if self.lives(process) {
+                self.judge(process)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A process closed in order: whatever it sent is settled.
+    ///
+    /// # Errors
+    /// Its first message did not arrive, and its program was not told.
+    pub fn closed_in_order(&self, process: ProcId) -> Verdict {
+        self.judge(process)
+    }
+
+    fn judge(&self, process: ProcId) -> Verdict {
+        let first = self.firsts.processes.get(&process);
+        let record = first.and_then(|first| Some((first, self.record(first.token?)?)));
+        let Some((first, record)) = record else {
+            return Ok(());
+        };
+        let told = !first.arrives && record.fate != Fate::Open;
+        if told || record.received_by.is_some() {
+            return Ok(());
+        }
+        let text = format!(
+            "first message of its process, {:?} and not received: {record}",
+            record.fate
+        );
+        broken(Kind::Undelivered, text)
+    }
+}

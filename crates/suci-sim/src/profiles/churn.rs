@@ -1,0 +1,60 @@
+//! Runs in which a node ID is used again and again, and runs with very many nodes.
+
+use suci_proto::time::Duration;
+
+use super::lossy;
+use crate::options::{Churn, Consume, Options};
+use crate::rng::Rng;
+
+/// A few nodes stay, and one or two start hundreds of times. In half of the runs nothing is lost: every first message must
+/// arrive then.
+pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
+    let places = rng.index(1, 3).min(run.nodes.saturating_sub(1));
+    run.clients = places;
+    run.recv_buffer = 8 << 20;
+    run.links.latency = rng.duration(Duration::from_micros(5), Duration::from_millis(3));
+    run.links.jitter = run.links.latency / 2;
+    run.links.rate = None;
+    run.start_within = Duration::ZERO;
+    // Whoever takes no events is another matter.
+    run.consumes = vec![Consume::Eager];
+    for config in &mut run.configs {
+        config.unattended = false;
+    }
+    // To one that stays, of whom everybody has the address.
+    run.traffic.to_first = true;
+    run.traffic.messages = u32::try_from(rng.range(1, 200)).unwrap_or(1);
+    run.traffic.sizes = vec![(90, 0, 200), (9, 200, 4_000), (1, 4_000, 40_000)];
+    run.traffic.refuse = 0;
+    run.faults_for = Duration::from_secs(rng.range(10, 40));
+    run.churn = Some(Churn {
+        places,
+        starts: u32::try_from(rng.range(100, 500)).unwrap_or(100),
+        life: rng.duration(Duration::from_millis(1), Duration::from_secs(1)),
+        pause: rng.duration(Duration::from_micros(10), Duration::from_millis(300)),
+        killed: rng.pick(&[0, 0, 200_000, 500_000, 1_000_000]),
+        moved: rng.pick(&[0, 0, 500_000, 1_000_000]),
+    });
+    // Programs that hold their messages back are another matter, too.
+    run.script.clear();
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(100_000);
+    }
+}
+
+/// Thousands of nodes, each of which talks to a few.
+pub(super) fn vast(run: &mut Options, rng: &mut Rng) {
+    run.clients = 0;
+    run.recv_buffer = 1 << 20;
+    run.traffic.fan_out = rng.index(1, 4);
+    run.traffic.messages = u32::try_from(rng.range(1, 6)).unwrap_or(1);
+    run.traffic.sizes = vec![(90, 0, 200), (10, 200, 4_000)];
+    run.faults_for = Duration::from_secs(2);
+    run.traffic.gap = Duration::from_millis(200);
+    run.script.clear();
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(50_000);
+    }
+}

@@ -1,0 +1,97 @@
+//! Places whose process starts again and again while those of the others stay.
+
+use suci_proto::time::{Duration, nanos};
+use suci_proto::types::NodeId;
+
+use super::{Due, Failure, World};
+use crate::node::Process;
+use crate::options::Step;
+use crate::oracle::Violation;
+use crate::packet::{PlaceId, ProcId};
+
+/// How long a process that closes waits for its peers. Longer than anything takes that is not broken.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl World {
+    /// Before a process starts: the place may get another address.
+    pub(super) fn move_before_start(&mut self, place: PlaceId) {
+        let again = self.places.get(place).is_some_and(|it| it.starts > 0);
+        if let Some(churn) = self.options.churn_at(place)
+            && again
+            && !self.mended
+            && self.rng.chance(churn.moved)
+        {
+            self.tally.rebinds += 1;
+            self.network.rebind(place, false);
+        }
+    }
+
+    /// A process started: its program sends a first message to each of its peers. The process closes or is killed some
+    /// time later, and the next one starts.
+    pub(super) fn begin_life(&mut self, place: PlaceId, id: ProcId) {
+        let Some(churn) = self.options.churn_at(place).filter(|_| !self.mended) else {
+            return;
+        };
+        if self
+            .places
+            .get(place)
+            .is_none_or(|it| it.starts > churn.starts)
+        {
+            return;
+        }
+        let (within, calm) = (self.options.first_within(), self.options.loses_nothing());
+        self.oracle.judge_first(id, within, calm);
+        let now = self.now;
+        if let Some(it) = self.places.get_mut(place) {
+            it.workload.start_anew(now);
+        }
+        // Many programs send one message and close at once.
+        let most = if self.rng.chance(500_000) {
+            1_000
+        } else {
+            nanos(churn.life)
+        };
+        let life = Duration::from_nanos(self.rng.range(0, most.max(1)));
+        let pause = Duration::from_nanos(self.rng.range(0, nanos(churn.pause).max(1)));
+        let end = if self.rng.chance(churn.killed) {
+            Step::Crash(place, Some(pause))
+        } else {
+            Step::Close(place, PATIENCE, pause)
+        };
+        self.queue.push(now + life, Due::Step(end));
+    }
+
+    /// Enters the nodes to which a place's program sends.
+    pub(super) fn fill_with_targets(&self, place: PlaceId, process: &mut Process) {
+        let Some(it) = self.places.get(place) else {
+            return;
+        };
+        for node in it.workload.targets() {
+            // Node IDs are the numbers of places plus one.
+            let at = (node as usize).saturating_sub(1);
+            let address = self.network.book_address(at);
+            let added = process.engine.add_peer(self.now, NodeId(node), address);
+            debug_assert!(added.is_ok(), "{added:?}");
+        }
+    }
+
+    /// Checks every engine, whatever happened there.
+    ///
+    /// # Errors
+    /// The first limit that does not hold.
+    pub(crate) fn audit(&self) -> Result<(), Failure> {
+        let processes = self.places.iter().filter_map(|it| it.process.as_ref());
+        for process in processes {
+            let audited = crate::invariants::audit(&process.engine, self.now);
+            audited.map_err(|violation| self.failure(violation))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn failure(&self, violation: Violation) -> Failure {
+        Failure {
+            at: self.now,
+            violation,
+        }
+    }
+}
