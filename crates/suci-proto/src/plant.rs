@@ -23,6 +23,7 @@ pub const NAMES: &[&str] = &[
     "places-never-freed",
     "resume-forgets-channel",
     "outcome-wrong-after-restart",
+    "higher-epoch-ends-session",
 ];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
