@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{EndReason, Event, MessageOutcome, Outcome};
 
-use super::{Fate, Kind, Link, Oracle, Record, Verdict, broken};
+use super::{Fate, Kind, Link, Oracle, Process, Record, Verdict, broken};
 use crate::packet::ProcId;
 
 /// How an event names a message.
@@ -91,6 +91,11 @@ impl Oracle {
         )
     }
 
+    fn link_of(&self, process: ProcId, node: NodeId) -> Link {
+        let link = self.links.get(&(process, node.0));
+        link.copied().unwrap_or_default()
+    }
+
     /// Whether a process may take a node for lost, or for `quiet`, which only nodes are that said so.
     fn check_silence(&self, process: ProcId, node: NodeId, quiet: bool) -> Verdict {
         let observer = self.processes.get(process as usize);
@@ -98,8 +103,14 @@ impl Oracle {
             let text = format!("process {process} lost node {node}, which answers");
             return broken(Kind::Events, text);
         }
+        // A node that never answered in this session announced nothing yet. A process that the kernel reports dead is lost
+        // whatever it announced.
+        let unheard = self.link_of(process, node) == Link::Idle;
+        let fits = |process: &Process| {
+            process.unattended == quiet || (!quiet && process.stopped_at.is_some())
+        };
         let mut candidates = self.processes_of(node.0);
-        if candidates.any(|(_, process)| process.unattended == quiet) {
+        if (unheard && !quiet) || candidates.any(|(_, process)| fits(process)) {
             return Ok(());
         }
         let text =
