@@ -114,7 +114,7 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
         )));
     }
     let trips = Trips::watched(args)?;
-    for peer in peers {
+    for peer in peers.into_iter().map(|peer| peer.node) {
         let whom = Whom {
             peer,
             name: format!("node {peer}"),

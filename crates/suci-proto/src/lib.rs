@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ack;
+mod addresses;
 mod arrival;
 mod config;
 pub mod congestion;
@@ -45,10 +46,11 @@ pub mod types;
 mod waits;
 pub mod wire;
 
+pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use arrival::Arrival;
 pub use config::{Accept, Config, ConfigError};
 pub use congestion::ControllerChoice;
-pub use counters::{Counters, Link, PeerStats, Traffic};
+pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, PatienceError,

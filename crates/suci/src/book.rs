@@ -2,7 +2,7 @@
 
 use crate::error::{BookError, Error, NO_ZONE};
 use crate::sys;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
 /// Longest book that is read, in bytes: a million entries, which is as many peers as a node may have.
@@ -22,7 +23,8 @@ const WRITER: Duration = Duration::from_secs(5);
 /// The nodes of a cluster and their addresses.
 ///
 /// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#` to the
-/// end of the line. Names are resolved when the book is read, first address wins.
+/// end of the line. Names are resolved when the book is read. Of a name with several addresses all are tried in turn, those of
+/// IPv6 and IPv4 alternately (RFC 8305, section 4); the node itself listens at the first of them that it can.
 ///
 /// ```
 /// # fn main() -> Result<(), suci::Error> {
@@ -39,9 +41,9 @@ pub struct AddressBook {
     source: Option<Arc<str>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
-    address: SocketAddr,
+    addresses: Addresses,
     /// Where it was read; `None` if the program entered it.
     line: Option<usize>,
 }
@@ -49,7 +51,12 @@ struct Entry {
 /// Equal are those that say the same, wherever they have it from.
 impl PartialEq for AddressBook {
     fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
+        let entries = |book: &Self| {
+            book.iter()
+                .map(|(node, _)| (node, book.addresses(node).to_vec()))
+                .collect::<Vec<_>>()
+        };
+        entries(self) == entries(other)
     }
 }
 
@@ -101,9 +108,9 @@ impl AddressBook {
             let line_number = index + 1;
             let entry = line.split('#').next().unwrap_or_default().trim();
             if !entry.is_empty() {
-                let (node, address) =
+                let (node, addresses) =
                     parse_entry(entry).map_err(|problem| wrong(source, line_number, problem))?;
-                book.enter(node, address, Some(line_number))
+                book.enter(node, addresses, Some(line_number))
                     .map_err(|error| wrong(source, line_number, error.to_string()))?;
             }
         }
@@ -115,28 +122,30 @@ impl AddressBook {
     /// # Errors
     /// [`BookError::Duplicate`] if the node or the address is there already.
     pub fn add(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        Ok(self.enter(node, address, None)?)
+        Ok(self.enter(node, address.into(), None)?)
     }
 
     fn enter(
         &mut self,
         node: NodeId,
-        address: SocketAddr,
+        addresses: Addresses,
         line: Option<usize>,
     ) -> Result<(), BookError> {
-        let address = unmapped(address);
+        let addresses: Addresses = addresses.as_slice().iter().copied().map(unmapped).collect();
         if self.entries.contains_key(&node) {
             return Err(BookError::Duplicate {
                 what: format!("node {node}"),
             });
         }
-        // Port 0 is no address yet, so it is nobody's.
-        if address.port() != 0 && !self.taken.insert(address) {
-            return Err(BookError::Duplicate {
-                what: format!("address {address}"),
-            });
+        for &address in addresses.as_slice() {
+            // Port 0 is no address yet, so it is nobody's.
+            if address.port() != 0 && !self.taken.insert(address) {
+                return Err(BookError::Duplicate {
+                    what: format!("address {address}"),
+                });
+            }
         }
-        self.entries.insert(node, Entry { address, line });
+        self.entries.insert(node, Entry { addresses, line });
         Ok(())
     }
 
@@ -149,16 +158,29 @@ impl AddressBook {
         }
     }
 
-    /// The address of a node.
+    /// The address of a node; of several the one that is tried first.
     #[must_use]
     pub fn get(&self, node: NodeId) -> Option<SocketAddr> {
-        self.entries.get(&node).map(|entry| entry.address)
+        self.entries.get(&node)?.addresses.first()
     }
 
-    /// All nodes, by ID.
+    /// All addresses of a node, in the order in which they are tried: more than one if it was entered by a name that has
+    /// several, at most 8. None if the node is not there.
+    #[must_use]
+    pub fn addresses(&self, node: NodeId) -> &[SocketAddr] {
+        let entry = self.entries.get(&node);
+        entry.map_or(&[], |entry| entry.addresses.as_slice())
+    }
+
+    /// All nodes, by ID, with the address that is tried first.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, SocketAddr)> + '_ {
         let entries = self.entries.iter();
-        entries.map(|(&node, entry)| (node, entry.address))
+        entries.filter_map(|(&node, entry)| Some((node, entry.addresses.first()?)))
+    }
+
+    /// What the book was read from, if it was.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.source.as_deref()
     }
 
     /// How many nodes are entered.
@@ -253,7 +275,7 @@ impl Read for Patient {
     }
 }
 
-fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
+fn parse_entry(entry: &str) -> Result<(NodeId, Addresses), String> {
     let mut words = entry.split_whitespace();
     let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!(
@@ -265,24 +287,23 @@ fn parse_entry(entry: &str) -> Result<(NodeId, SocketAddr), String> {
         let id = shown(id);
         format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX)
     })?;
-    let address = parse_address(address)
+    let addresses = parse_address(address)
         .map_err(|problem| format!("address \"{}\": {problem}", shown(address)))?;
-    Ok((node, address))
+    Ok((node, addresses))
 }
 
-/// An address with port, of one host; a name is resolved.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+/// The addresses, with port, of one host: one, or those of a name.
+fn parse_address(text: &str) -> Result<Addresses, String> {
     let remedy = match text.contains('%') {
         true => NO_ZONE,
         false => "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000",
     };
-    let address = match text.parse() {
-        Ok(address) => address,
+    let found = match text.parse() {
+        Ok(address) => vec![address],
         // The system knows zones that are names, but no brackets.
         Err(_) if text.contains('%') => {
             let found = text.replace(['[', ']'], "").to_socket_addrs();
-            let mut found = found.map_err(|_| remedy.to_owned())?;
-            found.next().ok_or(remedy)?
+            found.map_err(|_| remedy.to_owned())?.collect()
         }
         // Without brackets nobody can tell where an IPv6 address ends.
         Err(_) if text.rsplit_once(':').is_some_and(|it| it.0.contains(':')) => {
@@ -290,11 +311,33 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         }
         Err(_) => {
             let found = text.to_socket_addrs();
-            let mut found = found.map_err(|error| format!("{error}; {remedy}"))?;
-            found.next().ok_or(remedy)?
+            found
+                .map_err(|error| format!("{error}; {remedy}"))?
+                .collect()
         }
     };
-    no_host(address).map_or(Ok(address), |problem| Err(problem.to_owned()))
+    let usable = found.iter().copied().filter(|at| no_host(*at).is_none());
+    let usable = by_turns(&usable.collect::<Vec<_>>());
+    match (usable.first(), found.first()) {
+        (Some(_), _) => Ok(usable),
+        (None, Some(first)) => Err(no_host(*first).unwrap_or(remedy).to_owned()),
+        (None, None) => Err(remedy.to_owned()),
+    }
+}
+
+/// Addresses of both families alternately, beginning with that of the first, which the system prefers.
+fn by_turns(found: &[SocketAddr]) -> Addresses {
+    let preferred = |at: &&SocketAddr| found.first().map(SocketAddr::is_ipv4) == Some(at.is_ipv4());
+    let (mut first, mut second): (VecDeque<_>, VecDeque<_>) = found.iter().partition(preferred);
+    let mut ordered = Vec::new();
+    while let Some(address) = first.pop_front() {
+        ordered.push(address);
+        std::mem::swap(&mut first, &mut second);
+        if first.is_empty() {
+            std::mem::swap(&mut first, &mut second);
+        }
+    }
+    ordered.into_iter().collect()
 }
 
 /// Why no node can be at an address, wherever it is looked at from.
@@ -346,6 +389,43 @@ mod tests {
             AddressBook::parse(&book.to_string(), "again").unwrap(),
             book
         );
+    }
+
+    #[test]
+    fn families_take_turns_and_the_first_stays_first() {
+        let all = |text: &str| -> Vec<SocketAddr> {
+            text.split(' ').map(|at| at.parse().unwrap()).collect()
+        };
+        for (found, tried) in [
+            ("[::1]:1 127.0.0.1:1", "[::1]:1 127.0.0.1:1"),
+            (
+                "[::1]:1 [::2]:1 127.0.0.1:1 [::1]:1",
+                "[::1]:1 127.0.0.1:1 [::2]:1",
+            ),
+            (
+                "127.0.0.1:1 127.0.0.2:1 127.0.0.3:1 [::1]:1",
+                "127.0.0.1:1 [::1]:1 127.0.0.2:1 127.0.0.3:1",
+            ),
+        ] {
+            assert_eq!(by_turns(&all(found)).as_slice(), all(tried), "{found}");
+        }
+        let many: Vec<_> = (1..100)
+            .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
+            .collect();
+        assert_eq!(by_turns(&many).as_slice().len(), 8, "bounded");
+    }
+
+    #[test]
+    fn a_name_has_all_its_addresses() {
+        let book = AddressBook::parse("0 localhost:4000\n1 localhost:4001\n", "book").unwrap();
+        let here: SocketAddr = "127.0.0.1:4000".parse().unwrap();
+        assert!(book.addresses(NodeId(0)).contains(&here));
+        assert!(
+            book.addresses(NodeId(0))
+                .iter()
+                .all(|at| at.ip().is_loopback())
+        );
+        assert!(book.addresses(NodeId(7)).is_empty());
     }
 
     #[test]

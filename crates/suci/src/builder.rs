@@ -22,7 +22,7 @@ use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
-use suci_proto::{Accept, Config, ConfigError, ControllerChoice, Engine, Identity};
+use suci_proto::{Accept, Addresses, Config, ConfigError, ControllerChoice, Engine, Identity};
 
 /// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -76,8 +76,9 @@ impl NodeBuilder {
         self
     }
 
-    /// The local address. Default: the book's entry for this node, else a port of 127.0.0.1 that the
-    /// system chooses.
+    /// The local address. Default: the book's entry for this node; without a book, or with one from the environment that does
+    /// not have the node, a port of 127.0.0.1 that the system chooses. A book that the program named must have the node, or
+    /// an address must be named here: port 0 lets the system choose.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
@@ -317,7 +318,14 @@ impl NodeBuilder {
             self.faults = env::faults(id)?;
         }
         let config = self.part_of_config(count)?;
+        let named = self.book.is_some() || self.book_file.is_some();
         let book = self.take_book(id)?;
+        let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
+        if named && !placed && !book.is_empty() {
+            let file = book.source().map(|file| format!(" {file}"));
+            let book = format!("address book{}", file.unwrap_or_default());
+            return Err(Error::NotInBook { node: id, book });
+        }
         let mut backends = self.open_sockets(reserved, &book, id, count)?.into_iter();
         let first = backends.next().ok_or_else(no_descriptor)?;
         let local = first.local_addr();
@@ -334,8 +342,8 @@ impl NodeBuilder {
             more.push(driver);
             budget = budget.with(its);
         }
-        for (node, address) in book.iter().filter(|(node, _)| *node != id) {
-            check_peer(self.plain_on_network, local, address)
+        for (node, _) in book.iter().filter(|(node, _)| *node != id) {
+            let addresses = reachable(self.plain_on_network, local, book.addresses(node))
                 .map_err(|error| book.blame(node, error))?;
             let owner = owner(node, count);
             let driver = match owner.checked_sub(1) {
@@ -343,7 +351,7 @@ impl NodeBuilder {
                 None => Some(&mut driver),
             };
             if let Some(driver) = driver {
-                driver.engine.add_peer(driver.now(), node, address)?;
+                driver.engine.add_peer(driver.now(), node, addresses)?;
             }
         }
         let mut outlooks = self.outlooks(About { node: id, local }, count)?.into_iter();
@@ -451,14 +459,14 @@ impl NodeBuilder {
             Some(socket) => Udp::from_socket(socket, &options)
                 .map_err(Error::io("setting the inherited socket up"))?,
             None => {
-                let entry = || book.get(id).unwrap_or(ANYWHERE);
-                let address = self.listen.unwrap_or_else(entry);
-                self.check_plain(address)
-                    .map_err(|error| match self.listen {
-                        Some(_) => error,
-                        None => book.blame(id, error),
-                    })?;
-                Udp::bind(address, &options).map_err(|source| bind_error(address, source))?
+                let listen = self.listen.or(book.get(id).is_none().then_some(ANYWHERE));
+                let address = listen.as_ref().map(std::slice::from_ref);
+                let blame = |error| match listen {
+                    Some(_) => error,
+                    None => book.blame(id, error),
+                };
+                let addresses = address.unwrap_or_else(|| book.addresses(id));
+                self.bind(addresses, &options, blame)?
             }
         };
         let address = first.local_addr();
@@ -476,6 +484,28 @@ impl NodeBuilder {
             }
         };
         Ok(group.into_iter().map(backend).collect())
+    }
+
+    /// A socket at the first of these addresses at which it can be; else the error of the first. `blame` names the entry that
+    /// has an address that is not allowed.
+    fn bind(
+        &self,
+        addresses: &[SocketAddr],
+        options: &UdpOptions,
+        blame: impl Fn(Error) -> Error,
+    ) -> Result<Udp, Error> {
+        let mut first = None;
+        for &address in addresses {
+            let allowed = self.check_plain(address).map_err(&blame);
+            let bound = allowed.and_then(|()| {
+                Udp::bind(address, options).map_err(|source| bind_error(address, source))
+            });
+            match bound {
+                Ok(socket) => return Ok(socket),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or_else(no_descriptor))
     }
 
     fn check_plain(&self, address: SocketAddr) -> Result<(), Error> {
@@ -546,6 +576,27 @@ pub(crate) fn check_peer(
         ));
     }
     Ok(())
+}
+
+/// Those of a peer's addresses that may be tried from here; the error of the first if there are none.
+fn reachable(
+    plain_on_network: bool,
+    local: SocketAddr,
+    addresses: &[SocketAddr],
+) -> Result<Addresses, Error> {
+    let mut first = None;
+    let check = |address: &&SocketAddr| match check_peer(plain_on_network, local, **address) {
+        Ok(()) => true,
+        Err(error) => {
+            first.get_or_insert(error);
+            false
+        }
+    };
+    let fit: Addresses = addresses.iter().filter(check).copied().collect();
+    match first {
+        Some(error) if fit.first().is_none() => Err(error),
+        _ => Ok(fit),
+    }
 }
 
 fn stays_here(ip: IpAddr) -> bool {

@@ -246,6 +246,16 @@ pub enum Error {
     /// A peer could not be added.
     #[error(transparent)]
     Peer(#[from] PeerError),
+    /// The program named a book that does not say where this node is, and no address.
+    #[error(
+        "node {node} is not in its {book}: enter it there, or name where it listens (NodeBuilder::listen; 127.0.0.1:0 for any port)"
+    )]
+    NotInBook {
+        /// This node.
+        node: NodeId,
+        /// The book, with the file it was read from.
+        book: String,
+    },
     /// A number of threads that is not possible.
     #[error("{0} I/O threads: 1 to 256 are possible")]
     Threads(usize),

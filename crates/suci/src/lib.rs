@@ -82,7 +82,7 @@ pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EndReason, Event,
     Filter, IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome, PeerError,
-    PeerStats, Priority, PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic,
+    PeerInfo, PeerStats, Priority, PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic,
     UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::Wait;

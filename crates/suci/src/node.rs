@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, Event, PeerStats};
+use suci_proto::{Counters, Event, PeerInfo, PeerStats};
 
 /// How long dropping a node waits for what it accepted.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -172,13 +172,29 @@ impl Node {
         Ok(turn.engine.add_peer(now, node, address)?)
     }
 
-    /// All peers known, by ID.
+    /// Removes a node from the book: its session ends at once, as by [`Node::abandon`], and from then on it is unknown. It may
+    /// come back by itself only with [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a session, whose
+    /// `Ended` follows.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        let removed = turn.engine.remove_peer(now, node);
+        let has_begun = removed.map_err(|error| Error::from_send(node, error))?;
+        turn.output()?;
+        Ok(has_begun)
+    }
+
+    /// All peers, by ID: those of the book, and those that came by themselves and are there still. Each with its link, which
+    /// tells who answers.
     ///
     /// # Errors
     /// [`Error::Forked`].
-    pub fn peers(&self) -> Result<Vec<NodeId>, Error> {
-        let mut peers: Vec<_> = self.enter_to_ask()?.engine.peers().collect();
-        peers.sort_unstable();
+    pub fn peers(&self) -> Result<Vec<PeerInfo>, Error> {
+        let mut peers: Vec<_> = self.enter_to_ask()?.engine.peer_infos().collect();
+        peers.sort_unstable_by_key(|peer| peer.node);
         Ok(peers)
     }
 

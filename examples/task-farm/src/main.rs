@@ -76,7 +76,7 @@ impl Farm {
 
     /// Hands out all tasks, and tells the workers when all are done. Returns how many primes there are.
     fn run(mut self, node: &mut Node) -> Result<u64, Error> {
-        self.workers = node.peers()?.into_iter().collect();
+        self.workers = node.peers()?.into_iter().map(|peer| peer.node).collect();
         while !self.workers.is_empty() {
             match node.next()? {
                 Next::Message(request) => self.take(request),

@@ -50,7 +50,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(node: Node) -> Result<Self> {
-        let peers = node.peers()?;
+        let peers: Vec<_> = node.peers()?.into_iter().map(|peer| peer.node).collect();
         if peers.is_empty() {
             return Err(Failure::new(
                 "one process alone has nobody to talk to: suci run -n 2 or more",

@@ -221,8 +221,8 @@ impl Engine {
             return Some(RefusedCode::DuplicateNode);
         }
         match self.peer_key(node) {
-            Some(_) => None,
-            None => self.stranger_refusal(now, from),
+            Some(_) if !self.removed.contains(&node) => None,
+            _ => self.stranger_refusal(now, from),
         }
     }
 
@@ -291,6 +291,8 @@ impl Engine {
             Some(key) => key,
             None => self.insert_stranger(now, node, arrival.from.ip()),
         };
+        // Where anybody may come, the removed may, too.
+        self.removed.remove(&node);
         match self.admit(now, key, arrival, header, &init, baked) {
             Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}

@@ -96,13 +96,16 @@ impl Engine {
     /// Whether `node` is known: of the book, or come by itself and not forgotten yet.
     #[must_use]
     pub fn knows(&self, node: NodeId) -> bool {
-        self.peer_key(node).is_some()
+        self.known(node).is_ok()
     }
 
     pub(super) fn known(&self, node: NodeId) -> Result<usize, SendError> {
         if node == self.shared.identity.node {
             return Err(SendError::Itself(node));
         }
-        self.peer_key(node).ok_or(SendError::UnknownPeer(node))
+        let key = self
+            .peer_key(node)
+            .filter(|_| !self.removed.contains(&node));
+        key.ok_or(SendError::UnknownPeer(node))
     }
 }

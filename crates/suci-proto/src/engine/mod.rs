@@ -39,9 +39,10 @@ pub(crate) use memory::Promise;
 pub(crate) use paths::Paths;
 pub(crate) use shared::Shared;
 
+use crate::addresses::Addresses;
 use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
-use crate::counters::{Counters, PeerStats};
+use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
 use crate::handshake::{CookieJar, Expected};
 use crate::message::Pool;
@@ -120,6 +121,8 @@ pub struct Engine {
     /// The second, and how many reports of datagrams that were not delivered were looked at in it.
     reports: (u64, u64),
     closing: Option<Instant>,
+    /// Nodes that the program removed and that are not forgotten yet. They did not come by themselves since.
+    removed: BTreeSet<NodeId>,
     /// Nodes that are not in the book, by where they came from.
     strangers: HashMap<IpAddr, usize>,
     /// When the full table is next searched for strangers that left.
@@ -199,13 +202,14 @@ impl Engine {
             hints: (0, 0),
             reports: (0, 0),
             closing: None,
+            removed: BTreeSet::new(),
             strangers: HashMap::new(),
             search_at: now,
         })
     }
 
-    fn insert_peer(&mut self, node: NodeId, address: Option<SocketAddr>, now: Instant) -> usize {
-        let key = self.peers.insert(node, address, now);
+    fn insert_peer(&mut self, node: NodeId, addresses: Addresses, now: Instant) -> usize {
+        let key = self.peers.insert(node, addresses, now);
         self.by_node.insert(node, key as u32);
         self.shared.acquaintances = self.peers.len();
         key
@@ -565,6 +569,12 @@ impl Engine {
     #[must_use]
     pub fn peer_count(&self) -> usize {
         self.peers.len()
+    }
+
+    /// All peers, in no particular order, and how the links to them stand. Looks at each of them. A removed one is left out
+    /// once its end was told.
+    pub fn peer_infos(&self) -> impl Iterator<Item = PeerInfo> + '_ {
+        self.peers.iter().filter_map(|(_, peer)| peer.info())
     }
 
     /// All peers known, in no particular order.

@@ -5,6 +5,7 @@
 //! sends now and then pays for it. Whoever needs a peer gets it awake; it rests again when it was looked at and has
 //! nothing to do.
 
+use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::fold::{Fold, Words, folds};
 use crate::message::Pool;
@@ -15,7 +16,6 @@ use crate::wire::varint;
 use core::num::NonZeroU32;
 use core::ops::Deref;
 use slab::Slab;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The peers, by key.
@@ -134,7 +134,14 @@ impl Resting {
     fn read(&self, key: usize, config: &Config, pool: &Pool) -> Box<Peer> {
         let mut words = Words::unpack(&self.state);
         Summary::unfold(&mut words);
-        let mut peer = Peer::new(self.node, key, None, Instant::ZERO, config, pool);
+        let mut peer = Peer::new(
+            self.node,
+            key,
+            Addresses::default(),
+            Instant::ZERO,
+            config,
+            pool,
+        );
         peer.restore(self.end(), &mut words);
         Box::new(peer)
     }
@@ -151,15 +158,10 @@ impl Peers {
         }
     }
 
-    pub(super) fn insert(
-        &mut self,
-        node: NodeId,
-        address: Option<SocketAddr>,
-        now: Instant,
-    ) -> usize {
+    pub(super) fn insert(&mut self, node: NodeId, addresses: Addresses, now: Instant) -> usize {
         let seat = self.seats.vacant_entry();
         let key = seat.key();
-        let mut peer = Peer::new(node, key, address, now, &self.config, &self.pool);
+        let mut peer = Peer::new(node, key, addresses, now, &self.config, &self.pool);
         peer.session.number = self.first_session;
         seat.insert(Seat::Awake(Box::new(peer)));
         key

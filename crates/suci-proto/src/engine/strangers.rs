@@ -2,6 +2,7 @@
 //! (F02). Nodes of the book are neither counted nor forgotten.
 
 use super::Engine;
+use crate::addresses::Addresses;
 use crate::config::Accept;
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::{Duration, Instant};
@@ -44,7 +45,7 @@ impl Engine {
 
     /// Enters a node that is not in the book.
     pub(super) fn insert_stranger(&mut self, now: Instant, node: NodeId, from: IpAddr) -> usize {
-        let key = self.insert_peer(node, None, now);
+        let key = self.insert_peer(node, Addresses::default(), now);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.stranger_from = Some(from);
         }
@@ -76,6 +77,7 @@ impl Engine {
             };
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
+            self.removed.remove(&peer.node);
             self.shared.acquaintances = self.peers.len();
             self.recent = None;
             self.shared.resuspended.remove(&peer.node);

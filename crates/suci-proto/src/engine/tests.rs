@@ -451,7 +451,7 @@ fn what_waits_for_an_address_goes_when_it_is_known() {
         incarnation: Incarnation(9),
     };
     let mut engine = Engine::new(config, identity, [9; 32], BUFFER, now).unwrap();
-    let key = engine.insert_peer(id(0), None, now);
+    let key = engine.insert_peer(id(0), crate::Addresses::default(), now);
     engine.send(now, id(0), message(b"early")).unwrap();
     assert!(
         engine.peers.get(key).unwrap().attempt.is_none(),

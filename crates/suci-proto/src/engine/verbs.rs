@@ -2,6 +2,7 @@
 
 use super::peers::Look;
 use super::{Engine, Shared};
+use crate::addresses::Addresses;
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
@@ -11,7 +12,7 @@ use crate::time::{Duration, Instant};
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, NodeId};
 use crate::wire::Mode;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a message was not accepted. Gives it back where trying again makes sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -169,7 +170,8 @@ impl Willing<'_> {
 }
 
 impl Engine {
-    /// Enters a node and its address; an address entered before is replaced for the next connection.
+    /// Enters a node and where it may be: an address, or several that are tried in turn. Those entered before are replaced
+    /// for the next connection.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -177,15 +179,17 @@ impl Engine {
         &mut self,
         now: Instant,
         node: NodeId,
-        address: SocketAddr,
+        addresses: impl Into<Addresses>,
     ) -> Result<(), PeerError> {
+        let addresses = addresses.into();
         if node == self.shared.identity.node {
             return Err(PeerError::Itself(node));
         }
+        self.removed.remove(&node);
         if let Some(key) = self.peer_key(node) {
             let token = self.shared.random();
             if let Some(peer) = self.peers.get_mut(key) {
-                peer.book = Some(address);
+                peer.book = addresses;
                 let from = peer.stranger_from.take();
                 if !peer.session.outbox.is_empty() && peer.connection.is_none() {
                     peer.open(now, token);
@@ -203,9 +207,39 @@ impl Engine {
             self.ask_silent_strangers(now);
             return Err(PeerError::TooMany(most));
         }
-        let key = self.insert_peer(node, Some(address), now);
+        let key = self.insert_peer(node, addresses, now);
         self.peers.rest(key, now);
         Ok(())
+    }
+
+    /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is unknown. It may come back by
+    /// itself only where anybody may. What replays are told by is kept for a while, and leaves when others need the room.
+    /// Returns whether there was a session whose end is told.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn remove_peer(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
+        let has_begun = self.abandon(now, node)?;
+        let Some(key) = self.peer_key(node) else {
+            return Ok(has_begun);
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            let from = peer.path_address().map(|at| at.ip());
+            peer.forget_settings(now, &self.shared.config);
+            if peer.session.suspension.is_here() {
+                peer.set_suspended(false, &mut self.shared);
+            }
+            if peer.stranger_from.is_none() {
+                // From now on it is one of those that came by themselves, and left.
+                let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                peer.stranger_from = Some(from);
+                *self.strangers.entry(from).or_default() += 1;
+            }
+        }
+        self.removed.insert(node);
+        self.recent = None;
+        self.touch(key);
+        Ok(has_begun)
     }
 
     #[inline(always)]
@@ -224,7 +258,7 @@ impl Engine {
         if self.closing.is_some() {
             return Err(SendError::Closed);
         }
-        let key = self.peer_key(node).ok_or(SendError::UnknownPeer(node))?;
+        let key = self.known(node)?;
         self.recent = Some((node, key));
         Ok(key)
     }

@@ -24,8 +24,6 @@ pub(crate) struct Opening {
     token: u64,
     phase: Phase,
     tries: u32,
-    /// Nobody answered at another address: no hurry any more.
-    slow: bool,
     next_at: Instant,
     last_sent: Instant,
 }
@@ -37,7 +35,6 @@ impl Opening {
             token,
             phase: Phase::Hello,
             tries: 0,
-            slow: false,
             next_at: now,
             last_sent: now,
         }
@@ -81,12 +78,6 @@ impl Opening {
         self.next_at = now + LONGEST_WAIT;
     }
 
-    /// The same packet goes elsewhere: its count begins anew, its pace does not.
-    pub(crate) fn again(&mut self) {
-        self.tries = 0;
-        self.slow = true;
-    }
-
     /// An attempt after one that was refused at `now`: its HELLO waits.
     pub(crate) fn later(token: u64, now: Instant) -> Self {
         Self {
@@ -103,11 +94,7 @@ impl Opening {
     /// The current packet was sent.
     pub(crate) fn sent(&mut self, now: Instant) {
         let doubled = FIRST_WAIT.saturating_mul(1 << self.tries.min(10));
-        let wait = if self.slow {
-            LONGEST_WAIT
-        } else {
-            doubled.min(LONGEST_WAIT)
-        };
+        let wait = doubled.min(LONGEST_WAIT);
         self.tries = self.tries.saturating_add(1);
         self.last_sent = now;
         self.next_at = now + wait;

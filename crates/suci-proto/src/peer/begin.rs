@@ -51,7 +51,7 @@ impl Peer {
         // A node of the book keeps its window even if it finds no place, for it comes again: windows become smaller with
         // each session, so they should go by who came first.
         if !other
-            && (grant.is_some() || self.book.is_some())
+            && (grant.is_some() || !self.book.is_empty())
             && let Some(promise) = promise.take()
         {
             self.furnish(promise);

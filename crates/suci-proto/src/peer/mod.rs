@@ -30,9 +30,10 @@ pub(crate) use connection::{Agreement, Connection, End};
 pub(crate) use open::{Accepted, Attempt};
 pub(crate) use session::{History, Session};
 
+use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::congestion::ControllerChoice;
-use crate::counters::{Link, PeerStats, Traffic};
+use crate::counters::{Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
 use crate::limits;
@@ -67,8 +68,8 @@ pub(crate) struct Peer {
     pub(crate) node: NodeId,
     /// Its place in the engine.
     pub(crate) key: usize,
-    /// Where the book says it is.
-    pub(crate) book: Option<SocketAddr>,
+    /// Where the book says it may be.
+    pub(crate) book: Addresses,
     /// From where it came, if it is not in the book.
     pub(crate) stranger_from: Option<IpAddr>,
     /// Where it was last heard.
@@ -129,7 +130,7 @@ impl Peer {
     pub(crate) fn new(
         node: NodeId,
         key: usize,
-        book: Option<SocketAddr>,
+        book: Addresses,
         now: Instant,
         config: &Config,
         pool: &Pool,
@@ -463,7 +464,9 @@ impl Peer {
     pub(crate) fn path_address(&self) -> Option<SocketAddr> {
         self.connection
             .as_ref()
-            .map_or(self.heard_at.or(self.book), |c| Some(c.path.address()))
+            .map_or(self.heard_at.or(self.book.first()), |c| {
+                Some(c.path.address())
+            })
     }
 
     /// Where an attempt goes: to the path while it is good, else in turn to where the book says, where it
@@ -474,10 +477,24 @@ impl Peer {
         {
             return Some(connection.path.address());
         }
-        let doors = [self.book, self.heard_at, self.heard_before];
-        let known = doors.iter().flatten();
-        let count = known.clone().count().max(1);
-        known.copied().nth(turn % count)
+        let book = self.book.as_slice().iter();
+        let heard = [&self.heard_at, &self.heard_before].into_iter().flatten();
+        let heard = heard.filter(|at| !self.book.contains(**at));
+        let count = book.len() + heard.clone().count();
+        book.chain(heard).copied().nth(turn.checked_rem(count)?)
+    }
+
+    /// How the link stands; none if it came by itself, and nothing of it is left but what replays are told by.
+    pub(crate) fn info(&self) -> Option<PeerInfo> {
+        let known = !self.book.is_empty();
+        let link = self.life.link();
+        let left = known || link != Link::Idle || !self.news.is_empty();
+        left.then(|| PeerInfo {
+            node: self.node,
+            address: self.path_address(),
+            link,
+            known,
+        })
     }
 
     /// What is known of it now.

@@ -54,9 +54,6 @@ pub(crate) struct Accepted {
 /// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
 const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
 
-/// HELLOs to one address before another is tried.
-const HELLOS: u32 = 3;
-
 impl Attempt {
     fn new(opening: Opening, to: SocketAddr) -> Self {
         Self {
@@ -220,23 +217,23 @@ impl Peer {
             }
             _ => {
                 attempt.cookie = None;
-                self.turn_to_another_door();
+                self.turn_to_next_address();
                 true
             }
         }
     }
 
-    /// HELLO is due (again): goes elsewhere if nobody answered for some time.
-    fn turn_to_another_door(&mut self) {
+    /// HELLO is due again: goes to the next address, since nobody answered at the last one meanwhile (in the manner of RFC
+    /// 8305, section 5). An answer that is late counts, too.
+    fn turn_to_next_address(&mut self) {
         let turns = self.attempt.as_ref().map_or(0, |a| a.turns + 1);
         let door = self.door(turns);
         if let Some(attempt) = &mut self.attempt
-            && attempt.opening.tries() >= HELLOS
+            && attempt.opening.tries() > 0
             && let Some(to) = door
         {
             attempt.turns = turns;
             attempt.to = to;
-            attempt.opening.again();
         }
     }
 

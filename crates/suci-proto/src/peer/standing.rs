@@ -1,12 +1,14 @@
 //! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept or forgotten.
 
 use super::{Closing, Peer};
+use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::Link;
 use crate::engine::Shared;
 use crate::handshake::Standing;
 use crate::time::{Duration, Instant};
 use crate::types::Incarnation;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 impl Peer {
@@ -14,7 +16,7 @@ impl Peer {
     pub(crate) fn standing(&self) -> Standing {
         if self.connection.is_some() && !self.is_dismissed() {
             Standing::Seated
-        } else if self.book.is_some() || self.session.is_established() {
+        } else if !self.book.is_empty() || self.session.is_established() {
             Standing::Known
         } else {
             Standing::Stranger
@@ -46,7 +48,7 @@ impl Peer {
 
     /// Whether it may be the one that sends from `from`, as far as we know where it is.
     pub(crate) fn may_be_at(&self, from: SocketAddr) -> bool {
-        [self.book, self.heard_at].contains(&Some(from)) || self.path_address() == Some(from)
+        self.book.contains(from) || [self.heard_at, self.path_address()].contains(&Some(from))
     }
 
     /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
@@ -56,7 +58,7 @@ impl Peer {
         let unfinished = !self.news.is_empty()
             || !self.session.outbox.is_empty()
             || self.session.suspension.is_here();
-        self.book.is_none()
+        self.book.is_empty()
             && self.stranger_from.is_some()
             && !(self.ack_waits || self.newsworthy || busy || unfinished || self.has_message())
             && !self.has_settings(config)
@@ -75,6 +77,21 @@ impl Peer {
             || self.watched != config.watch
             || self.silence_timeout != config.silence_timeout
             || self.give_up_after != config.give_up_after
+    }
+
+    /// The program removes it: it is in no book, and is treated like any other.
+    pub(crate) fn forget_settings(&mut self, now: Instant, config: &Config) {
+        self.book = Addresses::default();
+        self.steering = None;
+        self.session.manual = false;
+        drop(self.session.outbox.take_priorities());
+        self.session.inbox.set_priorities(BTreeMap::new());
+        self.wish = config.mode;
+        self.cap.set(now, config.rate_cap);
+        self.controller = config.controller;
+        self.watched = config.watch;
+        self.silence_timeout = config.silence_timeout;
+        self.give_up_after = config.give_up_after;
     }
 
     /// Whether its session goes on without a connection and nothing of it was heard for as long as a peer is waited for,

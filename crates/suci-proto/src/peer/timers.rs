@@ -235,7 +235,8 @@ impl Peer {
     /// buffer for as long as its program computes. Should it start anew in its place, UNKNOWN says so.
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         self.tell(Event::Quiet { node: self.node }, shared);
-        if self.book.is_some_and(|at| Some(at) != self.path_address()) {
+        let elsewhere = |path| !self.book.is_empty() && !self.book.contains(path);
+        if self.path_address().is_some_and(elsewhere) {
             let token = shared.random();
             self.open(now, token);
         }

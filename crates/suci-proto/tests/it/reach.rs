@@ -5,8 +5,10 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use suci_proto::time::Duration;
+use suci_proto::types::NodeId;
 use suci_proto::{
-    Accept, Config, EndReason, Event, LostCause, RefusedReason, Undelivered, Unreachable,
+    Accept, Addresses, Config, EndReason, Event, Link, LostCause, PeerInfo, RefusedReason,
+    SendError, Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -221,4 +223,96 @@ fn f25_a_peer_that_was_never_reached_is_lost_with_what_the_system_said() {
     net.run(SECOND * 11);
     let (node, cause) = (id(1), LostCause::Unreachable(why));
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+}
+
+/// A name may have addresses at which nobody is: the others are tried while it is silent.
+#[test]
+fn f23_all_addresses_of_a_peer_are_tried_in_turn() {
+    for place in 0..8 {
+        let mut net = Net::new(2, |_| Config::default());
+        let nowhere = |port| SocketAddr::from(([10, 9, 9, 9], port));
+        let mut all: Vec<_> = (1..8).map(nowhere).collect();
+        all.insert(place, address(1));
+        let now = net.now;
+        let addresses: Addresses = all.into_iter().collect();
+        net.engine(0).add_peer(now, id(1), addresses).unwrap();
+        net.send(0, id(1), message(b"found"));
+        net.run(if place < 2 { MS * 150 } else { SECOND * 7 });
+        assert_eq!(net.received(1).len(), 1, "at {place}");
+        assert!(matches!(net.events(0)[..], [Event::Up { .. }]));
+    }
+}
+
+#[test]
+fn a_peer_that_is_removed_ends_and_is_unknown() {
+    let mut net = Net::new(3, |_| Config::default());
+    for peer in [1, 2] {
+        net.send(0, id(peer), message(b"heard"));
+    }
+    net.run(SECOND);
+    net.forget_news();
+    let now = net.now;
+    assert!(net.engine(0).remove_peer(now, id(1)).unwrap());
+    net.flush(0);
+    net.run(SECOND);
+    let abandoned = EndReason::Abandoned;
+    let events = net.events(0);
+    assert!(
+        matches!(&events[..], [Event::Ended { reason, .. }] if *reason == abandoned),
+        "{events:?}"
+    );
+    let unknown = SendError::UnknownPeer(id(1));
+    assert_eq!(
+        net.engine(0).send(now, id(1), message(b"more")),
+        Err(unknown.clone())
+    );
+    assert_eq!(net.engine(0).connect(now, id(1)), Err(unknown.clone()));
+    assert_eq!(net.engine(0).remove_peer(now, id(1)), Err(unknown));
+    assert!(!net.engine(0).knows(id(1)));
+    // The other one stays, and the removed one does not come back by itself: only the book may come.
+    let infos = net.engine(0).peer_infos().collect::<Vec<_>>();
+    assert!(
+        matches!(
+            infos[..],
+            [PeerInfo {
+                link: Link::Up,
+                known: true,
+                ..
+            }]
+        ),
+        "{infos:?}"
+    );
+    net.send(1, id(0), message(b"let me in"));
+    net.run(SECOND * 2);
+    assert_eq!(net.received(0).len(), 0);
+    let (node, reason) = (id(0), RefusedReason::NotAllowed);
+    assert!(net.events(1).contains(&Event::Refused { node, reason }));
+    // The program may enter it again.
+    let now = net.now;
+    net.engine(0).add_peer(now, id(1), address(1)).unwrap();
+    net.run(SECOND * 2);
+    assert_eq!(net.received(0).len(), 1);
+}
+
+/// A service whose members change: those who left leave room for others.
+#[test]
+fn f04_peers_that_are_removed_make_room_for_others() {
+    let config = |_| Config {
+        max_peers: 8,
+        ..Config::default()
+    };
+    let mut net = Net::new(2, config);
+    for member in 0..100 {
+        let now = net.now;
+        let node = NodeId(1_000 + member);
+        net.engine(0).add_peer(now, node, address(200)).unwrap();
+        net.engine(0).connect(now, node).unwrap();
+        net.flush(0);
+        net.run(SECOND);
+        net.engine(0).remove_peer(now, node).unwrap();
+        net.flush(0);
+        net.run(SECOND * 20);
+        assert!(net.engine(0).peer_count() <= 8);
+    }
+    assert_eq!(net.engine(0).peer_infos().count(), 1);
 }

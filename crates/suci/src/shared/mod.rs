@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, PeerStats, ShareStats};
+use suci_proto::{Counters, PeerInfo, PeerStats, ShareStats};
 use verbs::Rota;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
@@ -220,14 +220,26 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
-    /// All peers known, by ID; blocks for a turn of each thread.
+    /// As [`Node::remove_peer`](crate::Node::remove_peer); blocks for a turn of the thread. Messages to the node that the thread
+    /// has not taken yet are not delivered.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn remove_peer(&self, node: NodeId) -> Result<bool, Error> {
+        self.ask(node, move |driver| {
+            driver.engine.remove_peer(driver.now(), node)
+        })?
+        .map_err(|error| Error::from_send(node, error))
+    }
+
+    /// As [`Node::peers`](crate::Node::peers); blocks for a turn of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
-    pub fn peers(&self) -> Result<Vec<NodeId>, Error> {
-        let peers = self.ask_all(|driver| driver.engine.peers().collect::<Vec<_>>())?;
+    pub fn peers(&self) -> Result<Vec<PeerInfo>, Error> {
+        let peers = self.ask_all(|driver| driver.engine.peer_infos().collect::<Vec<_>>())?;
         let mut peers = peers.concat();
-        peers.sort_unstable();
+        peers.sort_unstable_by_key(|peer| peer.node);
         Ok(peers)
     }
 

@@ -26,7 +26,7 @@ fn engine(peers: u32) -> Engine {
     };
     let mut engine = Engine::new(Config::default(), identity, [1; 32], 8 << 20, NOW).unwrap();
     for peer in 0..peers {
-        let address = "127.0.0.1:9".parse().unwrap();
+        let address: std::net::SocketAddr = "127.0.0.1:9".parse().unwrap();
         engine.add_peer(NOW, NodeId(100 + peer), address).unwrap();
     }
     engine

@@ -3,7 +3,10 @@
 
 use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::Duration;
-use suci::{Accept, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, NodeId, SessionNumber};
+use suci::{
+    Accept, AddressBook, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, Node, NodeId,
+    SessionNumber,
+};
 
 #[test]
 fn a_message_keeps_everything_it_was_sent_with() {
@@ -162,7 +165,7 @@ fn broadcast_reaches_all_and_reports_for_each() {
     for node in &mut rim {
         introduce(&mut center, node);
     }
-    let everyone = center.peers().unwrap();
+    let everyone: Vec<_> = center.peers().unwrap().iter().map(|p| p.node).collect();
     assert_eq!(everyone, [NodeId(0), NodeId(1), NodeId(2)]);
     let payload = Bytes::from(vec![7; 300_000]);
     let to: Vec<_> = everyone.into_iter().chain([NodeId(77)]).collect();
@@ -365,4 +368,79 @@ fn the_peer_limit_follows_the_receive_buffer() {
     assert_eq!(small.warning(), None, "it was asked for");
     let shared = builder(1).udp(|udp| udp.recv_buffer = 100_000);
     assert_eq!(shared.open_threads(1).unwrap().peer_limit(), 30);
+}
+
+/// A name that has addresses of both families finds the node at whichever it is.
+#[test]
+fn a_name_finds_a_node_at_any_of_its_addresses() {
+    let any = "[::]:0".parse().unwrap();
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        let mut b = builder(1).listen(at.parse().unwrap()).open().unwrap();
+        let port = b.local_addr().port();
+        let book = AddressBook::parse(&format!("1 localhost:{port}"), "book").unwrap();
+        if !book.addresses(NodeId(1)).contains(&b.local_addr()) {
+            // This machine's localhost has one family only.
+            continue;
+        }
+        let a = Node::builder().id(NodeId(0)).book(book).listen(any);
+        let mut a = a.plain_on_network().open().unwrap();
+        let back = std::net::SocketAddr::new(b.local_addr().ip(), a.local_addr().port());
+        b.add_peer(NodeId(0), back).unwrap();
+        a.send(NodeId(1), "found").unwrap();
+        let begun = std::time::Instant::now();
+        while b.try_recv().unwrap().is_none() {
+            a.poll(Duration::from_millis(1)).unwrap();
+            assert!(begun.elapsed() < LONG, "{at}");
+        }
+    }
+}
+
+#[test]
+fn a_book_without_this_node_is_refused_unless_an_address_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("members");
+    std::fs::write(
+        &path,
+        "0 127.0.0.1:4000
+",
+    )
+    .unwrap();
+    let unknown = || Node::builder().id(NodeId(7)).book_file(&path);
+    let said = unknown().open().unwrap_err().to_string();
+    for part in ["node 7", "members", "listen"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let open = unknown().listen("127.0.0.1:0".parse().unwrap()).open();
+    assert_eq!(open.unwrap().peers().unwrap().len(), 1);
+}
+
+#[test]
+fn a_peer_that_is_removed_is_gone_for_both_kinds_of_nodes() {
+    let (mut a, mut b) = (builder(0).open().unwrap(), builder(1).open().unwrap());
+    introduce(&mut a, &mut b);
+    a.send(NodeId(1), "hello").unwrap();
+    take(&mut b);
+    let peer = a.peers().unwrap()[0];
+    assert_eq!(
+        (peer.node, peer.link, peer.known),
+        (NodeId(1), Link::Up, true)
+    );
+    assert_eq!(peer.address, Some(b.local_addr()));
+    assert!(a.remove_peer(NodeId(1)).unwrap());
+    await_event(&mut a, |event| matches!(event, Event::Ended { .. }));
+    let again = a.send(NodeId(1), "more");
+    assert!(
+        matches!(again, Err(suci::Error::UnknownPeer(_))),
+        "{again:?}"
+    );
+    assert!(a.peers().unwrap().is_empty());
+
+    let shared = builder(2).open_threads(2).unwrap();
+    shared.add_peer(NodeId(1), b.local_addr()).unwrap();
+    assert_eq!(shared.peers().unwrap()[0].link, Link::Idle);
+    assert!(
+        !shared.remove_peer(NodeId(1)).unwrap(),
+        "there was no session"
+    );
+    assert!(shared.peers().unwrap().is_empty());
 }

@@ -315,7 +315,7 @@ impl Subject {
             let peers = self.node.peers().expect("peers");
             peers
                 .into_iter()
-                .map(|node| (node.to_string(), number(node)))
+                .map(|peer| (peer.node.to_string(), number(peer.node)))
                 .collect()
         };
         let out = |node| self.out.get(&node);

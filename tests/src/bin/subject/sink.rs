@@ -18,7 +18,7 @@ pub(crate) fn run(builder: NodeBuilder) {
                 let peers = node.peers().expect("peers").into_iter();
                 let messages = |from| incoming.get(&from).map_or(0, |inflow| inflow.messages);
                 let received: serde_json::Map<_, _> = peers
-                    .map(|from| (from.to_string(), messages(from).into()))
+                    .map(|peer| (peer.node.to_string(), messages(peer.node).into()))
                     .collect();
                 let socket = node.socket_counters().expect("socket counters");
                 let stat =

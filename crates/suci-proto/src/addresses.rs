@@ -1,0 +1,68 @@
+//! The addresses at which a peer may be.
+
+use crate::fold::{Fold, Words};
+use std::net::SocketAddr;
+
+/// Addresses that are kept of one peer at most. A name has several where its host has several networks, or both
+/// families of IP.
+pub const MAX_ADDRESSES: usize = 8;
+
+/// Addresses of one peer, in the order in which they are tried: all different, at most [`MAX_ADDRESSES`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses(Vec<SocketAddr>);
+
+impl Addresses {
+    /// The addresses, the first to be tried first.
+    #[must_use]
+    pub fn as_slice(&self) -> &[SocketAddr] {
+        &self.0
+    }
+
+    /// The address that is tried first.
+    #[must_use]
+    pub fn first(&self) -> Option<SocketAddr> {
+        self.0.first().copied()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn contains(&self, address: SocketAddr) -> bool {
+        self.0.contains(&address)
+    }
+
+    /// Adds an address, unless it is there or too many are.
+    pub(crate) fn add(&mut self, address: SocketAddr) {
+        if self.0.len() < MAX_ADDRESSES && !self.0.contains(&address) {
+            self.0.push(address);
+        }
+    }
+}
+
+impl From<SocketAddr> for Addresses {
+    fn from(address: SocketAddr) -> Self {
+        Self(vec![address])
+    }
+}
+
+/// Those beyond [`MAX_ADDRESSES`] are left out.
+impl FromIterator<SocketAddr> for Addresses {
+    fn from_iter<I: IntoIterator<Item = SocketAddr>>(all: I) -> Self {
+        let mut addresses = Self::default();
+        all.into_iter().for_each(|address| addresses.add(address));
+        addresses
+    }
+}
+
+impl Fold for Addresses {
+    fn fold(&self, to: &mut Words) {
+        self.0.len().fold(to);
+        self.0.iter().for_each(|address| address.fold(to));
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        let count = usize::unfold(from).min(MAX_ADDRESSES);
+        Self((0..count).map(|_| SocketAddr::unfold(from)).collect())
+    }
+}
