@@ -321,11 +321,6 @@ impl NodeBuilder {
         let named = self.book.is_some() || self.book_file.is_some();
         let book = self.take_book(id)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
-        if named && !placed && !book.is_empty() {
-            let file = book.source().map(|file| format!(" {file}"));
-            let book = format!("address book{}", file.unwrap_or_default());
-            return Err(Error::NotInBook { node: id, book });
-        }
         let mut backends = self.open_sockets(reserved, &book, id, count)?.into_iter();
         let first = backends.next().ok_or_else(no_descriptor)?;
         let local = first.local_addr();
@@ -353,6 +348,11 @@ impl NodeBuilder {
             if let Some(driver) = driver {
                 driver.engine.add_peer(driver.now(), node, addresses)?;
             }
+        }
+        if named && !placed && !book.is_empty() {
+            let file = book.source().map(|file| format!(" {file}"));
+            let book = format!("address book{}", file.unwrap_or_default());
+            return Err(Error::NotInBook { node: id, book });
         }
         let mut outlooks = self.outlooks(About { node: id, local }, count)?.into_iter();
         for driver in std::iter::once(&mut driver).chain(&mut more) {
