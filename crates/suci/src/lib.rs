@@ -54,6 +54,7 @@ mod message;
 mod metrics;
 mod next;
 mod node;
+mod reach;
 mod shared;
 pub mod statistics;
 mod steering;

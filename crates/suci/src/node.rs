@@ -8,7 +8,7 @@ mod select;
 
 use crate::batch::Batch;
 use crate::budget::Budget;
-use crate::builder::{NodeBuilder, Opened, check_peer};
+use crate::builder::{NodeBuilder, Opened};
 use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::core::{Core, Turn};
@@ -16,6 +16,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::helper;
 use crate::message::{Draft, Message};
+use crate::reach::check_peer;
 use crate::wait::{Spinner, Wait};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -170,21 +171,6 @@ impl Node {
         let mut turn = self.enter_open()?;
         let now = turn.now();
         Ok(turn.engine.add_peer(now, node, address)?)
-    }
-
-    /// Removes a node from the book: its session ends at once, as by [`Node::abandon`], and from then on it is unknown. It may
-    /// come back by itself only with [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a session, whose
-    /// `Ended` follows.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
-        let mut turn = self.enter_open()?;
-        let now = turn.now();
-        let removed = turn.engine.remove_peer(now, node);
-        let has_begun = removed.map_err(|error| Error::from_send(node, error))?;
-        turn.output()?;
-        Ok(has_begun)
     }
 
     /// All peers, by ID: those of the book, and those that came by themselves and are there still. Each with its link, which

@@ -3,8 +3,9 @@
 use super::{Engine, SendError};
 use crate::config::{self, ConfigError};
 use crate::event::Side;
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use crate::types::NodeId;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a peer's limits of silence were not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +92,36 @@ impl Engine {
         }
         self.touch(key);
         Ok(())
+    }
+
+    /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is unknown. It may come back by
+    /// itself only where anybody may. What replays are told by is kept for a while, and leaves when others need the room.
+    /// Returns whether there was a session whose end is told.
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn remove_peer(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
+        let has_begun = self.abandon(now, node)?;
+        let Some(key) = self.peer_key(node) else {
+            return Ok(has_begun);
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            let from = peer.path_address().map(|at| at.ip());
+            peer.forget_settings(now, &self.shared.config);
+            if peer.session.suspension.is_here() {
+                peer.set_suspended(false, &mut self.shared);
+            }
+            if peer.stranger_from.is_none() {
+                // From now on it is one of those that came by themselves, and left.
+                let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                peer.stranger_from = Some(from);
+                *self.strangers.entry(from).or_default() += 1;
+            }
+        }
+        self.removed.insert(node);
+        self.recent = None;
+        self.touch(key);
+        Ok(has_begun)
     }
 
     /// Whether `node` is known: of the book, or come by itself and not forgotten yet.

@@ -144,8 +144,7 @@ impl Engine {
         now: Instant,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
-        let shares = Shares::new(recv_buffer);
-        let config = Arc::new(config);
+        let (shares, config) = (Shares::new(recv_buffer), Arc::new(config));
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);

@@ -12,7 +12,6 @@ use crate::time::{Duration, Instant};
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, NodeId};
 use crate::wire::Mode;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a message was not accepted. Gives it back where trying again makes sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -210,36 +209,6 @@ impl Engine {
         let key = self.insert_peer(node, addresses, now);
         self.peers.rest(key, now);
         Ok(())
-    }
-
-    /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is unknown. It may come back by
-    /// itself only where anybody may. What replays are told by is kept for a while, and leaves when others need the room.
-    /// Returns whether there was a session whose end is told.
-    ///
-    /// # Errors
-    /// `UnknownPeer` or `Itself`.
-    pub fn remove_peer(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
-        let has_begun = self.abandon(now, node)?;
-        let Some(key) = self.peer_key(node) else {
-            return Ok(has_begun);
-        };
-        if let Some(peer) = self.peers.get_mut(key) {
-            let from = peer.path_address().map(|at| at.ip());
-            peer.forget_settings(now, &self.shared.config);
-            if peer.session.suspension.is_here() {
-                peer.set_suspended(false, &mut self.shared);
-            }
-            if peer.stranger_from.is_none() {
-                // From now on it is one of those that came by themselves, and left.
-                let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-                peer.stranger_from = Some(from);
-                *self.strangers.entry(from).or_default() += 1;
-            }
-        }
-        self.removed.insert(node);
-        self.recent = None;
-        self.touch(key);
-        Ok(has_begun)
     }
 
     #[inline(always)]

@@ -6,6 +6,21 @@ use std::time::Duration;
 use suci_proto::types::NodeId;
 
 impl Node {
+    /// Removes a node from the book: its session ends at once, as by [`Node::abandon`], and from then on it is unknown. It may
+    /// come back by itself only with [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a session, whose
+    /// `Ended` follows.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        let has_begun =
+            (turn.engine.remove_peer(now, node)).map_err(|e| Error::from_send(node, e))?;
+        turn.output()?;
+        Ok(has_begun)
+    }
+
     /// Holds back all messages to and from `node` until [`Node::resume`]; returns at once. What was accepted
     /// is kept on both sides and flows afterwards; meanwhile sending fails on both with
     /// [`Error::Suspended`], and what had arrived can still be received. The peer is told, and its program

@@ -44,13 +44,14 @@ pub(crate) use post::{Letter, Post};
 pub(crate) use shard::owner;
 
 use crate::budget::Warning;
-use crate::builder::{Opened, check_peer};
+use crate::builder::Opened;
 use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{Draft, Message};
 use crate::node::DROP_PATIENCE;
+use crate::reach::check_peer;
 use bytes::Bytes;
 use inner::{Inner, Origin};
 use shard::{Command, Shard, lock};

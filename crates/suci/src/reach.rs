@@ -1,0 +1,147 @@
+//! Which addresses can be reached from where.
+
+use crate::book::{self, AddressBook};
+use crate::error::{Error, NO_ZONE};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use suci_proto::Addresses;
+use suci_proto::types::NodeId;
+
+/// Refuses the address of a peer that is beyond what was allowed, or beyond what this socket can reach.
+pub(crate) fn check_peer(
+    plain_on_network: bool,
+    local: SocketAddr,
+    address: SocketAddr,
+) -> Result<(), Error> {
+    let beyond = |problem| Error::Unreachable {
+        address,
+        local,
+        problem,
+    };
+    if let Some(problem) = unreachable(local, address) {
+        return Err(beyond(problem));
+    }
+    check_plain(plain_on_network, address)?;
+    if stays_here(local.ip()) && !stays_here(address.ip()) && !has_route(local, address) {
+        return Err(beyond(
+            "loopback reaches no other machine; listen at 0.0.0.0, or at an address of this machine",
+        ));
+    }
+    Ok(())
+}
+
+/// Those of a peer's addresses that may be tried from here; the error of the first if there are none.
+pub(crate) fn reachable(
+    plain_on_network: bool,
+    local: SocketAddr,
+    addresses: &[SocketAddr],
+) -> Result<Addresses, Error> {
+    let mut first = None;
+    let check = |address: &&SocketAddr| match check_peer(plain_on_network, local, **address) {
+        Ok(()) => true,
+        Err(error) => {
+            first.get_or_insert(error);
+            false
+        }
+    };
+    let fit: Addresses = addresses.iter().filter(check).copied().collect();
+    match first {
+        Some(error) if fit.first().is_none() => Err(error),
+        _ => Ok(fit),
+    }
+}
+
+fn stays_here(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+/// Why nothing sent at `local` can arrive at `address`, whatever the network does. Else the program would
+/// wait for an answer until it gives up, and learn nothing then.
+fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
+    use IpAddr::{V4, V6};
+    let (from, to) = (local.ip().to_canonical(), address.ip().to_canonical());
+    if let Some(problem) = book::no_host(address) {
+        return Some(problem);
+    }
+    match (from, to) {
+        (V4(_), V6(_)) => Some("an IPv4 socket reaches no IPv6 address; give both the same family"),
+        // The unspecified IPv6 address stands for those of IPv4 too.
+        (V6(from), V4(_)) if !from.is_unspecified() => {
+            Some("that IPv6 address reaches no IPv4 address; give both the same family")
+        }
+        (V6(_), V6(to)) if to.is_unicast_link_local() && zone(local) == 0 && zone(address) == 0 => {
+            Some(NO_ZONE)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the system has a route there. From loopback it leads to this machine's own addresses only.
+fn has_route(local: SocketAddr, address: SocketAddr) -> bool {
+    let probe = UdpSocket::bind(SocketAddr::new(local.ip(), 0));
+    probe.is_ok_and(|probe| probe.connect(address).is_ok())
+}
+
+fn zone(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(address) => address.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
+}
+
+/// Refuses addresses outside of loopback unless they were allowed.
+pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Error> {
+    if allowed || stays_here(address.ip()) {
+        Ok(())
+    } else {
+        Err(Error::PlainOnNetwork { address })
+    }
+}
+
+/// Refuses a book that has others, but not this node.
+pub(crate) fn in_book(book: &AddressBook, node: NodeId) -> Result<(), Error> {
+    if book.is_empty() || book.get(node).is_some() {
+        return Ok(());
+    }
+    let file = book.source().map(|file| format!(" {file}"));
+    let book = format!("address book{}", file.unwrap_or_default());
+    Err(Error::NotInBook { node, book })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_nothing_can_reach_are_known() {
+        let says = |local: &str, address: &str| {
+            unreachable(local.parse().unwrap(), address.parse().unwrap()).unwrap_or("")
+        };
+        for (local, address, part) in [
+            ("127.0.0.1:1", "127.0.0.1:0", "port 0"),
+            ("0.0.0.0:1", "0.0.0.0:1", "not the address of one host"),
+            ("[::]:1", "[::]:1", "not the address of one host"),
+            ("0.0.0.0:1", "224.0.0.1:1", "not the address of one host"),
+            (
+                "0.0.0.0:1",
+                "255.255.255.255:1",
+                "not the address of one host",
+            ),
+            ("127.0.0.1:1", "[::1]:1", "same family"),
+            ("[::1]:1", "127.0.0.1:1", "same family"),
+            ("[::]:1", "[fe80::1]:1", "needs its zone"),
+        ] {
+            let said = says(local, address);
+            assert!(said.contains(part), "{address} from {local}: {said:?}");
+        }
+        for (local, address) in [
+            ("127.0.0.1:1", "127.0.0.1:1"),
+            ("[::]:1", "127.0.0.1:1"),
+            ("127.0.0.1:1", "[::ffff:127.0.0.1]:1"),
+            ("[::1]:1", "[::1]:2"),
+            ("[::]:1", "[fe80::1%1]:1"),
+            ("[fe80::2%1]:1", "[fe80::1]:1"),
+        ] {
+            assert_eq!(says(local, address), "", "{address} from {local}");
+        }
+    }
+}
