@@ -4,10 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use suci::{
-    AddressBook, Config, EndReason, Event, Node, NodeBuilder, NodeId, RefusedReason, SharedNode,
-    Warning,
-};
+use suci::{AddressBook, Config, EndReason, Event, Node, NodeBuilder, NodeId, SharedNode, Warning};
 
 use crate::args::NodeArgs;
 use crate::error::{Result, tell};
@@ -108,6 +105,9 @@ pub(crate) fn events(node: &SharedNode) -> Result<Vec<Event>> {
 pub(crate) fn ended(reason: EndReason) -> String {
     match reason {
         EndReason::Closed => "it closed the connection".to_owned(),
+        EndReason::CutShort { missing } => {
+            format!("it closed the connection before {missing} of its messages had arrived")
+        }
         EndReason::ClosedHere => "the connection was closed here".to_owned(),
         EndReason::Restarted => "its process was started anew".to_owned(),
         EndReason::Abandoned => "it was given up here".to_owned(),
@@ -117,26 +117,5 @@ pub(crate) fn ended(reason: EndReason) -> String {
         EndReason::PeerProtocol(code) => {
             format!("it says that we broke the protocol (code {code})")
         }
-    }
-}
-
-/// Why a peer refuses, and what to do.
-pub(crate) fn refused(reason: RefusedReason) -> &'static str {
-    match reason {
-        RefusedReason::DuplicateNode => {
-            "another process has this node's ID: stop it, or use another ID"
-        }
-        RefusedReason::NotAllowed => "this node is not in its address book: add it there",
-        RefusedReason::WrongNode => {
-            "another node answers there: see that both ends run the same suci command and book"
-        }
-        RefusedReason::Mode => "one side is sealed and the other plain: give both the same mode",
-        RefusedReason::Full => "it has no room for another peer: try again later",
-        RefusedReason::Stale => "it knows a newer session of this node: start again",
-        RefusedReason::Version => "no common protocol version: use the same release at both ends",
-        RefusedReason::Narrow => {
-            "the route to it carries no datagrams of 1,200 bytes: raise the MTU of its interface to 1,280"
-        }
-        RefusedReason::Other(_) => "it gives a reason that this version does not know: update suci",
     }
 }

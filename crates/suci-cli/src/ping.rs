@@ -287,10 +287,7 @@ fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> R
                     )));
                 }
                 Event::Refused { node: who, reason } if who == peer => {
-                    return Err(Failure::new(format!(
-                        "{name} refuses: {}",
-                        node::refused(reason)
-                    )));
+                    return Err(Failure::new(format!("{name} refuses: {reason}")));
                 }
                 _ => {}
             }

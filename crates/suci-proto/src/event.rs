@@ -3,7 +3,9 @@
 use crate::fold::{Fold, Words, folds};
 use crate::message::Outcome;
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
+use crate::wire::RefusedCode;
 use bytes::Bytes;
+use core::fmt;
 
 /// In [`Event::NotDelivered`], the number of a message that this side did not send although it had accepted it, so that it has
 /// none: a node that threads serve learns only then that the session is closing, or has too many channels.
@@ -47,15 +49,20 @@ pub enum Event {
         /// Which side.
         by: Side,
     },
-    /// The session is over: exactly once per session, after all its messages were received.
+    /// The session is over: told after all its messages were received, and before the messages and events of the next one.
+    /// Once per session to a program that takes its events; several ends of sessions with one peer that were not taken are
+    /// told as one.
     Ended {
         /// Who.
         node: NodeId,
-        /// Which of the sessions with it.
+        /// Which of the sessions with it; the newest, if several ended that the program was not told of.
         session: SessionNumber,
-        /// Why.
+        /// How many ended, 1 or more: ends that were not taken become one.
+        sessions: u32,
+        /// Why; of several, the newest.
         reason: EndReason,
-        /// Exactly one outcome for every message that was outstanding.
+        /// Exactly one outcome for every message that was outstanding. Of several sessions: all of the first, and of those
+        /// after it the outcomes of messages that were sent with `notify`.
         outcomes: Vec<MessageOutcome>,
     },
     /// The peer's library holds this message entirely (only if it was sent with `notify`).
@@ -131,16 +138,13 @@ impl Event {
     pub fn failures(&self) -> u64 {
         match self {
             Self::NotDelivered { .. } => 1,
-            Self::Ended { outcomes, .. } => undelivered(outcomes),
+            Self::Ended { outcomes, .. } => {
+                let failed = |o: &&MessageOutcome| o.outcome != Outcome::Delivered;
+                outcomes.iter().filter(failed).count() as u64
+            }
             _ => 0,
         }
     }
-}
-
-/// How many of these messages were not, or not certainly, delivered.
-pub(crate) fn undelivered(outcomes: &[MessageOutcome]) -> u64 {
-    let failed = |o: &&MessageOutcome| o.outcome != Outcome::Delivered;
-    outcomes.iter().filter(failed).count() as u64
 }
 
 /// What is known of a peer that is lost: the newest report since it was last heard.
@@ -212,8 +216,14 @@ pub enum Side {
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// The peer closed in order.
+    /// The peer closed in order: everything that it sent in this session was received.
     Closed,
+    /// The peer closed before this side had everything: its patience was over, or its program gave the session up.
+    CutShort {
+        /// Messages that its library had accepted and that are not received completely, nor will be; also those that came
+        /// completely behind one on their channel that did not.
+        missing: u64,
+    },
     /// This side closed.
     ClosedHere,
     /// The peer's process started anew.
@@ -254,8 +264,18 @@ pub enum RefusedReason {
     WrongNode,
     /// One side is sealed, the other plain.
     Mode,
-    /// The peer's tables are full.
-    Full,
+    /// The peer's receive buffer has no place for another connection. Tried again; the more urgent the longer it asks.
+    NoSocketCredit,
+    /// The peer has no memory for another session.
+    NoMemory,
+    /// The peer knows as many nodes as it may.
+    TooManyPeers,
+    /// Messages of several earlier sessions with us wait in the peer until its program receives them.
+    Unread,
+    /// This node's own receive buffer has no place for another connection.
+    NoSocketCreditHere,
+    /// This node has no memory for another session.
+    NoMemoryHere,
     /// Our incarnation or epoch was retired there.
     Stale,
     /// No common protocol version.
@@ -267,6 +287,75 @@ pub enum RefusedReason {
     Narrow,
 }
 
+impl From<RefusedCode> for RefusedReason {
+    fn from(code: RefusedCode) -> Self {
+        match code {
+            RefusedCode::DuplicateNode => Self::DuplicateNode,
+            RefusedCode::NotAllowed => Self::NotAllowed,
+            RefusedCode::WrongNode => Self::WrongNode,
+            RefusedCode::Mode => Self::Mode,
+            RefusedCode::NoSocketCredit => Self::NoSocketCredit,
+            RefusedCode::Stale => Self::Stale,
+            RefusedCode::Version => Self::Version,
+            RefusedCode::NoMemory => Self::NoMemory,
+            RefusedCode::TooManyPeers => Self::TooManyPeers,
+            RefusedCode::Unread => Self::Unread,
+            RefusedCode::Other(code) => Self::Other(code),
+        }
+    }
+}
+
+impl RefusedReason {
+    /// Whether the peer lives and would take us, and has no room now: a reason that may go by itself or by its program.
+    pub(crate) const fn is_for_now(self) -> bool {
+        matches!(
+            self,
+            Self::NoSocketCredit | Self::NoMemory | Self::TooManyPeers | Self::Unread
+        )
+    }
+}
+
+/// Says which cap it is, if it is one, and how to raise it.
+impl fmt::Display for RefusedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::DuplicateNode => "another process has this node's ID: stop it, or use another ID",
+            Self::NotAllowed => {
+                "it takes only nodes of its address book: enter this node there, or let it accept anyone"
+            }
+            Self::WrongNode => {
+                "another node answers there: see that both ends name it alike in their books"
+            }
+            Self::Mode => "one side is sealed and the other plain: open both alike",
+            Self::NoSocketCredit => {
+                "its receive buffer has no place for another connection: raise its recv_buffer and \
+                 net.core.rmem_max there, or wait until others have gone"
+            }
+            Self::NoMemory => "it has no memory for another session: raise its setting memory",
+            Self::TooManyPeers => {
+                "it knows as many nodes as it may, or half of that from this address: raise its setting max_peers"
+            }
+            Self::Unread => {
+                "messages of earlier sessions wait there: its program has to receive them"
+            }
+            Self::NoSocketCreditHere => {
+                "this node's receive buffer has no place for another connection: raise recv_buffer and \
+                 net.core.rmem_max, or wait until others have gone"
+            }
+            Self::NoMemoryHere => {
+                "this node has no memory for another session: raise its setting memory"
+            }
+            Self::Stale => "it ended the session: a new one follows",
+            Self::Version => "there is no common protocol version: install the same version",
+            Self::Narrow => {
+                "the route carries only small packets: raise its MTU to 1,280 bytes at least"
+            }
+            Self::Other(code) => return write!(f, "reason {code}, of a later version"),
+        };
+        f.write_str(text)
+    }
+}
+
 impl Fold for RefusedReason {
     fn fold(&self, to: &mut Words) {
         let (number, code): (u8, u64) = match *self {
@@ -274,11 +363,16 @@ impl Fold for RefusedReason {
             Self::NotAllowed => (1, 0),
             Self::WrongNode => (2, 0),
             Self::Mode => (3, 0),
-            Self::Full => (4, 0),
+            Self::NoSocketCredit => (4, 0),
             Self::Stale => (5, 0),
             Self::Version => (6, 0),
             Self::Other(code) => (7, code),
             Self::Narrow => (8, 0),
+            Self::NoMemory => (9, 0),
+            Self::TooManyPeers => (10, 0),
+            Self::Unread => (11, 0),
+            Self::NoSocketCreditHere => (12, 0),
+            Self::NoMemoryHere => (13, 0),
         };
         (number, code).fold(to);
     }
@@ -289,10 +383,15 @@ impl Fold for RefusedReason {
             (1, _) => Self::NotAllowed,
             (2, _) => Self::WrongNode,
             (3, _) => Self::Mode,
-            (4, _) => Self::Full,
+            (4, _) => Self::NoSocketCredit,
             (5, _) => Self::Stale,
             (6, _) => Self::Version,
             (8, _) => Self::Narrow,
+            (9, _) => Self::NoMemory,
+            (10, _) => Self::TooManyPeers,
+            (11, _) => Self::Unread,
+            (12, _) => Self::NoSocketCreditHere,
+            (13, _) => Self::NoMemoryHere,
             (_, code) => Self::Other(code),
         }
     }

@@ -309,7 +309,7 @@ impl Process {
                 }
                 Ok((Sent::Accepted, name.token))
             }
-            Err(SendError::WouldBlock(_) | SendError::Suspended { .. }) => {
+            Err(SendError::WouldBlock(_) | SendError::Unread(_) | SendError::Suspended { .. }) => {
                 Ok((Sent::Blocked, name.token))
             }
             Err(_) => Ok((Sent::Refused, name.token)),

@@ -420,12 +420,13 @@ impl Driver {
         self.engine.unflushed().all(|(_, open, _)| open == 0)
     }
 
-    /// Nothing if every peer has everything, as far as the program was not told otherwise.
-    pub(crate) fn flushed(&self) -> Result<(), Error> {
+    /// Nothing if every peer has everything, as far as the program was not told otherwise, which this does.
+    pub(crate) fn flushed(&mut self) -> Result<(), Error> {
         let peers = self.unflushed();
         if peers.is_empty() {
             Ok(())
         } else {
+            self.engine.flush_failures();
             Err(Error::NotFlushed { peers })
         }
     }

@@ -4,9 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use suci_proto::types::{ChannelId, Kind, NodeId};
+use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
 use suci_proto::{
-    CallError, ConfigError, EndReason, IncomingError, Outgoing, PatienceError, PeerError, Side,
+    CallError, ConfigError, EndReason, Event, IncomingError, Outgoing, PatienceError, PeerError,
+    Side,
 };
 
 use crate::Draft;
@@ -21,13 +22,23 @@ pub enum Error {
     /// A node has no connection to itself.
     #[error("node {0} is this node: keep what you would send to yourself")]
     Itself(NodeId),
-    /// The queue to this peer is full, or four of its sessions ended and the program took none of the events that tell it.
-    /// The message comes back in the error.
+    /// The queue to this peer is full. The message comes back in the error.
     #[error(
-        "the queue to node {to} is full: poll or wait (send_timeout does both), or take events, then send again"
+        "the queue to node {to} is full: poll or wait (send_timeout does both), then send again, or raise send_queue"
     )]
     WouldBlock {
         /// Whose queue is full.
+        to: NodeId,
+        /// The message.
+        message: Box<Draft>,
+    },
+    /// Four sessions with this peer ended and left messages that the program has not received: no other one begins, so that
+    /// what a peer leaves stays bounded. The message comes back in the error.
+    #[error(
+        "messages of four ended sessions with node {to} are unread: receive them, then send again"
+    )]
+    Unread {
+        /// Whose messages they are.
         to: NodeId,
         /// The message.
         message: Box<Draft>,
@@ -240,6 +251,27 @@ pub enum Error {
         /// The buffer's.
         buffer: u64,
     },
+    /// A message waits that is too long to be taken unasked, and nothing else does: it comes once the program answers
+    /// ([`Node::accept_into`](crate::Node::accept_into), [`Node::accept`](crate::Node::accept) or
+    /// [`Node::refuse`](crate::Node::refuse)), and until then none of its channel. A receiving call says so once for each such message whose
+    /// [`Event::Incoming`](crate::Event::Incoming) was not taken; the next call receives what other channels bring.
+    #[error(
+        "message {number} of {length} bytes on channel {} from node {from} waits for an answer, since it is longer than {limit} \
+         bytes (max_message, at most half of memory): take it with accept_into, refuse it, or raise the setting",
+        .channel.0
+    )]
+    NeedsAnswer {
+        /// Who sends it.
+        from: NodeId,
+        /// Its channel.
+        channel: ChannelId,
+        /// Its number there.
+        number: MessageNumber,
+        /// Its length in bytes.
+        length: u64,
+        /// The longest that is taken unasked, in bytes.
+        limit: u64,
+    },
     /// No such announced message, or the buffer does not fit it.
     #[error(transparent)]
     Incoming(#[from] IncomingError),
@@ -308,6 +340,9 @@ impl std::fmt::Display for Why<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             EndReason::Closed => "it closed",
+            EndReason::CutShort { missing } => {
+                return write!(f, "it closed before {missing} of its messages had arrived");
+            }
             EndReason::ClosedHere => "this side closed it",
             EndReason::Restarted => "its process started anew",
             EndReason::Abandoned => "this side gave it up",
@@ -390,6 +425,10 @@ impl Error {
             E::UnknownPeer(node) => Self::UnknownPeer(node),
             E::Itself(node) => Self::Itself(node),
             E::WouldBlock(outgoing) => Self::would_block(to, outgoing),
+            E::Unread(outgoing) => Self::Unread {
+                to,
+                message: Box::new(Draft::from_outgoing(outgoing)),
+            },
             E::TooLong { length } => Self::TooLong { length },
             E::HeaderTooLong { length } => Self::HeaderTooLong { length },
             E::Channels => Self::Channels { to },
@@ -415,6 +454,26 @@ impl Error {
         Self::WouldBlock {
             to,
             message: Box::new(Draft::from_outgoing(outgoing)),
+        }
+    }
+
+    /// What a receiving call says of an announced message, where the longest that is taken unasked has `limit` bytes.
+    pub(crate) fn needs_answer(announced: &Event, limit: u64) -> Option<Self> {
+        match *announced {
+            Event::Incoming {
+                node,
+                channel,
+                number,
+                total,
+                ..
+            } => Some(Self::NeedsAnswer {
+                from: node,
+                channel,
+                number,
+                length: total,
+                limit,
+            }),
+            _ => None,
         }
     }
 

@@ -211,7 +211,7 @@ impl Node {
     /// [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits on.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
+    /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
     /// others say what is wrong with it.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let message = message.into();
@@ -234,7 +234,7 @@ impl Node {
     /// As [`Node::send`], but while the queue is full it blocks, for at most `limit`.
     ///
     /// # Errors
-    /// As [`Node::send`]; [`Error::WouldBlock`] when `limit` is over, or at once if only events that are taken could help.
+    /// As [`Node::send`]; [`Error::WouldBlock`] when `limit` is over.
     pub fn send_timeout(
         &mut self,
         to: NodeId,
@@ -250,9 +250,7 @@ impl Node {
             match turn.send(None, to, message.len(), |driver, now| {
                 driver.push(now, to, message)
             }) {
-                Err(Error::WouldBlock { message: back, .. })
-                    if !deadline.is_over() && !turn.engine.waits_for_program(to) =>
-                {
+                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
                     message = *back
                 }
                 done => return done,
@@ -296,7 +294,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NotFlushed`] names the peers that have not acknowledged everything, or whose session ended
-    /// before (in an event that the program has not taken yet).
+    /// before: once, unless the program has taken the event that tells it.
     pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
         let mut spinner = Spinner::new(self.wait);
@@ -332,11 +330,11 @@ impl Node {
     // ---- receiving
 
     /// Blocks until a message arrives. Events do not wake it: a program that waits for peers that may end
-    /// uses [`Node::next`]. Take them all the same ([`Node::events`]): to a peer with whom four sessions ended unheard
-    /// nothing can be sent.
+    /// uses [`Node::next`]. A program that needs no events does not have to take them.
     ///
     /// # Errors
-    /// [`Error::Closed`] when closed and everything that had arrived was taken.
+    /// [`Error::Closed`] when closed and everything that had arrived was taken. [`Error::NeedsAnswer`] if no message is there and
+    /// one waits that only an answer of the program lets come: once for each, so that the next call receives from others.
     pub fn recv(&mut self) -> Result<Message, Error> {
         loop {
             if let Some(message) = self.recv_within(None)? {
@@ -353,7 +351,7 @@ impl Node {
         self.recv_within(Some(limit))
     }
 
-    /// The next message, if there is one now. Where the program mostly sends several messages in a row next, the acknowledgements
+    /// The next message, if there is one now. It waits for nothing, and so never fails with [`Error::NeedsAnswer`]. Where the program mostly sends several messages in a row next, the acknowledgements
     /// of what it has taken wait for them: until its next call, for up to 2 ms if there is none
     /// ([`poll`](Node::poll) with no time to wait sends them).
     ///
@@ -433,8 +431,8 @@ impl Node {
     }
 
     /// The next event that a call has found; looks at the socket only if no call has for 200 us. The end of a session comes after
-    /// its last message was taken; one that [`Node::recv_into`] had no room for was not. Take
-    /// events now and then: a peer with whom four sessions ended unheard is not talked to any more until you do.
+    /// its last message was taken; one that [`Node::recv_into`] had no room for was not. Ends of sessions with one peer that are
+    /// not taken become one.
     ///
     /// # Errors
     /// [`Error::Forked`].

@@ -209,8 +209,7 @@ impl Sender {
                 )))
             }
             Event::Refused { reason, .. } => {
-                let why = node::refused(*reason);
-                Err(Failure::new(format!("{address} refuses: {why}")))
+                Err(Failure::new(format!("{address} refuses: {reason}")))
             }
             Event::Lost { .. } => {
                 tell(format_args!(

@@ -144,7 +144,7 @@ fn silent(node: &mut Node, peer: NodeId) -> Failure {
     };
     let why = events.into_iter().find_map(|event| match event {
         Event::Ended { reason, .. } => Some(node::ended(reason)),
-        Event::Refused { reason, .. } => Some(node::refused(reason).to_owned()),
+        Event::Refused { reason, .. } => Some(reason.to_string()),
         _ => None,
     });
     let why = why.unwrap_or_else(|| "check the firewall for UDP".to_owned());

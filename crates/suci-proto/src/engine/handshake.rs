@@ -4,7 +4,7 @@ use super::Engine;
 use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
-use crate::event::{Event, LostCause, RefusedReason};
+use crate::event::{LostCause, RefusedReason};
 use crate::handshake::{Claim, Phase, Room, Standing};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::time::Instant;
@@ -102,7 +102,7 @@ impl Engine {
             refused.put(b)
         });
         // To a known node that there is no room yet is a sign of life.
-        if code == RefusedCode::Full && standing != Standing::Stranger {
+        if RefusedReason::from(code).is_for_now() && standing != Standing::Stranger {
             self.shared.reply(arrival.from, bytes);
         } else {
             self.shared.reply_to_anyone(arrival.from, bytes);
@@ -144,7 +144,8 @@ impl Engine {
             self.shared.counters.hello_unanswered += 1;
             if self.closing.is_none() && standing != Standing::Stranger {
                 // It hears that we live, and comes again.
-                self.turn_away(arrival, header, hello.target, RefusedCode::Full, standing);
+                let code = RefusedCode::NoSocketCredit;
+                self.turn_away(arrival, header, hello.target, code, standing);
             }
             return;
         }
@@ -327,7 +328,7 @@ impl Engine {
         }
         // Who was to give its place to another takes its turn for one, whatever became of its connection.
         if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
-            return Err(Some(RefusedCode::Full));
+            return Err(Some(RefusedCode::NoSocketCredit));
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(None);
@@ -361,9 +362,11 @@ impl Engine {
         let stranger = peer.standing() == Standing::Stranger;
         // A peer that took messages of ours, and ended that session, asked for this cookie afterwards.
         peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
-        let full = stranger && self.shared.shares.room_for_strangers() == 0;
-        if full || !peer.has_room_for_session() {
-            return Err(Some(RefusedCode::Full));
+        if !peer.has_room_for_session() {
+            return Err(Some(RefusedCode::Unread));
+        }
+        if stranger && self.shared.shares.room_for_strangers() == 0 {
+            return Err(Some(RefusedCode::NoSocketCredit));
         }
         self.let_in(now, key, arrival, header, init, baked)
     }
@@ -390,11 +393,14 @@ impl Engine {
         });
         // A session with another incarnation is over already.
         let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
-        let Some((mut beginning, _)) = begun else {
-            if attempted {
-                peer.try_later(now, shared);
+        let (mut beginning, _) = match begun {
+            Ok(begun) => begun,
+            Err(code) => {
+                if attempted {
+                    peer.try_later(now, shared);
+                }
+                return Err(Some(code));
             }
-            return Err(Some(RefusedCode::Full));
         };
         // A stranger that is refused leaves nothing behind; a node of the book keeps its window.
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
@@ -478,24 +484,12 @@ impl Engine {
             self.shared.counters.handshake_rejected += 1;
             return;
         }
-        let reason = match refused.code {
-            RefusedCode::DuplicateNode => RefusedReason::DuplicateNode,
-            RefusedCode::NotAllowed => RefusedReason::NotAllowed,
-            RefusedCode::WrongNode => RefusedReason::WrongNode,
-            RefusedCode::Mode => RefusedReason::Mode,
-            RefusedCode::Full => RefusedReason::Full,
-            RefusedCode::Stale => RefusedReason::Stale,
-            RefusedCode::Version => RefusedReason::Version,
-            RefusedCode::Other(code) => RefusedReason::Other(code),
-        };
-        if reason == RefusedReason::Full {
+        let reason = RefusedReason::from(refused.code);
+        if reason.is_for_now() {
             peer.put_off(now);
         }
         peer.life.note_cause(LostCause::Refused(reason));
-        let node = peer.node;
-        if peer.last_refusal.replace(reason) != Some(reason) {
-            peer.tell(Event::Refused { node, reason }, &mut self.shared);
-        }
+        peer.tell_refused(reason, &mut self.shared);
         self.touch(key);
     }
 

@@ -162,6 +162,7 @@ impl Engine {
                 memory: MemoryShares::new(config.memory),
                 pool,
                 newsworthy: VecDeque::new(),
+                unreported: 0,
                 resuspended: BTreeSet::new(),
                 calls: Calls::default(),
                 routes: Slab::new(),

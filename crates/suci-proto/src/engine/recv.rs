@@ -12,8 +12,8 @@ impl Engine {
     /// session is told once its last message was taken. A program that takes all events before each message hears of that
     /// end before it gets a message of the next session.
     ///
-    /// What is not taken costs bounded memory, because a peer with whom four sessions ended unheard opens no
-    /// further one; so take them now and then.
+    /// What is not taken costs bounded memory, whatever the peer does: ends become one, and so do others that undo each other.
+    /// What became of messages is told for each that the program sent with `notify`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.poll_event_beside(None)
     }
@@ -27,18 +27,32 @@ impl Engine {
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
-            let waited = !peer.has_room_for_session();
             let event = peer.next_event(held, &mut self.shared);
-            if waited && peer.has_room_for_session() {
-                // Its next session may begin.
-                self.wheel.set(key, self.last_run);
-                self.touch(key);
-            }
             if event.is_some() {
                 return event;
             }
         }
         None
+    }
+
+    /// An announced message ([`Event::Incoming`]) whose event the program did not take, once: for a receiving call that finds
+    /// no message, since only an answer of the program lets this one come. The event stays.
+    pub fn poll_unanswered(&mut self) -> Option<Event> {
+        // Mostly there is none.
+        if self.shared.unreported == 0 {
+            return None;
+        }
+        let mut peers = self.peers.iter_awake();
+        let (key, _) = peers.find(|(_, peer)| peer.news.unreported() > 0)?;
+        drop(peers);
+        self.peers.get_mut(key)?.report_news(&mut self.shared)
+    }
+
+    /// The longest message that is taken without asking the program, in bytes: `max_message`, or half of `memory`.
+    #[must_use]
+    pub fn longest_unasked(&self) -> u64 {
+        let config = &self.shared.config;
+        config.max_message.min(config.memory / 2)
     }
 
     /// Whether [`Engine::poll_event`] has something.
@@ -81,6 +95,7 @@ impl Engine {
             } else {
                 1
             };
+            let waited = !peer.has_room_for_session();
             let (node, mut bytes) = (peer.node, 0);
             let received = peer.next_messages(most, &mut self.shared, &mut |session, message| {
                 bytes += message.payload.len() as u64;
@@ -90,6 +105,10 @@ impl Engine {
                 self.readable.pass();
             } else {
                 self.readable.drop_front();
+            }
+            if waited && peer.has_room_for_session() {
+                // Its next session may begin.
+                self.wheel.set(key, self.last_run);
             }
             self.dirty.add(key);
             if received > 0 {
@@ -127,6 +146,7 @@ impl Engine {
             return None;
         }
         let (peer, shared) = (self.peers.get_mut(key)?, &mut self.shared);
+        let waited = !peer.has_room_for_session();
         let mut received = None;
         match channel {
             Some(channel) => received = peer.next_message_on(channel, shared),
@@ -140,6 +160,10 @@ impl Engine {
             self.readable.remove(key);
         }
         let (session, message) = received?;
+        if waited && peer.has_room_for_session() {
+            // Its next session may begin.
+            self.wheel.set(key, self.last_run);
+        }
         self.dirty.add(key);
         let traffic = peer.traffic_mut();
         traffic.messages_received += 1;

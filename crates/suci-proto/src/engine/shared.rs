@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// Peers with events for the program, each once.
     pub(crate) newsworthy: VecDeque<usize>,
+    /// Announced messages of all peers that no event and no receiving call told the program.
+    pub(crate) unreported: usize,
     /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
     pub(crate) resuspended: BTreeSet<NodeId>,
     pub(crate) calls: Calls,

@@ -9,6 +9,7 @@ use crate::time::{Duration, Instant};
 use crate::turns::Priority;
 use crate::types::NodeId;
 use crate::wire::RefusedCode;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 /// While the table is full, for one address or for all, how often it is searched for strangers that left.
@@ -32,7 +33,7 @@ impl Engine {
         if full {
             self.ask_silent_strangers(now);
         }
-        full.then_some(RefusedCode::Full)
+        full.then_some(RefusedCode::TooManyPeers)
     }
 
     /// Whether the table takes no more strangers from this address. Half of it is for others, whatever one of them
@@ -54,19 +55,34 @@ impl Engine {
     }
 
     /// Forgets the strangers of whom nothing is left: no session, no message, no wish of the program's, and no
-    /// INIT that may still be under way.
+    /// INIT that may still be under way. If all have events that the program did not take, those go with them: a program that
+    /// takes none would serve no newcomer any more.
     pub(super) fn forget_strangers(&mut self, now: Instant) {
-        let gone: Vec<usize> = self
-            .peers
+        let mut gone = self.forgettable(now, false);
+        if gone.is_empty() {
+            gone = self.forgettable(now, true);
+            let forgotten: BTreeSet<_> = gone.iter().copied().collect();
+            let listed = &mut self.shared.newsworthy;
+            listed.retain(|key| !forgotten.contains(key));
+        }
+        self.forget(gone);
+    }
+
+    /// Strangers of whom nothing is left, or with `events` nothing but these.
+    fn forgettable(&self, now: Instant, events: bool) -> Vec<usize> {
+        self.peers
             .iter_unconnected(true)
             .filter(|(key, peer)| {
                 let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
                 let ranked = self.dirty.priority(*key) != Priority::default();
                 !(listed || ranked)
-                    && peer.is_forgettable(now, COOKIE_LIFETIME, &self.shared.config)
+                    && peer.is_forgettable(now, COOKIE_LIFETIME, events, &self.shared.config)
             })
             .map(|(key, _)| key)
-            .collect();
+            .collect()
+    }
+
+    fn forget(&mut self, gone: Vec<usize>) {
         for key in gone {
             self.wheel.cancel(key);
             self.dirty.forget(key);
@@ -75,6 +91,8 @@ impl Engine {
             let Some(peer) = self.peers.remove(key) else {
                 continue;
             };
+            let unreported = peer.news.unreported();
+            self.shared.unreported = self.shared.unreported.saturating_sub(unreported);
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
             self.removed.remove(&peer.node);

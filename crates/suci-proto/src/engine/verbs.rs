@@ -7,7 +7,7 @@ use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
 use crate::message::{self, Held, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
-use crate::peer::{Closing, Peer};
+use crate::peer::{Closing, MAX_UNREAD, Peer};
 use crate::time::{Duration, Instant};
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, NodeId};
@@ -22,10 +22,15 @@ pub enum SendError {
     /// A node has no connection to itself.
     #[error("node {0} is this node")]
     Itself(NodeId),
-    /// The queue to this peer is full: try again when something was acknowledged. Or the program has not
-    /// heard yet how the last sessions with it ended: try again when it took messages and events.
-    #[error("the queue is full: receive, take events or wait, then send again")]
+    /// The queue to this peer is full: try again when something was acknowledged.
+    #[error("the queue is full: receive or wait, then send again")]
     WouldBlock(Outgoing),
+    /// Messages of several sessions that ended wait for the program: no other session with this peer begins.
+    #[error(
+        "messages of {} ended sessions are unread: receive them, then send again",
+        MAX_UNREAD
+    )]
+    Unread(Outgoing),
     /// Longer than any message may be.
     #[error(
         "message of {length} bytes: at most {} are possible",
@@ -107,6 +112,7 @@ pub(super) enum Refusal {
     /// For a reason that does not give the message back.
     For(SendError),
     Full,
+    Unread,
     Closing,
     Suspended(Side),
 }
@@ -116,6 +122,7 @@ impl Refusal {
         match self {
             Self::For(error) => error,
             Self::Full => SendError::WouldBlock(message()),
+            Self::Unread => SendError::Unread(message()),
             Self::Closing => SendError::Closing(message()),
             Self::Suspended(by) => {
                 let message = message();
@@ -315,7 +322,7 @@ impl Engine {
             return Err(Refusal::Suspended(by));
         }
         if !peer.has_room_for_session() {
-            return Err(Refusal::Full);
+            return Err(Refusal::Unread);
         }
         Ok(Willing {
             key,
@@ -375,7 +382,7 @@ impl Engine {
             .ok_or(IncomingError::UnknownPeer(node))?;
         let done = verb(peer).map_err(IncomingError::Inbox);
         if done.is_ok() {
-            peer.news.withdraw(channel, number);
+            peer.withdraw_news(channel, number, &mut self.shared);
         }
         self.touch(key);
         done
@@ -463,7 +470,8 @@ impl Engine {
         peers.flat_map(|peer| peer.news.announcements())
     }
 
-    /// Messages to `node` whose failure stands in events that the program has not taken yet.
+    /// Messages to `node` whose failure stands in events that the program has not taken yet, and that no
+    /// [flush](Engine::flush_failures) reported.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
@@ -480,11 +488,12 @@ impl Engine {
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
     }
 
-    /// Whether `node` gets no message queued until the program took events: four of its sessions ended unheard.
-    #[must_use]
-    pub fn waits_for_program(&self, node: NodeId) -> bool {
-        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
-        peer.is_some_and(|peer| !peer.has_room_for_session())
+    /// The driver told the program of all failures so far: [`Engine::unflushed`] and [`Engine::untold_failures`] count those
+    /// that follow. Their events stay.
+    pub fn flush_failures(&mut self) {
+        self.peers
+            .iter_awake_mut()
+            .for_each(|(_, peer)| peer.news.flush_failures());
     }
 
     /// Messages and bytes accepted for `node` and not yet acknowledged.

@@ -97,7 +97,8 @@ pub enum AnswerError {
     },
     /// Longer than the library may hold by itself: it needs a buffer.
     #[error(
-        "a message of {total} bytes needs a buffer: the library may hold {max} (half of memory)"
+        "a message of {total} bytes needs a buffer: call accept_into, or raise the setting memory, half of which ({max} bytes) \
+         the library may hold"
     )]
     NeedsBuffer {
         /// Bytes that the message has.

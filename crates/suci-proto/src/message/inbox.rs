@@ -59,6 +59,8 @@ pub struct Inbox {
     accounts: Accounts,
     /// Session consumption as credited: equal to `accounts.taken`.
     consumed: u64,
+    /// Messages that the program received or refused.
+    decided: u64,
     channels: Vec<Channel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last: most frames are about it.
@@ -101,6 +103,7 @@ impl Inbox {
                 spare_runs: SpareRuns::default(),
             },
             consumed: 0,
+            decided: 0,
             channels: Vec::new(),
             by_id: BTreeMap::new(),
             recent: None,
@@ -312,6 +315,7 @@ impl Inbox {
             let freed = channel.refuse(reason);
             self.free(place, freed);
         }
+        self.decided += 1;
         self.waiting.retain(|waiting| *waiting != place);
         self.withdraw(channel, number);
         self.list_answer(place);

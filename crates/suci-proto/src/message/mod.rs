@@ -151,6 +151,12 @@ pub struct Completion {
     pub reason: Option<u64>,
 }
 
+/// How many of these were not, or not certainly, delivered.
+pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {
+    let failed = |o: &&Completion| o.outcome != Outcome::Delivered;
+    len64(outcomes.iter().filter(failed).count())
+}
+
 /// What a message of `total` bytes with a header of `user_header` bytes counts against memory credit.
 #[must_use]
 pub fn charge(total: u64, user_header: usize) -> u64 {

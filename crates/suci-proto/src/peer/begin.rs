@@ -9,7 +9,7 @@ use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Recovery;
 use crate::time::{Duration, Instant};
 use crate::types::Incarnation;
-use crate::wire::{self, Credit, Params};
+use crate::wire::{self, Credit, Params, RefusedCode};
 use std::net::SocketAddr;
 
 /// Round trip assumed until one is measured.
@@ -30,8 +30,8 @@ pub(crate) struct Call<'a> {
 
 impl Peer {
     /// Our side of a connection with `incarnation` at `address`, and memory for its session: the present one is promised
-    /// it, unless it has some; for another it is returned. None, and a stranger takes nothing, if there is no room for
-    /// both.
+    /// it, unless it has some; for another it is returned. If there is no room for both, what there is none of, and a stranger
+    /// takes nothing.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -39,10 +39,10 @@ impl Peer {
         address: SocketAddr,
         call: Option<Call<'_>>,
         shared: &mut Shared,
-    ) -> Option<(Beginning, Option<Promise>)> {
+    ) -> Result<(Beginning, Option<Promise>), RefusedCode> {
         let other = self.is_other_incarnation(incarnation);
         let mut promise = match other || self.session.promise.window == 0 {
-            true => Some(shared.memory.take()?),
+            true => Some(shared.memory.take().ok_or(RefusedCode::NoMemory)?),
             false => None,
         };
         let largest = call.map_or(MAX_DATAGRAM, |call| call.params.max_datagram);
@@ -58,7 +58,7 @@ impl Peer {
         }
         let Some(grant) = grant else {
             shared.memory.release(promise.unwrap_or_default());
-            return None;
+            return Err(RefusedCode::NoSocketCredit);
         };
         let first = shared.config.first_packet_number;
         let random = shared.random();
@@ -77,7 +77,7 @@ impl Peer {
             mode: self.mode(),
             early: None,
         };
-        Some((beginning, promise))
+        Ok((beginning, promise))
     }
 
     /// What the peer may send, if the socket's budget has room for it and not too many connections before are unheard.

@@ -1,10 +1,10 @@
 //! Replies of the peer, and what becomes of the calls to it.
 
-use super::{Peer, Session};
+use super::Peer;
 use crate::engine::{REPLY_TOO_LONG, Shared};
 use crate::event::EndReason;
 use crate::message::{IncomingInfo, Message};
-use crate::types::Source;
+use crate::types::{SessionNumber, Source};
 
 impl Peer {
     /// The next reply, and whose it is.
@@ -41,9 +41,15 @@ impl Peer {
     }
 
     /// The session is over: replies that came in it reach their calls, and the other calls end with it.
-    pub(super) fn end_calls(&self, over: &mut Session, reason: EndReason, shared: &mut Shared) {
-        let (node, session) = (self.node, over.number);
-        let replies = core::iter::from_fn(|| over.inbox.pop_reply());
+    pub(super) fn end_calls(
+        &self,
+        session: SessionNumber,
+        replies: Vec<Message>,
+        reason: EndReason,
+        shared: &mut Shared,
+    ) {
+        let node = self.node;
+        let replies = replies.into_iter();
         let late = (shared.calls).end(Source { node, session }, reason, replies);
         shared.counters.late_replies += late;
     }

@@ -7,6 +7,7 @@ mod begin;
 mod build;
 mod calls;
 mod connection;
+mod end;
 mod fate;
 mod life;
 mod mode;
@@ -35,20 +36,19 @@ use crate::config::Config;
 use crate::congestion::ControllerChoice;
 use crate::counters::{Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
-use crate::event::{EndReason, Event, MessageOutcome, RefusedReason, Side};
+use crate::event::{Event, RefusedReason};
 use crate::limits;
-use crate::message::{Outcome, Pool};
+use crate::message::Pool;
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, NodeId};
 use crate::waits::WaitClock;
-use crate::wire::{Mode, close_code};
+use crate::wire::Mode;
 pub(crate) use life::Contest;
 use life::Life;
 use mode::Lean;
-pub(crate) use news::MAX_ENDS;
-use news::{Farewell, News};
-use std::collections::VecDeque;
+pub(crate) use news::MAX_UNREAD;
+use news::News;
 use std::net::{IpAddr, SocketAddr};
 
 /// How far this side has come in closing.
@@ -221,101 +221,6 @@ impl Peer {
         }
     }
 
-    /// Ends the session and its connection.
-    pub(crate) fn end(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
-        self.drop_connection(shared);
-        self.finish_session(now, reason, shared);
-    }
-
-    /// Ends the session: every outstanding message gets its outcome, the next session begins empty.
-    /// The event follows when the program took what had arrived.
-    fn finish_session(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
-        self.drop_attempt(shared);
-        self.report_completions(shared);
-        let closing_here = matches!(self.closing, Closing::Sent { .. });
-        let reason = if closing_here {
-            EndReason::ClosedHere
-        } else {
-            reason
-        };
-        let mut old = core::mem::replace(
-            &mut self.session,
-            Session::new(&shared.config, &shared.pool),
-        );
-        let priorities = old.outbox.take_priorities();
-        self.session.inbox.set_priorities(priorities.clone());
-        self.session.outbox.set_priorities(priorities);
-        self.session.manual = old.manual;
-        self.session.number = old.number;
-        if let Some(incarnation) = old.remote {
-            self.history.ended(incarnation, old.epoch);
-        }
-        if old.suspension.by().is_some() {
-            shared.on_suspension(self.node);
-        }
-        let outcomes: Vec<MessageOutcome> = old
-            .outbox
-            .end()
-            .into_iter()
-            .map(|m| MessageOutcome {
-                channel: m.channel,
-                number: m.number,
-                token: m.token,
-                outcome: planted_outcome(m.outcome, reason),
-            })
-            .collect();
-        self.end_calls(&mut old, reason, shared);
-        self.closing = Closing::Open;
-        self.accepted = None;
-        self.life = Life::new(now);
-        if old.is_established() || !outcomes.is_empty() {
-            let held = old.inbox.memory_used();
-            old.inbox.set_large_budget(0);
-            let messages: VecDeque<_> = core::iter::from_fn(|| old.inbox.pop()).collect();
-            let held = held.saturating_sub(old.inbox.memory_used());
-            let mut promise = old.promise;
-            shared.memory.leave(&mut promise);
-            if messages.is_empty() {
-                shared.memory.release(core::mem::take(&mut promise));
-            }
-            self.session.number = old.number.next();
-            self.news.end(Farewell {
-                session: old.number,
-                messages,
-                held,
-                promise,
-                reason,
-                outcomes,
-                heard: false,
-            });
-            self.list_news(shared);
-        } else {
-            shared.memory.release(old.promise);
-            if old.suspension.is_here() {
-                // Of the end of a session that never began the program hears nothing else.
-                let (node, by) = (self.node, Side::Here);
-                self.tell(Event::Resumed { node, by }, shared);
-            }
-        }
-    }
-
-    /// The peer broke the protocol: tells it why, and ends the session that it did so in.
-    pub(crate) fn fail(
-        &mut self,
-        now: Instant,
-        error: crate::types::ProtocolError,
-        shared: &mut Shared,
-    ) {
-        shared.counters.protocol_errors += 1;
-        if self.lingering.is_some() {
-            // The session that it was for is over, and another may have begun.
-            self.drop_connection(shared);
-            return;
-        }
-        self.say_last(close_code(&error), shared);
-        self.end(now, EndReason::Protocol(error), shared);
-    }
-
     /// Frees the connection and everything on the books for it. What it carried is sent again by the next.
     pub(crate) fn drop_connection(&mut self, shared: &mut Shared) {
         self.lingering = None;
@@ -429,9 +334,13 @@ impl Peer {
         if abandoned {
             return Err(format!("node {}: nobody takes up what waits", self.node));
         }
-        let ends = self.news.ends() + usize::from(self.session.has_begun());
-        if ends > MAX_ENDS {
-            return Err(format!("node {}: {ends} ends to be told of", self.node));
+        let begun = usize::from(self.session.has_begun());
+        let (unread, ends) = (self.news.unread(), self.news.ends());
+        if unread + begun > MAX_UNREAD || ends > unread + 1 {
+            return Err(format!(
+                "node {}: {unread} sessions unread, {ends} ends to be told",
+                self.node
+            ));
         }
         if let Some(reason) = self.waits.reason()
             && self.session.outbox.is_empty()
@@ -548,19 +457,4 @@ impl Peer {
             None => &mut self.traffic,
         }
     }
-}
-
-#[cfg(not(suci_plant))]
-fn planted_outcome(outcome: Outcome, _reason: EndReason) -> Outcome {
-    outcome
-}
-
-/// The planted fault `outcome-wrong-after-restart`: what may have arrived is said not to have.
-#[cfg(suci_plant)]
-fn planted_outcome(outcome: Outcome, reason: EndReason) -> Outcome {
-    let wrong = reason == EndReason::Restarted && outcome == Outcome::Unknown;
-    if wrong && crate::plant::active("outcome-wrong-after-restart") {
-        return Outcome::NotDelivered;
-    }
-    outcome
 }

@@ -6,7 +6,7 @@
 //!
 //! | event | at most |
 //! |---|---|
-//! | `Ended` | [`MAX_ENDS`], the present session's included; further sessions are refused |
+//! | `Ended` | one for each session with messages that the program did not receive, [`MAX_UNREAD`] at most with the present one, and one for all others: ends without messages between them become one |
 //! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: what a later one undoes is left out |
 //! | `Suspended`, `Resumed` | one for each side: what undoes one that waits takes it away |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
@@ -14,41 +14,72 @@
 
 use super::Peer;
 use crate::engine::{Promise, Shared};
-use crate::event::{EndReason, Event, MessageOutcome, undelivered};
-use crate::message::Message;
+use crate::event::{EndReason, Event, MessageOutcome};
+use crate::message::{Completion, Message};
 use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
-/// Sessions of one peer whose end the program was not told yet, the present one included. A peer that returns
-/// more often is refused until the program takes messages and events (F04).
-pub(crate) const MAX_ENDS: usize = 4;
+/// Sessions of one peer with messages that the program did not receive yet, the present one included. A peer that returns
+/// more often is refused until the program receives (F04).
+pub(crate) const MAX_UNREAD: usize = 4;
 
-/// A session that is over.
+/// A session that is over, and those just before it that ended without messages in between.
 #[derive(Debug)]
 pub(crate) struct Farewell {
+    /// The newest of them.
     pub(crate) session: SessionNumber,
-    /// What had arrived in it and the program did not take yet. The end is told after the last.
+    /// How many.
+    pub(crate) sessions: u32,
+    /// What had arrived in the first of them and the program did not take yet. The end is told after the last.
     pub(crate) messages: VecDeque<Message>,
     /// Bytes of our memory in them: what came into the program's own buffers does not count.
     pub(crate) held: u64,
     /// Memory that they and the session were promised; free when they are taken.
     pub(crate) promise: Promise,
     pub(crate) reason: EndReason,
-    pub(crate) outcomes: Vec<MessageOutcome>,
+    pub(crate) outcomes: Vec<Completion>,
+    /// Messages that failed; the outcomes of some may be left out.
+    pub(crate) failed: u64,
     /// A call that waited for the peer's messages said that it is over.
     pub(crate) heard: bool,
 }
 
 impl Farewell {
-    /// Takes the message at `place`, and what is free then.
-    fn take(&mut self, place: usize) -> Option<(SessionNumber, Message, Promise)> {
-        let message = self.messages.remove(place)?;
-        let freed = if self.messages.is_empty() {
-            core::mem::take(&mut self.promise)
-        } else {
-            Promise::default()
+    /// The first of its sessions, to which its messages belong: of those after it none had any.
+    fn first(&self) -> SessionNumber {
+        SessionNumber(self.session.0.wrapping_sub(self.sessions.saturating_sub(1)))
+    }
+
+    /// Whether it tells of the end of this session.
+    fn covers(&self, session: SessionNumber) -> bool {
+        (self.first()..=self.session).contains(&session)
+    }
+
+    /// Takes up the next one, which has no messages. Of its outcomes those are kept that the program asked for.
+    fn append(&mut self, next: Self) {
+        self.session = next.session;
+        self.sessions = self.sessions.saturating_add(next.sessions);
+        self.reason = next.reason;
+        self.heard = next.heard;
+        self.failed = self.failed.saturating_add(next.failed);
+        let asked_for = next.outcomes.into_iter().filter(|outcome| outcome.notify);
+        self.outcomes.extend(asked_for);
+    }
+
+    fn into_event(self, node: NodeId) -> Event {
+        let outcome = |c: Completion| MessageOutcome {
+            channel: c.channel,
+            number: c.number,
+            token: c.token,
+            outcome: c.outcome,
         };
-        Some((self.session, message, freed))
+        Event::Ended {
+            node,
+            session: self.session,
+            sessions: self.sessions,
+            reason: self.reason,
+            outcomes: self.outcomes.into_iter().map(outcome).collect(),
+        }
     }
 }
 
@@ -63,8 +94,12 @@ struct Events {
 pub(crate) struct News {
     ends: VecDeque<(Events, Farewell)>,
     present: Events,
+    /// Announcements among the present events that no receiving call reported.
+    unreported: VecDeque<(ChannelId, MessageNumber)>,
     /// Messages that these events report as not, or not certainly, delivered.
     failed: u64,
+    /// How many of these a flush reported: those that failed first.
+    flushed: u64,
 }
 
 impl Events {
@@ -101,6 +136,15 @@ impl Events {
         place.and_then(|place| self.queue.remove(place)).is_some()
     }
 
+    /// Takes up the events of a session that ended later, before the program was told that this one did: what became of
+    /// messages. How the link stood then does not matter any more.
+    fn append(&mut self, next: Self) {
+        let about_message =
+            |e: &Event| matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
+        self.queue
+            .extend(next.queue.into_iter().filter(about_message));
+    }
+
     /// Takes an announcement back, or all of them.
     fn withdraw(&mut self, which: Option<(ChannelId, MessageNumber)>) {
         self.queue.retain(|event| match event {
@@ -116,6 +160,12 @@ impl News {
     /// Something happened in the present session.
     pub(crate) fn tell(&mut self, event: Event) {
         self.failed = self.failed.saturating_add(event.failures());
+        if let Event::Incoming {
+            channel, number, ..
+        } = event
+        {
+            self.unreported.push_back((channel, number));
+        }
         self.present.push(event);
     }
 
@@ -124,8 +174,26 @@ impl News {
         let mut events = core::mem::take(&mut self.present);
         // Nobody can answer them any more.
         events.withdraw(None);
-        self.failed = self.failed.saturating_add(undelivered(&farewell.outcomes));
+        self.unreported.clear();
+        self.failed = self.failed.saturating_add(farewell.failed);
         self.ends.push_back((events, farewell));
+        self.join(self.ends.len() - 1);
+    }
+
+    /// If the end at this place has no messages before it, it is told with the one before.
+    fn join(&mut self, place: usize) {
+        let joins = place > 0
+            && self
+                .ends
+                .get(place)
+                .is_some_and(|(_, f)| f.messages.is_empty());
+        if joins
+            && let Some((events, farewell)) = self.ends.remove(place)
+            && let Some((events_before, before)) = self.ends.get_mut(place - 1)
+        {
+            events_before.append(events);
+            before.append(farewell);
+        }
     }
 
     /// The next event for the program of `node`'s. The end of session `held` is not told yet: the program did not take
@@ -135,20 +203,49 @@ impl News {
             None => self.present.queue.pop_front(),
             Some((events, _)) if !events.queue.is_empty() => events.queue.pop_front(),
             Some((_, farewell))
-                if !farewell.messages.is_empty() || Some(farewell.session) == held =>
+                if !farewell.messages.is_empty()
+                    || held.is_some_and(|held| farewell.covers(held)) =>
             {
                 None
             }
-            Some(_) => self.ends.pop_front().map(|(_, farewell)| Event::Ended {
-                node,
-                session: farewell.session,
-                reason: farewell.reason,
-                outcomes: farewell.outcomes,
-            }),
+            Some(_) => {
+                let (_, farewell) = self.ends.pop_front()?;
+                self.told(farewell.failed);
+                return Some(farewell.into_event(node));
+            }
         };
-        let told = event.as_ref().map_or(0, Event::failures);
-        self.failed = self.failed.saturating_sub(told);
+        if let Some(Event::Incoming {
+            channel, number, ..
+        }) = event
+        {
+            self.unreported.retain(|told| *told != (channel, number));
+        }
+        self.told(event.as_ref().map_or(0, Event::failures));
         event
+    }
+
+    /// Announcements that the program did not take, and that no receiving call reported.
+    pub(crate) fn unreported(&self) -> usize {
+        self.unreported.len()
+    }
+
+    /// The first of these, which is reported now. Its event stays.
+    fn report(&mut self) -> Option<Event> {
+        let first = self.unreported.pop_front()?;
+        let mut waiting = self.announcements();
+        let is_first = |event: &&Event| matches!(event, Event::Incoming { channel, number, .. } if (*channel, *number) == first);
+        waiting.find(is_first).cloned()
+    }
+
+    /// The program hears of so many failures.
+    fn told(&mut self, failed: u64) {
+        self.failed = self.failed.saturating_sub(failed);
+        self.flushed = self.flushed.saturating_sub(failed);
+    }
+
+    /// A flush reports all failures that the program was not told.
+    pub(crate) fn flush_failures(&mut self) {
+        self.flushed = self.failed;
     }
 
     /// Whether [`News::next`] has something.
@@ -175,18 +272,32 @@ impl News {
     }
 
     fn next_of_ended(&mut self) -> Option<(SessionNumber, Message, Promise)> {
-        let unread = |(_, farewell): &&mut (Events, Farewell)| !farewell.messages.is_empty();
-        let (_, farewell) = self.ends.iter_mut().find(unread)?;
-        farewell.take(0)
+        let unread = |(_, farewell): &(Events, Farewell)| !farewell.messages.is_empty();
+        let at = self.ends.iter().position(unread)?;
+        self.take(at, 0)
     }
 
     /// As [`News::next_message`], for one channel.
     fn next_message_on(&mut self, channel: ChannelId) -> Option<(SessionNumber, Message, Promise)> {
-        self.ends.iter_mut().find_map(|(_, farewell)| {
+        let mut ends = self.ends.iter().enumerate();
+        let (at, place) = ends.find_map(|(at, (_, farewell))| {
             let mut messages = farewell.messages.iter();
-            let place = messages.position(|message| message.channel == channel)?;
-            farewell.take(place)
-        })
+            Some((at, messages.position(|message| message.channel == channel)?))
+        })?;
+        self.take(at, place)
+    }
+
+    /// Takes the message at `place` of the end `at`, and what is free then.
+    fn take(&mut self, at: usize, place: usize) -> Option<(SessionNumber, Message, Promise)> {
+        let (_, farewell) = self.ends.get_mut(at)?;
+        let session = farewell.first();
+        let message = farewell.messages.remove(place)?;
+        let mut freed = Promise::default();
+        if farewell.messages.is_empty() {
+            freed = core::mem::take(&mut farewell.promise);
+            self.join(at);
+        }
+        Some((session, message, freed))
     }
 
     /// Why the newest session ended, if the program was told neither by an event nor by this.
@@ -202,14 +313,26 @@ impl News {
         !self.ends.is_empty() && self.ends.iter().any(|(_, f)| !f.messages.is_empty())
     }
 
-    /// Sessions that are over and whose end the program was not told.
+    /// Sessions that are over and have messages that the program did not receive.
+    pub(crate) fn unread(&self) -> usize {
+        // Mostly no session has ended.
+        if self.ends.is_empty() {
+            return 0;
+        }
+        self.ends
+            .iter()
+            .filter(|(_, f)| !f.messages.is_empty())
+            .count()
+    }
+
+    /// How many ends the program would be told.
     pub(crate) fn ends(&self) -> usize {
         self.ends.len()
     }
 
-    /// Messages whose failure the program was not told.
+    /// Messages whose failure neither an event nor a flush told the program.
     pub(crate) fn failed(&self) -> u64 {
-        self.failed
+        self.failed.saturating_sub(self.flushed)
     }
 
     /// Messages that wait for the program's decision, as far as it has not taken the events that say so.
@@ -218,8 +341,8 @@ impl News {
         events.filter(|event| matches!(event, Event::Incoming { .. }))
     }
 
-    /// An announced message was answered before the program took its announcement.
-    pub(crate) fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
+    fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
+        self.unreported.retain(|told| *told != (channel, number));
         self.present.withdraw(Some((channel, number)));
     }
 
@@ -304,8 +427,35 @@ impl Peer {
 
     /// Tells the program of something in this session, once it heard of the end of those before.
     pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
-        self.news.tell(event);
+        self.change_news(shared, |news| news.tell(event));
+    }
+
+    /// What waits for the program changes, and with it what the engine counts over all peers.
+    pub(super) fn change_news<T>(
+        &mut self,
+        shared: &mut Shared,
+        change: impl FnOnce(&mut News) -> T,
+    ) -> T {
+        let before = self.news.unreported();
+        let result = change(&mut self.news);
+        shared.unreported = (shared.unreported + self.news.unreported()).saturating_sub(before);
         self.list_news(shared);
+        result
+    }
+
+    /// An announced message was answered before the program took its announcement.
+    pub(crate) fn withdraw_news(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        shared: &mut Shared,
+    ) {
+        self.change_news(shared, |news| news.withdraw(channel, number));
+    }
+
+    /// An announcement that no receiving call reported: it is reported now.
+    pub(crate) fn report_news(&mut self, shared: &mut Shared) -> Option<Event> {
+        self.change_news(shared, News::report)
     }
 
     /// Enters the engine's queue of peers with events, if there is one to take.
@@ -328,15 +478,16 @@ impl Peer {
         shared: &mut Shared,
     ) -> Option<Event> {
         self.newsworthy = false;
-        let held = held.filter(|held| held.node == self.node);
-        let event = self.news.next(self.node, held.map(|held| held.session));
-        self.list_news(shared);
-        event
+        let node = self.node;
+        let held = held.filter(|held| held.node == node);
+        self.change_news(shared, |news| {
+            news.next(node, held.map(|held| held.session))
+        })
     }
 
-    /// Whether the session goes on, or one may begin: not while the program is to hear of too many ends (F04).
+    /// Whether the session goes on, or one may begin: not while messages of too many earlier ones are unread (F04).
     pub(crate) fn has_room_for_session(&self) -> bool {
-        self.session.has_begun() || self.news.ends() < MAX_ENDS
+        self.session.has_begun() || self.news.unread() < MAX_UNREAD
     }
 }
 
@@ -401,11 +552,13 @@ mod tests {
         };
         Farewell {
             session: SESSION,
+            sessions: 1,
             held: 3 * messages as u64,
             messages: vec![message; messages].into(),
             promise: Promise::default(),
             reason: EndReason::Closed,
             outcomes: Vec::new(),
+            failed: 0,
             heard: false,
         }
     }
@@ -472,26 +625,71 @@ mod tests {
         assert_eq!(told(&mut news), [refused(999)]);
     }
 
+    fn ended(sessions: u32) -> Event {
+        Event::Ended {
+            node: NODE,
+            session: SESSION,
+            sessions,
+            reason: EndReason::Closed,
+            outcomes: Vec::new(),
+        }
+    }
+
     #[test]
     fn an_end_follows_what_happened_and_what_arrived_in_its_session() {
         let mut news = News::default();
         news.tell(UP);
         news.end(farewell(2));
         news.tell(UP);
-        news.end(farewell(0));
+        news.end(farewell(1));
         news.tell(UP);
         assert_eq!(told(&mut news), [UP], "its messages come first");
         assert!(!news.has_next());
         assert!(news.next_message().is_some() && !news.has_next());
         assert!(news.next_message().is_some() && news.has_next());
-        assert!(news.next_message().is_none());
-        let ended = Event::Ended {
-            node: NODE,
-            session: SESSION,
-            reason: EndReason::Closed,
-            outcomes: Vec::new(),
-        };
-        assert_eq!(told(&mut news), [ended.clone(), UP, ended, UP]);
+        assert_eq!(told(&mut news), [ended(1), UP]);
+        assert!(news.next_message().is_some() && news.next_message().is_none());
+        assert_eq!(told(&mut news), [ended(1), UP]);
         assert!(news.is_empty());
+    }
+
+    /// With the one before, whatever that waits for.
+    #[test]
+    fn f04_an_end_without_messages_is_told_with_the_one_before() {
+        let mut news = News::default();
+        news.tell(UP);
+        news.end(farewell(1));
+        for number in 0..100 {
+            news.tell(UP);
+            news.tell(delivered(number));
+            news.tell(LOST);
+            news.end(farewell(0));
+        }
+        assert_eq!((news.ends(), news.unread()), (1, 1));
+        news.end(farewell(1));
+        assert_eq!((news.ends(), news.unread()), (2, 2));
+        let heard = told(&mut news);
+        assert_eq!(heard[0], UP);
+        assert_eq!(heard[1..], (0..100).map(delivered).collect::<Vec<_>>()[..]);
+        // The program receives and takes no events.
+        assert!(news.next_message().is_some() && news.next_message().is_some());
+        assert_eq!((news.ends(), news.unread()), (1, 0));
+        assert_eq!(told(&mut news), [ended(102)]);
+    }
+
+    /// A message that the driver holds keeps the ends back that would tell of its session, and no others.
+    #[test]
+    fn an_end_waits_for_a_message_that_is_held() {
+        let (first, second) = (SessionNumber(2), SESSION);
+        let mut news = News::default();
+        news.end(Farewell {
+            session: first,
+            ..farewell(0)
+        });
+        assert_eq!(news.next(NODE, Some(first)), None);
+        news.end(farewell(0));
+        assert_eq!(news.next(NODE, Some(first)), None, "both in one");
+        assert_eq!(news.next(NODE, Some(second)), None);
+        assert_eq!(news.next(NODE, Some(SessionNumber(4))), Some(ended(2)));
     }
 }

@@ -3,7 +3,7 @@
 use super::Peer;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::engine::{Promise, Shared, init_packet};
-use crate::event::EndReason;
+use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{Opening, Phase};
 use crate::limits::COOKIE_LIFETIME;
 use crate::recovery::Sink;
@@ -83,7 +83,7 @@ impl Peer {
     }
 
     /// When the attempt's packet is due (again). Not while the session that it would open must wait until the
-    /// program heard how earlier ones ended.
+    /// program received the messages of earlier ones.
     pub(crate) fn attempt_at(&self) -> Option<Instant> {
         let attempt = self.attempt.as_ref();
         attempt
@@ -247,16 +247,16 @@ impl Peer {
         cookie: &wire::Cookie,
         shared: &mut Shared,
     ) -> bool {
-        let offer = shared
-            .has_place(now, Some(self.key))
-            .then(|| self.begin(now, cookie.incarnation, to, None, shared))
-            .flatten();
-        let Some((mut beginning, promise)) = offer else {
-            if let Some(attempt) = &mut self.attempt {
-                attempt.opening.postpone(now);
+        let offer = match shared.has_place(now, Some(self.key)) {
+            true => self.begin(now, cookie.incarnation, to, None, shared),
+            false => Err(RefusedCode::NoSocketCredit),
+        };
+        let (mut beginning, promise) = match offer {
+            Ok(offer) => offer,
+            Err(code) => {
+                self.postpone(now, code, shared);
+                return false;
             }
-            self.put_off(now);
-            return false;
         };
         let local = self.new_end(shared);
         let epoch = self.epoch_for(cookie.incarnation);
@@ -301,6 +301,29 @@ impl Peer {
             sent_at: now,
         });
         true
+    }
+
+    /// We have no room for the connection: tried again later, and the program is told once what there is none of.
+    fn postpone(&mut self, now: Instant, code: RefusedCode, shared: &mut Shared) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.opening.postpone(now);
+        }
+        self.put_off(now);
+        self.tell_refused(
+            match code {
+                RefusedCode::NoMemory => RefusedReason::NoMemoryHere,
+                _ => RefusedReason::NoSocketCreditHere,
+            },
+            shared,
+        );
+    }
+
+    /// Tells the program why there is no connection, if it was not told so before.
+    pub(crate) fn tell_refused(&mut self, reason: RefusedReason, shared: &mut Shared) {
+        let node = self.node;
+        if self.last_refusal.replace(reason) != Some(reason) {
+            self.tell(Event::Refused { node, reason }, shared);
+        }
     }
 
     /// The frames that may ride on an INIT to `incarnation`.

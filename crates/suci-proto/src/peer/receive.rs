@@ -3,6 +3,7 @@
 mod run;
 
 use super::connection::Blame;
+use super::end::Ending;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
@@ -12,7 +13,7 @@ use crate::event::{EndReason, Event};
 use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
-use crate::wire::{self, Blocked, CLOSE_FINISHED, Credit, EXTENSION_SUSPENSION, Frame};
+use crate::wire::{self, Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_SUSPENSION, Frame};
 use std::net::SocketAddr;
 
 /// What a packet did beyond its frames' own effects.
@@ -25,7 +26,7 @@ struct Effects {
     ask: bool,
     /// When the packet came; it lay in the socket until this process took it.
     arrived: Instant,
-    close: Option<u64>,
+    close: Option<Close>,
     close_acked: bool,
     /// It acknowledged the last of what was sent.
     emptied: bool,
@@ -204,7 +205,7 @@ impl Peer {
             } => {
                 session.outbox.on_refused(channel, message, reason)?;
             }
-            Frame::Close(close) => effects.close = Some(close.code),
+            Frame::Close(close) => effects.close = Some(close),
             Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
             Frame::Mode { number, mode } if connection.modes.are_spoken() => {
@@ -305,30 +306,30 @@ impl Peer {
         }
         self.report_completions(shared);
         self.report_incoming(shared);
-        if let Some(code) = effects.close {
-            self.on_close(now, code, shared);
+        if let Some(close) = effects.close {
+            self.on_close(now, close, shared);
         } else if effects.close_acked && matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
         }
     }
 
     /// CLOSE: the session is over; the connection stays a while to acknowledge repetitions (F20).
-    fn on_close(&mut self, now: Instant, code: u64, shared: &mut Shared) {
+    fn on_close(&mut self, now: Instant, close: Close, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
         };
         connection.received.force();
         let linger = connection.probe_timeout() * 3;
         if self.lingering.is_none() {
-            let reason = match code {
-                CLOSE_FINISHED => EndReason::Closed,
-                code => EndReason::PeerProtocol(code),
+            let ending = match close.code {
+                CLOSE_FINISHED => Ending::ByPeer { sent: close.sent },
+                code => Ending::For(EndReason::PeerProtocol(code)),
             };
             // What was in flight belonged to the session that is over.
             let rtt = connection.recovery.rtt().smoothed();
             let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
             connection.recovery = Recovery::new(next, rtt);
-            self.finish_session(now, reason, shared);
+            self.finish_session(now, ending, shared);
             self.lingering = Some(now + linger);
         }
     }

@@ -52,15 +52,22 @@ impl Peer {
     }
 
     /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
-    /// silent for so long, nothing of it waits, and the program said nothing about it.
-    pub(crate) fn is_forgettable(&self, now: Instant, silence: Duration, config: &Config) -> bool {
+    /// silent for so long, nothing of it waits, and the program said nothing about it. With its `events` that the program
+    /// did not take, or only if there are none.
+    pub(crate) fn is_forgettable(
+        &self,
+        now: Instant,
+        silence: Duration,
+        events: bool,
+        config: &Config,
+    ) -> bool {
         let busy = self.connection.is_some() || self.attempt.is_some();
-        let unfinished = !self.news.is_empty()
+        let unfinished = !(events || self.news.is_empty())
             || !self.session.outbox.is_empty()
             || self.session.suspension.is_here();
         self.book.is_empty()
             && self.stranger_from.is_some()
-            && !(self.ack_waits || self.newsworthy || busy || unfinished || self.has_message())
+            && !(self.ack_waits || busy || unfinished || self.has_message())
             && !self.has_settings(config)
             && self.life.link() == Link::Idle
             && now.since(self.life.heard_at()) >= silence

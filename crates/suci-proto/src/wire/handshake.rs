@@ -221,12 +221,18 @@ pub enum RefusedCode {
     WrongNode,
     /// One side is plain, the other sealed.
     Mode,
-    /// No room for another peer.
-    Full,
+    /// No place in the receive buffer for another connection.
+    NoSocketCredit,
     /// This pair of incarnations has ended, at this epoch or a later one.
     Stale,
     /// No common version.
     Version,
+    /// No memory for another session.
+    NoMemory,
+    /// As many nodes are known as may be.
+    TooManyPeers,
+    /// Messages of earlier sessions are unread.
+    Unread,
     /// A reason that this version does not know.
     Other(u64),
 }
@@ -240,9 +246,12 @@ impl RefusedCode {
             2 => Self::NotAllowed,
             3 => Self::WrongNode,
             4 => Self::Mode,
-            5 => Self::Full,
+            5 => Self::NoSocketCredit,
             6 => Self::Stale,
             7 => Self::Version,
+            8 => Self::NoMemory,
+            9 => Self::TooManyPeers,
+            10 => Self::Unread,
             other => Self::Other(other),
         }
     }
@@ -255,9 +264,12 @@ impl RefusedCode {
             Self::NotAllowed => 2,
             Self::WrongNode => 3,
             Self::Mode => 4,
-            Self::Full => 5,
+            Self::NoSocketCredit => 5,
             Self::Stale => 6,
             Self::Version => 7,
+            Self::NoMemory => 8,
+            Self::TooManyPeers => 9,
+            Self::Unread => 10,
             Self::Other(other) => other,
         }
     }

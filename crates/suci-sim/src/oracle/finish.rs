@@ -39,7 +39,8 @@ impl Oracle {
 
     fn is_arrived(&self, token: u64) -> bool {
         self.record(token).is_none_or(|record| {
-            !record.spec.notify && (record.received_by.is_some() || self.receiver_died(record))
+            let over = record.received_by.is_some() || record.untold || self.receiver_died(record);
+            !record.spec.notify && over
         })
     }
 
@@ -61,7 +62,7 @@ impl Oracle {
                 };
                 broken(Kind::Undelivered, format!("{text}: {record}"))
             }
-            Fate::Open if !received && !self.receiver_died(record) => {
+            Fate::Open if !received && !record.untold && !self.receiver_died(record) => {
                 broken(Kind::Undelivered, format!("never received: {record}"))
             }
             Fate::Delivered | Fate::Silent if !received => self.finish_unreceived(record),

@@ -148,6 +148,8 @@ struct Record {
     position: usize,
     fate: Fate,
     received_by: Option<ProcId>,
+    /// Several sessions ended before its sender was told: its outcome may be left out, since it was not asked for.
+    untold: bool,
     refused: bool,
     sent: Coverage,
     offered: Coverage,
@@ -392,6 +394,7 @@ impl Oracle {
             position,
             fate: Fate::Open,
             received_by: None,
+            untold: false,
             refused: false,
             sent: Coverage::Nothing,
             offered: Coverage::Nothing,

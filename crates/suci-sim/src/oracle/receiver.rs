@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use suci_proto::Message;
 use suci_proto::types::{NodeId, Source};
+use suci_proto::{EndReason, Message};
 
 use super::{Fate, Kind, Oracle, Record, Verdict, Violation, broken};
 use crate::content::token_of;
@@ -99,6 +99,69 @@ impl Oracle {
                 }
             }
         }
+    }
+
+    /// The peer closed: in order, if nothing is missing on the channels on which something came, or before everything
+    /// was there, if so much may be missing.
+    pub(super) fn check_missing(
+        &self,
+        process: ProcId,
+        node: NodeId,
+        reason: EndReason,
+        sessions: u32,
+    ) -> Verdict {
+        let claimed = match reason {
+            EndReason::Closed => 0,
+            EndReason::CutShort { missing } => missing,
+            _ => return Ok(()),
+        };
+        if sessions > 1 {
+            return Ok(());
+        }
+        let missing = self.missing_here(process, node);
+        let ever = self.unreceived_from(process, node);
+        if missing <= claimed && claimed <= ever {
+            return Ok(());
+        }
+        let text = format!(
+            "process {process}: node {node} ended with {reason:?}, of whose messages {missing} are missing, {ever} at most"
+        );
+        broken(Kind::Events, text)
+    }
+
+    /// Messages of the present session that are missing behind those received on their channels.
+    fn missing_here(&self, process: ProcId, from: NodeId) -> u64 {
+        let Some((inbound, source, node)) = self.inbound_of(process, from) else {
+            return 0;
+        };
+        let behind = inbound.channels.iter().map(|(channel, progress)| {
+            let stream = self.streams.get(&(source, node, *channel));
+            let Some((stream, (_, last))) = stream.zip(progress.last) else {
+                return 0;
+            };
+            let end = stream.end_of_session(last).unwrap_or(stream.tokens.len());
+            let behind = stream.tokens.get(last + 1..end).unwrap_or_default();
+            let records = behind.iter().filter_map(|token| self.record(*token));
+            let missing = records.filter(|record| !record.refused);
+            missing.count() as u64
+        });
+        behind.sum()
+    }
+
+    fn inbound_of(&self, process: ProcId, from: NodeId) -> Option<(&Inbound, ProcId, u32)> {
+        let inbound = self.inbound.get(&(process, from.0))?;
+        Some((inbound, inbound.source?, self.node_of(process)?))
+    }
+
+    /// Messages that a node ever sent here and that were not received.
+    fn unreceived_from(&self, process: ProcId, from: NodeId) -> u64 {
+        let node = self.node_of(process);
+        let unreceived = self.records.iter().filter(|record| {
+            record.received_by.is_none()
+                && Some(record.spec.to) == node
+                && self.node_of(record.from) == Some(from.0)
+        });
+        unreceived.count() as u64
     }
 
     /// The session of `process` with `node` is over: whatever comes next begins anew.

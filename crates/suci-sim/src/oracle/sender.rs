@@ -67,10 +67,12 @@ impl Oracle {
             Event::Ended {
                 node,
                 session,
+                sessions,
                 reason,
                 ref outcomes,
             } => {
-                self.end_of_session(process, node, session)?;
+                self.end_of_session(process, node, session, sessions)?;
+                self.check_missing(process, node, reason, sessions)?;
                 self.session_ended(process, node, reason, outcomes)
             }
             Event::Incoming { .. } | Event::Refused { .. } => Ok(()),
@@ -194,12 +196,14 @@ impl Oracle {
                     format!("the session ended ({reason:?}) without an outcome for {record}");
                 return broken(Kind::OutcomeMissing, text);
             }
-            if !record.held_by_someone() {
+            let held = record.held_by_someone();
+            if !held && !record.untold {
                 let text =
                     format!("the session ended ({reason:?}), no outcome, not held there: {record}");
                 return broken(Kind::OutcomeMissing, text);
             }
-            self.close(process, node, token, Fate::Silent);
+            let fate = if held { Fate::Silent } else { Fate::Unknown };
+            self.close(process, node, token, fate);
         }
         for (channel, last) in named {
             if let Some(stream) = self.streams.get_mut(&(process, node, *channel))

@@ -32,21 +32,39 @@ impl Oracle {
         broken(Kind::OldSession, text)
     }
 
-    /// A program hears of the end of this session.
+    /// A program hears of the end of this session, and of those just before that it was not told of: so many in all.
     pub(super) fn end_of_session(
         &mut self,
         process: ProcId,
         node: NodeId,
         session: SessionNumber,
+        sessions: u32,
     ) -> Verdict {
+        let first = SessionNumber((session.0 + 1).saturating_sub(sessions));
         let told = self.sessions.entry((process, node.0)).or_default();
         let after = core::mem::take(told);
         told.first = session.next();
-        if session >= after.first && after.present.is_none_or(|present| present == session) {
+        let expected = after.present.unwrap_or(after.first);
+        if first == expected && sessions > 0 {
+            self.leave_out(process, node.0, sessions);
             return Ok(());
         }
         let text =
             format!("process {process}: session {session} with node {node} ended after {after:?}");
         broken(Kind::Events, text)
+    }
+
+    /// Of several sessions that ended, outcomes that were not asked for may be left out.
+    fn leave_out(&mut self, process: ProcId, node: u32, sessions: u32) {
+        if sessions < 2 {
+            return;
+        }
+        for token in self.open.get(&(process, node)).cloned().unwrap_or_default() {
+            if let Some(record) = self.record_mut(token)
+                && !record.spec.notify
+            {
+                record.untold = true;
+            }
+        }
     }
 }

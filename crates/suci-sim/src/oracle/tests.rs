@@ -116,6 +116,7 @@ impl Pair {
         let event = Event::Ended {
             node: NodeId(2),
             session: SessionNumber(self.ends - 1),
+            sessions: 1,
             reason: EndReason::Silent,
             outcomes,
         };
@@ -427,4 +428,31 @@ fn a_peer_lost_without_reason_is_found() {
     let lost = Event::Lost { node, cause };
     let lost = pair.oracle.event(pair.sender, &lost);
     assert_eq!(kind(lost), Some(Kind::Events));
+}
+
+/// An orderly end although messages are missing, and an end that was cut short although fewer are: both are found.
+#[test]
+fn an_end_that_says_wrongly_what_is_missing_is_found() {
+    for (reason, found) in [
+        (EndReason::Closed, Some(Kind::Events)),
+        (EndReason::CutShort { missing: 1 }, Some(Kind::Events)),
+        (EndReason::CutShort { missing: 2 }, None),
+        (EndReason::CutShort { missing: 3 }, Some(Kind::Events)),
+        (EndReason::Restarted, None),
+    ] {
+        let mut pair = Pair::new();
+        let first = pair.send(SPEC, 0);
+        pair.send(SPEC, 1);
+        pair.send(SPEC, 2);
+        pair.take(first, SPEC, 0).unwrap();
+        let event = Event::Ended {
+            node: NodeId(1),
+            session: SessionNumber(0),
+            sessions: 1,
+            reason,
+            outcomes: Vec::new(),
+        };
+        let verdict = pair.oracle.event(pair.receiver, &event);
+        assert_eq!(kind(verdict), found, "{reason:?}");
+    }
 }

@@ -293,3 +293,26 @@ fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
     assert_eq!((quiet(&world, 0), lost(&world, 0).len()), (1, 0));
     assert_eq!((up(&world, 0), ended(&world, 0)), (2, vec![]));
 }
+
+/// A program that closes before everything left says so: ten messages of 1 MiB over 20 Mbit/s, and a second of patience.
+/// The receiver hears how many are missing; where patience suffices, that the close was in order.
+#[test]
+fn a_close_that_gave_messages_up_is_none_in_order() {
+    for (patience, whole) in [(SECOND, false), (SECOND * 30, true)] {
+        let mut options = Options::quiet(2);
+        options.links.rate = Some(20_000_000 / 8);
+        let mut world = world(options);
+        send(&mut world, 0, 10, spec(2, 0, 1 << 20));
+        world.apply(&Step::Close(0, patience, SECOND * 1_000));
+        ok(world.run_for(SECOND * 40));
+        let received = world.oracle.delivered();
+        let missing = 10 - received;
+        let expected = if whole {
+            EndReason::Closed
+        } else {
+            assert!((1..10).contains(&received), "{received}");
+            EndReason::CutShort { missing }
+        };
+        assert_eq!(ended(&world, 1), [expected]);
+    }
+}

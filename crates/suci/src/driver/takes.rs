@@ -149,6 +149,12 @@ impl Driver {
         None
     }
 
+    /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
+    pub(crate) fn unanswered(&mut self) -> Option<Error> {
+        let announced = self.engine.poll_unanswered()?;
+        Error::needs_answer(&announced, self.engine.longest_unasked())
+    }
+
     /// Puts a message back: it is the next one.
     pub(crate) fn put_back(&mut self, message: Message) {
         self.head = Some(message);

@@ -41,9 +41,7 @@ impl Node {
             });
             match sent {
                 Ok(id) => break id,
-                Err(Error::WouldBlock { message: back, .. })
-                    if !deadline.is_over() && !turn.engine.waits_for_program(to) =>
-                {
+                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
                     message = *back;
                 }
                 Err(Error::WouldBlock { .. }) if deadline.is_over() => {

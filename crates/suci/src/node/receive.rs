@@ -85,13 +85,15 @@ impl Node {
         }
         let taken = self.take_within(Some(limit), |driver| {
             let taken = driver.take_messages(most, messages);
-            (taken > 0).then_some((taken, taken))
+            (taken > 0)
+                .then_some((Ok(taken), taken))
+                .or_else(|| refuse_to_wait(driver))
         })?;
-        Ok(taken.unwrap_or(0))
+        taken.unwrap_or(Ok(0))
     }
 
     /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns its
-    /// length and the rest of it (with an empty payload). That is a copy more than [`Node::recv`] takes, which hands over the
+    /// length and the rest of it (with an empty payload); nothing if none came. That is a copy more than [`Node::recv`] takes, which hands over the
     /// memory in which the message was put together. A message that was announced because of its length
     /// ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and its event was not taken;
     /// [`Node::accept_into`] has one put there as it comes.
@@ -99,12 +101,12 @@ impl Node {
     /// ([`Node::refuse`]).
     ///
     /// # Errors
-    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::TimedOut`]; as [`Node::recv`].
+    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::Closed`] as [`Node::recv`].
     pub fn recv_into(
         &mut self,
         buffer: &mut [u8],
         limit: Duration,
-    ) -> Result<(usize, Message), Error> {
+    ) -> Result<Option<(usize, Message)>, Error> {
         let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         let mut accepted = false;
         let taken = self.take_within(Some(limit), |driver| {
@@ -126,17 +128,18 @@ impl Node {
             }
             None
         })?;
-        taken.unwrap_or(Err(Error::TimedOut {
-            what: "receiving a message",
-            limit,
-        }))
+        taken.transpose()
     }
 
     pub(super) fn recv_within(
         &mut self,
         limit: Option<Duration>,
     ) -> Result<Option<Message>, Error> {
-        self.take_within(limit, |driver| Some((driver.take_message()?, 1)))
+        let taken = self.take_within(limit, |driver| match driver.take_message() {
+            Some(message) => Some((Ok(message), 1)),
+            None => refuse_to_wait(driver),
+        })?;
+        taken.transpose()
     }
 
     /// What `take` finds, as soon as it finds something: a message or more, and how many.
@@ -190,6 +193,11 @@ pub(super) fn wait_to_take<T>(
             turn.send_rest()?;
         }
     }
+}
+
+/// The error of a receiving call that finds no message, where only the program can make one come.
+fn refuse_to_wait<M>(driver: &mut Driver) -> Option<(Result<M, Error>, usize)> {
+    driver.unanswered().map(|error| (Err(error), 0))
 }
 
 /// Copies the payload into `buffer`, or puts the message back.

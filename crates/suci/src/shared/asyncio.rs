@@ -36,7 +36,7 @@ impl SharedNode {
     /// Waits until a message arrives. Dropped before, no message is lost.
     ///
     /// # Errors
-    /// As [`SharedNode::try_recv`].
+    /// As [`SharedNode::recv`].
     pub async fn recv_async(&self) -> Result<Message, Error> {
         poll_fn(self.inner.receiving(&self.rota)).await
     }

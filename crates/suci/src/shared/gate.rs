@@ -26,6 +26,8 @@ pub(crate) struct Gate {
     over_bytes: AtomicU64,
     /// Messages whose failure stands in events that the thread did not hand over yet.
     failed: AtomicU64,
+    /// How many of these a flush reported.
+    flushed: AtomicU64,
     /// What counts of messages that the engine refused and whose events the thread did not hand over yet.
     refused: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
@@ -62,6 +64,7 @@ impl Gate {
             over_messages: AtomicU64::new(0),
             over_bytes: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             suspended: AtomicU8::new(0),
             limit,
@@ -173,11 +176,29 @@ impl Gate {
     /// so that whoever finds nothing queued finds them here.
     pub(crate) fn set_failed(&self, messages: u64) {
         self.failed.store(messages, Ordering::Release);
+        // Outcomes that an event leaves out were handed over with it. Fewer they become only under the lock of the events.
+        self.flushed.fetch_min(messages, Ordering::AcqRel);
     }
 
-    /// Messages whose failure is not among the events that were handed over.
+    /// Messages whose failure is not among the events that were handed over, and that no flush reported.
     pub(crate) fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Acquire)
+        let flushed = self.flushed.load(Ordering::Acquire);
+        self.failed.load(Ordering::Acquire).saturating_sub(flushed)
+    }
+
+    /// A flush reports them. Under the lock of the events.
+    pub(crate) fn flush_failures(&self) {
+        let failed = self.failed.load(Ordering::Acquire);
+        self.flushed.store(failed, Ordering::Release);
+    }
+
+    /// The thread hands the event over that tells of the first so many of them. Returns how many no flush reported. Under
+    /// the lock of the events.
+    pub(crate) fn hand_over(&self, failed: u64) -> u64 {
+        let flushed = self.flushed.load(Ordering::Acquire);
+        let left = flushed.saturating_sub(failed);
+        self.flushed.store(left, Ordering::Release);
+        failed.saturating_sub(flushed)
     }
 
     /// The thread says what of all that is refused; before it credits it. The caller wakes those who wait for a flush.
@@ -249,6 +270,28 @@ mod tests {
         gate.set_refused(Held::default());
         gate.credit(refused);
         assert!(gate.is_flushed() && gate.is_empty());
+    }
+
+    /// Whether their events are handed over or not.
+    #[test]
+    fn a_flush_reports_a_failure_once() {
+        let gate = Gate::new(1_000);
+        gate.set_failed(3);
+        assert_eq!(gate.failed(), 3);
+        gate.flush_failures();
+        assert_eq!(gate.failed(), 0);
+        gate.set_failed(5);
+        assert_eq!(gate.failed(), 2);
+        // An event tells of four, the first three of which were reported.
+        assert_eq!(gate.hand_over(4), 1);
+        gate.set_failed(1);
+        assert_eq!(gate.failed(), 1);
+        gate.flush_failures();
+        // An end that leaves its outcome out.
+        assert_eq!(gate.hand_over(0), 0);
+        gate.set_failed(0);
+        gate.set_failed(1);
+        assert_eq!(gate.failed(), 1, "since then");
     }
 
     /// Whatever its limit.

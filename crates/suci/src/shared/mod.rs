@@ -60,7 +60,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, PeerInfo, PeerStats, ShareStats};
+use suci_proto::{Counters, IncomingError, PeerInfo, PeerStats, ShareStats};
 use verbs::Rota;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
@@ -309,9 +309,9 @@ impl SharedNode {
         channel: ChannelId,
         number: MessageNumber,
     ) -> Result<(), Error> {
-        Ok(self.ask(node, move |driver| {
+        self.decide((node, channel, number), move |driver| {
             driver.engine.accept(node, channel, number, None)
-        })??)
+        })
     }
 
     /// As [`Node::accept_into`](crate::Node::accept_into); blocks for a turn of the thread.
@@ -325,9 +325,9 @@ impl SharedNode {
         number: MessageNumber,
         buffer: Vec<u8>,
     ) -> Result<(), Error> {
-        Ok(self.ask(node, move |driver| {
+        self.decide((node, channel, number), move |driver| {
             driver.engine.accept(node, channel, number, Some(buffer))
-        })??)
+        })
     }
 
     /// Refuses a message announced by [`Event::Incoming`](crate::Event::Incoming); blocks for a turn of the thread.
@@ -341,9 +341,19 @@ impl SharedNode {
         number: MessageNumber,
         reason: u64,
     ) -> Result<(), Error> {
-        Ok(self.ask(node, move |driver| {
+        self.decide((node, channel, number), move |driver| {
             driver.engine.refuse(node, channel, number, reason)
-        })??)
+        })
+    }
+
+    fn decide(
+        &self,
+        (node, channel, number): (NodeId, ChannelId, MessageNumber),
+        verb: impl FnOnce(&mut Driver) -> Result<(), IncomingError> + Send + 'static,
+    ) -> Result<(), Error> {
+        self.ask(node, verb)??;
+        self.inner.shard_of(node).answered(node, channel, number);
+        Ok(())
     }
 
     /// As [`Node::close_peer`](crate::Node::close_peer); blocks for a turn of the thread.
@@ -444,8 +454,8 @@ impl SharedNode {
             .collect()
     }
 
-    /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`. Those to a peer with whom four
-    /// sessions ended unheard are neither until somebody takes events.
+    /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`. Those to a peer whose last four
+    /// sessions left messages are neither until somebody receives these.
     ///
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).

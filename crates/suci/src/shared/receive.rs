@@ -54,7 +54,8 @@ impl SharedNode {
     /// Blocks until a message arrives.
     ///
     /// # Errors
-    /// As [`SharedNode::try_recv`].
+    /// As [`SharedNode::try_recv`]. [`Error::NeedsAnswer`] if no message is there and one waits that only an answer of the program
+    /// lets come: once for each, so that the next call receives from others, and not where a call waits for events at the same time.
     pub fn recv(&self) -> Result<Message, Error> {
         self.inner.wait_for(self.inner.receiving(&self.rota))?
     }
@@ -62,7 +63,7 @@ impl SharedNode {
     /// Blocks until a message arrives, for at most `limit`.
     ///
     /// # Errors
-    /// As [`SharedNode::try_recv`].
+    /// As [`SharedNode::recv`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
         let receiving = self.inner.receiving(&self.rota);
         let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
@@ -73,7 +74,7 @@ impl SharedNode {
     /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
     ///
     /// # Errors
-    /// As [`SharedNode::try_recv`].
+    /// As [`SharedNode::recv`].
     pub fn recv_many(
         &self,
         messages: &mut Vec<Message>,

@@ -21,7 +21,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
-use suci_proto::types::NodeId;
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{CallId, Event, Outgoing};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
@@ -66,6 +66,8 @@ pub(super) struct Events {
 struct Placed {
     /// How many messages came before it; wraps.
     after: usize,
+    /// Messages that it reports as failed and that no flush reported.
+    failed: u64,
     event: Event,
 }
 
@@ -74,9 +76,13 @@ impl Events {
         self.queue.len()
     }
 
-    /// Adds an event that came after so many messages.
-    pub(super) fn push(&mut self, after: usize, event: Event) {
-        self.queue.push_back(Placed { after, event });
+    /// Adds an event that came after so many messages, and reports so many as failed that no flush reported.
+    pub(super) fn push(&mut self, after: usize, failed: u64, event: Event) {
+        self.queue.push_back(Placed {
+            after,
+            failed,
+            event,
+        });
     }
 
     /// The next event. Whether the thread is to hear that there is room.
@@ -152,6 +158,12 @@ pub(crate) struct Shard {
     /// Calls were cancelled of which the ring had no room to tell.
     pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
+    /// Announced messages of which neither an event nor a receiving call told the program.
+    unanswered: Mutex<VecDeque<Event>>,
+    /// How many, read without the lock by every call that finds no message.
+    unanswered_count: AtomicUsize,
+    /// The longest message that is taken unasked, in bytes.
+    longest_unasked: u64,
     /// No call gets past its check any more.
     pub(super) closing: AtomicBool,
     /// The thread has closed its engine, and stands by until the others have.
@@ -194,6 +206,9 @@ impl Shard {
             replies_wait: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
+            unanswered: Mutex::new(VecDeque::new()),
+            unanswered_count: AtomicUsize::new(0),
+            longest_unasked: driver.engine.longest_unasked(),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -392,10 +407,52 @@ impl Shard {
         }
     }
 
+    /// Messages were announced that only the program can let come.
+    pub(super) fn announce(&self, events: Vec<Event>) {
+        self.change_unanswered(|unanswered| unanswered.extend(events));
+    }
+
+    /// The program takes this event: no receiving call has to tell it of the message that it announces.
+    fn forget_unanswered(&self, event: &Event) {
+        if let Event::Incoming { .. } = event {
+            self.change_unanswered(|all| all.retain(|e| e != event));
+        }
+    }
+
+    /// A session with this node ended: nobody can answer what was announced in it.
+    pub(super) fn forget_unanswered_of(&self, node: NodeId) {
+        self.change_unanswered(|all| all.retain(|e| e.node() != node));
+    }
+
+    /// The program answered this message.
+    pub(super) fn answered(&self, from: NodeId, on: ChannelId, which: MessageNumber) {
+        let is_it = |event: &Event| matches!(event, Event::Incoming { node, channel, number, .. } if (*node, *channel, *number) == (from, on, which));
+        self.change_unanswered(|all| all.retain(|event| !is_it(event)));
+    }
+
+    fn change_unanswered<T>(&self, change: impl FnOnce(&mut VecDeque<Event>) -> T) -> T {
+        let mut all = lock(&self.unanswered);
+        let result = change(&mut all);
+        self.unanswered_count.store(all.len(), Ordering::Release);
+        result
+    }
+
+    /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
+    pub(super) fn take_unanswered(&self) -> Option<Error> {
+        if self.unanswered_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let announced = self.change_unanswered(VecDeque::pop_front)?;
+        Error::needs_answer(&announced, self.longest_unasked)
+    }
+
     /// The next event; ready with none when there will be none.
     pub(super) fn take_event(&self) -> Poll<Option<Event>> {
         let done = self.done.load(Ordering::Acquire);
         let (event, refill) = lock(&self.events).pop();
+        if let Some(event) = &event {
+            self.forget_unanswered(event);
+        }
         if refill {
             self.nudge();
         }
@@ -489,6 +546,9 @@ impl Shard {
             if end.is_some_and(|end| has_reached(self.taken(), end)) {
                 let (event, refill) = events.pop();
                 drop(events);
+                if let Some(event) = &event {
+                    self.forget_unanswered(event);
+                }
                 if refill {
                     self.nudge();
                 }
@@ -522,12 +582,12 @@ impl Shard {
             || !lock(&self.events).queue.is_empty()
     }
 
-    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told. Returns
-    /// whether there are such failures.
+    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told, which this
+    /// does. Returns whether there are such failures.
     pub(super) fn count_unflushed(&self, counts: &mut BTreeMap<NodeId, u64>) -> bool {
         let mut failed = false;
         // While this is held, no failure moves from a gate to the events.
-        let events = lock(&self.events);
+        let mut events = lock(&self.events);
         let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
         for (&node, gate) in gates.iter() {
             let queued = match gate.is_empty() {
@@ -536,11 +596,15 @@ impl Shard {
             };
             counts.insert(node, queued.saturating_add(gate.failed()));
             failed |= gate.has_failures();
+            gate.flush_failures();
         }
         drop(gates);
-        for Placed { event, .. } in &events.queue {
-            *counts.entry(event.node()).or_default() += event.failures();
-            failed |= event.failures() > 0;
+        for placed in &mut events.queue {
+            let unflushed = core::mem::take(&mut placed.failed);
+            if unflushed > 0 {
+                *counts.entry(placed.event.node()).or_default() += unflushed;
+                failed = true;
+            }
         }
         failed
     }

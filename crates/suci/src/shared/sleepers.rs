@@ -66,6 +66,11 @@ impl Sleepers {
         place
     }
 
+    /// Whether somebody waits to be woken.
+    pub(crate) fn has_any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
     /// Wakes everybody, if anybody waits. Call it after the change.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);

@@ -132,9 +132,9 @@ fn commands_without_end_do_not_keep_a_thread_from_its_socket() {
     assert!(!deadline.is_over());
 }
 
-/// Messages that are refused here have an event each. If nobody takes those, the queue's bound holds.
-#[test]
-fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
+/// Sends messages to a session that is closing, which are refused here, until the queue is full or there were `most`. Nobody
+/// takes events. Returns the node and how many were accepted, one before included.
+fn refused_here(notify: bool, most: usize) -> (SharedNode, u64) {
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
     let builder = builder.listen("127.0.0.1:0".parse().unwrap());
     let a = builder.send_queue(64 << 10).open_threads(1).unwrap();
@@ -142,14 +142,16 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
     a.send(NodeId(1), "keeps the session from its end").unwrap();
     a.close_peer(NodeId(1), LONG).unwrap();
-    // Twice as many as events and queue hold.
-    let most = 2 * (EVENTS + 1_024);
     let mut accepted = 0;
     let deadline = Deadline::after(LONG);
     let is_accepted = |token| loop {
         // Asked first: once they are full, nothing that is refused makes room any more.
-        let full = lock(&a.inner.shards[0].events).len() >= EVENTS;
-        if a.send(NodeId(1), Draft::new("x").token(token)).is_ok() {
+        let full = notify && lock(&a.inner.shards[0].events).len() >= EVENTS;
+        let mut draft = Draft::new("x").token(token);
+        if notify {
+            draft = draft.notify(token);
+        }
+        if a.send(NodeId(1), draft).is_ok() {
             return true;
         }
         if full || deadline.is_over() {
@@ -160,18 +162,13 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     while accepted < most && is_accepted(accepted as u64) {
         accepted += 1;
     }
-    assert!((EVENTS..most).contains(&accepted), "{accepted}");
-    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
-    a.abandon(NodeId(1)).unwrap();
-    // Whoever flushes may be who takes the events.
-    let deadline = Deadline::after(LONG / 2);
-    match a.flush(LONG) {
-        Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(1), accepted as u64 + 1)]),
-        other => panic!("{other:?}"),
-    }
-    assert!(!deadline.is_over(), "nothing was to be waited for");
+    (a, accepted as u64)
+}
+
+/// Takes the events until those of `refused` messages and the end of the session came.
+fn take_refusals(a: &SharedNode, refused: u64) {
     let (mut expected, mut ended) = (0, false);
-    while expected < accepted as u64 || !ended {
+    while expected < refused || !ended {
         match a.event_timeout(LONG).unwrap().expect("it follows") {
             Event::NotDelivered { number, token, .. } => {
                 assert_eq!((number, token), (UNNUMBERED, expected));
@@ -183,6 +180,53 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     }
     assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 0);
     a.flush(LONG).unwrap();
+}
+
+/// So many messages a flush says that were not delivered.
+fn unflushed(a: &SharedNode) -> u64 {
+    // Whoever flushes may be who takes the events.
+    let deadline = Deadline::after(LONG / 2);
+    let Err(Error::NotFlushed { peers }) = a.flush(LONG) else {
+        panic!("something failed");
+    };
+    assert!(!deadline.is_over(), "nothing was to be waited for");
+    let [(NodeId(1), count)] = peers[..] else {
+        panic!("{peers:?}");
+    };
+    count
+}
+
+/// Messages that are refused here and were sent with `notify` have an event each. If nobody takes those, the queue's
+/// bound holds.
+#[test]
+fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
+    // Twice as many as events and queue hold.
+    let most = 2 * (EVENTS + 1_024);
+    let (a, accepted) = refused_here(true, most);
+    assert!(
+        (EVENTS as u64..most as u64).contains(&accepted),
+        "{accepted}"
+    );
+    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
+    a.abandon(NodeId(1)).unwrap();
+    assert_eq!(unflushed(&a), accepted + 1);
+    take_refusals(&a, accepted);
+}
+
+/// Others have an event while there is room for it: a program that takes none can send on, and a flush says how many
+/// failed, once.
+#[test]
+fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_events() {
+    let most = 2 * (EVENTS + 1_024);
+    let (a, accepted) = refused_here(false, most);
+    assert_eq!(accepted, most as u64);
+    a.abandon(NodeId(1)).unwrap();
+    // The thread has dealt with all of them when it answers.
+    a.peers().unwrap();
+    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
+    assert_eq!(unflushed(&a), accepted + 1);
+    a.flush(LONG).unwrap();
+    take_refusals(&a, EVENTS as u64);
 }
 
 /// Whoever hears of a delivery finds room for the next message, however small the queue.

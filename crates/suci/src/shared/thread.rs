@@ -237,7 +237,7 @@ impl Worker {
         let now = driver.now();
         let before = account.stash.len();
         while let Some((message, call)) = account.stash.pop_front() {
-            let (channel, token) = (message.channel, message.token);
+            let (channel, token, notify) = (message.channel, message.token, message.notify);
             let size = Held::of(&message);
             if call.is_some_and(|id| !calls.has(id)) {
                 // It was cancelled, or its time is over.
@@ -250,8 +250,12 @@ impl Worker {
             };
             match offered {
                 Ok(()) => account.stashed = account.stashed.minus(size),
-                // The gate let it in before it knew of the suspension, or of the ends: it is accepted, and kept.
-                Err(Error::WouldBlock { message, .. } | Error::Suspended { message, .. }) => {
+                // The gate let it in before it knew of the suspension, or of unread messages: it is accepted, and kept.
+                Err(
+                    Error::WouldBlock { message, .. }
+                    | Error::Unread { message, .. }
+                    | Error::Suspended { message, .. },
+                ) => {
                     debug_assert!(
                         account.gate.admits(driver.engine.queued(to).all, size),
                         "where the gate has room the engine has"
@@ -270,6 +274,7 @@ impl Worker {
                     account.refused.push_back(Refused {
                         channel,
                         token,
+                        notify,
                         size,
                     });
                 }
@@ -282,6 +287,11 @@ impl Worker {
     fn deliver(&mut self) {
         self.tell_suspensions();
         let mut delivered = false;
+        // Whoever waits for events hears of announced messages by these.
+        let hears = self.ending.inner.event_ready.0.has_any();
+        // Asked before their events are handed over, told after the messages that are there.
+        let engine = &mut self.driver.engine;
+        let announced: Vec<_> = std::iter::from_fn(|| engine.poll_unanswered()).collect();
         loop {
             self.deliver_events(EVENTS, 0);
             self.left_over = self.driver.engine.has_message();
@@ -304,6 +314,10 @@ impl Worker {
             }
             self.heads.push((message.from, message.channel));
             shard.deliver(message);
+            delivered = true;
+        }
+        if !(hears || announced.is_empty()) {
+            self.ending.shard().announce(announced);
             delivered = true;
         }
         self.deliver_wanted();
@@ -358,23 +372,26 @@ impl Worker {
                     came = true;
                 }
                 let node = event.node();
-                if let Event::Ended { reason, .. } = event
-                    && let Some(gate) = shard.gate(node)
-                {
-                    gate.note_end(reason);
-                    ended.push(node);
+                if let Event::Ended { reason, .. } = event {
+                    shard.forget_unanswered_of(node);
+                    if let Some(gate) = shard.gate(node) {
+                        gate.note_end(reason);
+                        ended.push(node);
+                    }
                 }
                 let ends = matches!(event, Event::Delivered { .. } | Event::Ended { .. });
-                if (event.failures() > 0 || (ends && balanced != Some(node)))
+                let mut failed = event.failures();
+                if (failed > 0 || (ends && balanced != Some(node)))
                     && let Some(account) = self.accounts.get_mut(&node)
                 {
+                    failed = account.gate.hand_over(failed);
                     account.balance(node, engine);
                     balanced = Some(node);
                     if !core::mem::replace(&mut account.open, true) {
                         self.open.push(node);
                     }
                 }
-                events.push(after, event);
+                events.push(after, failed, event);
             }
             self.events_left = engine.has_event();
             events.more = self.events_left;

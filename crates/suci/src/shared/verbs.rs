@@ -199,7 +199,20 @@ impl Inner {
         rota: &Rota,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Message, Error>> {
         let mut seat = Seat::new(&self.message_ready.0);
-        move |cx| seat.poll(cx, || self.take_message(rota))
+        move |cx| {
+            seat.poll(cx, || match self.take_message(rota) {
+                Poll::Pending => self.take_unanswered(),
+                ready @ Poll::Ready(_) => ready,
+            })
+        }
+    }
+
+    /// What keeps a call waiting that only the program can end: ready with an error then.
+    fn take_unanswered<T>(&self) -> Poll<Result<T, Error>> {
+        let mut unanswered = self.shards.iter().filter_map(Shard::take_unanswered);
+        unanswered
+            .next()
+            .map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
     }
 
     /// What is there of the next messages, taken as many times as there are shards: once of each that has some. Ready with
@@ -231,7 +244,12 @@ impl Inner {
         messages: &mut Vec<Message>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<usize, Error>> {
         let mut seat = Seat::new(&self.message_ready.0);
-        move |cx| seat.poll(cx, || self.take_messages(rota, most, messages))
+        move |cx| {
+            seat.poll(cx, || match self.take_messages(rota, most, messages) {
+                Poll::Pending => self.take_unanswered(),
+                ready @ Poll::Ready(_) => ready,
+            })
+        }
     }
 
     /// Of how many ends of sessions the program knows, with the only peer that `wanted` admits.

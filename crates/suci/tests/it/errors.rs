@@ -73,22 +73,39 @@ fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
     await_event(&mut a, is_end);
 }
 
+/// Whatever it leaves is bounded: after four sessions the program is told, in the call that cannot go on.
 #[test]
-fn whom_too_many_ends_keep_from_sending_is_told_to_take_events() {
+fn who_leaves_messages_unread_is_told_to_receive_them() {
     let (mut a, mut b) = pair();
-    let refused = (0..9).find_map(|_| {
-        if let Err(error) = a.send(b.id(), "x") {
-            return Some(error);
-        }
+    for _ in 0..4 {
+        b.send(a.id(), "x").unwrap();
+        // The other one's helper takes it.
+        b.flush(LONG).unwrap();
+        a.abandon(b.id()).unwrap();
+        await_event(&mut b, |event| matches!(event, Event::Ended { .. }));
+    }
+    let refused = a.send(b.id(), "y").unwrap_err();
+    assert!(matches!(refused, Error::Unread { .. }), "{refused}");
+    assert!(refused.to_string().contains("receive them"), "{refused}");
+    take(&mut a);
+    a.send(b.id(), "y").unwrap();
+}
+
+/// Ends that the program does not take keep it from nothing.
+#[test]
+fn a_program_that_takes_no_events_ends_as_many_sessions_as_it_likes() {
+    let (mut a, mut b) = pair();
+    for _ in 0..20 {
+        a.send(b.id(), "x").unwrap();
         take(&mut b);
         a.abandon(b.id()).unwrap();
-        None
+    }
+    let ends = a.events().unwrap();
+    let ends = ends.iter().filter_map(|event| match event {
+        Event::Ended { sessions, .. } => Some(*sessions),
+        _ => None,
     });
-    let refused = refused.unwrap();
-    assert!(refused.is_would_block(), "{refused}");
-    assert!(refused.to_string().contains("take events"), "{refused}");
-    a.events().unwrap();
-    a.send(b.id(), "x").unwrap();
+    assert_eq!(ends.collect::<Vec<_>>(), [20]);
 }
 
 /// Kinds below 128 and channels with another top byte than 0 are the library's, whichever call is to send them.

@@ -3,7 +3,7 @@
 
 use crate::common::{LONG, await_event, builder, introduce, take};
 use std::time::Duration;
-use suci::{Bytes, ChannelId, Draft, Event, Node, NodeId};
+use suci::{Bytes, ChannelId, Draft, Error, Event, Message, Node, NodeId, SharedNode};
 
 const LONGEST: u64 = 1 << 20;
 
@@ -68,7 +68,10 @@ fn a_supplied_buffer_takes_what_memory_could_not() {
     );
     assert_eq!((tag, &user_header[..]), (4, &b"h"[..]));
     let refused = b.accept(node, channel, number).unwrap_err().to_string();
-    assert!(refused.contains("needs a buffer"), "{refused}");
+    assert!(
+        refused.contains("needs a buffer: call accept_into"),
+        "{refused}"
+    );
     let short = b
         .accept_into(node, channel, number, vec![0; 10])
         .unwrap_err()
@@ -95,7 +98,7 @@ fn recv_into_accepts_what_fits() {
     a.send(b.id(), payload.clone()).unwrap();
     let (stop, sender) = polling(a);
     let mut buffer = vec![0; 6 << 20];
-    let (length, _) = b.recv_into(&mut buffer, LONG).unwrap();
+    let (length, _) = b.recv_into(&mut buffer, LONG).unwrap().unwrap();
     assert!(buffer[..length] == payload[..], "the bytes differ");
     stop.send(()).unwrap();
     sender.join().unwrap();
@@ -108,7 +111,7 @@ fn recv_into_says_how_long_an_announced_message_is() {
     let (stop, sender) = polling(a);
     let mut buffer = vec![0; 6 << 20];
     let short = b.recv_into(&mut buffer[..4 << 20], LONG).unwrap_err();
-    let suci::Error::BufferTooShort {
+    let Error::BufferTooShort {
         length,
         buffer: had,
     } = short
@@ -117,7 +120,7 @@ fn recv_into_says_how_long_an_announced_message_is() {
     };
     assert_eq!((length, had), (5 << 20, 4 << 20));
     // It waits still, for whatever takes it.
-    assert_eq!(b.recv_into(&mut buffer, LONG).unwrap().0, 5 << 20);
+    assert_eq!(b.recv_into(&mut buffer, LONG).unwrap().unwrap().0, 5 << 20);
     stop.send(()).unwrap();
     sender.join().unwrap();
 }
@@ -130,14 +133,14 @@ fn recv_into_hears_others_beside_an_announced_message_that_does_not_fit() {
     a.send(b.id(), vec![6; 5 << 20]).unwrap();
     let (stop, sender) = polling(a);
     let mut buffer = vec![0; 4 << 20];
-    let is_short = |error: suci::Error| matches!(error, suci::Error::BufferTooShort { .. });
+    let is_short = |error: suci::Error| matches!(error, Error::BufferTooShort { .. });
     assert!(is_short(b.recv_into(&mut buffer, LONG).unwrap_err()));
     c.send_copy(b.id(), &[3; 10]).unwrap();
     let (stop_other, other) = polling(c);
     let begun = std::time::Instant::now();
     let (length, message) = loop {
         match b.recv_into(&mut buffer, LONG) {
-            Ok(taken) => break taken,
+            Ok(taken) => break taken.unwrap(),
             Err(error) => assert!(is_short(error)),
         }
         assert!(begun.elapsed() < LONG);
@@ -235,8 +238,148 @@ fn a_message_withdrawn_after_its_announcement_is_no_error_of_recv_into() {
     b.poll(Duration::ZERO).unwrap();
     let mut buffer = vec![0; 2 << 20];
     let done = b.recv_into(&mut buffer, Duration::from_millis(20));
-    assert!(
-        matches!(done, Err(suci::Error::TimedOut { .. })),
-        "{done:?}"
-    );
+    assert!(matches!(done, Ok(None)), "{done:?}");
+}
+
+/// What a receiving call says of the message of 2 MiB that waits on channel 3.
+fn is_told(told: &Error) {
+    let Error::NeedsAnswer {
+        from,
+        channel,
+        number,
+        length,
+        limit,
+    } = *told
+    else {
+        panic!("{told}");
+    };
+    let (node, on) = (NodeId(0), ChannelId(3));
+    assert_eq!((from, channel, number), (node, on, 0));
+    assert_eq!((length, limit), (2 << 20, LONGEST));
+    let text = told.to_string();
+    for word in [
+        "2097152 bytes",
+        "channel 3",
+        "node 0",
+        "max_message",
+        "accept_into",
+    ] {
+        assert!(text.contains(word), "{text} says {word}");
+    }
+}
+
+/// What sends that message, and a small one on another channel whenever it is asked to.
+fn sender(to: &Node) -> (std::sync::mpsc::Sender<()>, std::thread::JoinHandle<Node>) {
+    let mut a = builder(0).max_message(LONGEST).open().unwrap();
+    a.add_peer(to.id(), to.local_addr()).unwrap();
+    let long = Draft::new(vec![9; 2 << 20]).channel(ChannelId(3));
+    let id = to.id();
+    a.send(id, long).unwrap();
+    let (again, asked) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        loop {
+            a.poll(Duration::from_millis(1)).unwrap();
+            match asked.try_recv() {
+                Ok(()) => drop(a.send(id, "small").unwrap()),
+                Err(std::sync::mpsc::TryRecvError::Empty) => {}
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => return a,
+            }
+        }
+    });
+    (again, thread)
+}
+
+/// A program that takes no events is told of a message that only its answer lets come, once by each call that receives;
+/// it goes on receiving from others, and takes the message when it likes.
+#[test]
+fn a_receiving_call_tells_of_a_message_that_needs_an_answer() {
+    type Receive = fn(&mut Node) -> Result<Option<Message>, Error>;
+    let calls: [Receive; 3] = [
+        |node| node.recv().map(Some),
+        |node| node.recv_timeout(LONG),
+        |node| {
+            let mut messages = Vec::new();
+            node.recv_many(&mut messages, 9, LONG)?;
+            Ok(messages.pop())
+        },
+    ];
+    for receive in calls {
+        let mut b = builder(1).max_message(LONGEST).open().unwrap();
+        b.add_peer(NodeId(0), "127.0.0.1:9".parse().unwrap())
+            .unwrap();
+        let (again, thread) = sender(&b);
+        is_told(&receive(&mut b).unwrap_err());
+        assert!(
+            b.recv_timeout(Duration::from_millis(20)).unwrap().is_none(),
+            "once"
+        );
+        again.send(()).unwrap();
+        let small = receive(&mut b).unwrap().expect("from another channel");
+        assert_eq!(&small.payload[..], b"small");
+        b.accept_into(NodeId(0), ChannelId(3), 0, vec![0; 2 << 20])
+            .unwrap();
+        let long = receive(&mut b).unwrap().expect("it was accepted");
+        assert_eq!(long.payload.len(), 2 << 20);
+        drop(again);
+        thread.join().unwrap();
+    }
+}
+
+/// A program that takes the event hears of it by that alone; calls that do not wait never fail for it.
+#[test]
+fn a_message_whose_event_was_taken_is_no_error_of_receiving() {
+    let mut b = builder(1).max_message(LONGEST).open().unwrap();
+    b.add_peer(NodeId(0), "127.0.0.1:9".parse().unwrap())
+        .unwrap();
+    let (again, thread) = sender(&b);
+    while b
+        .peer_stats(NodeId(0))
+        .unwrap()
+        .is_none_or(|s| s.traffic.packets_received < 2)
+    {
+        assert_eq!(b.try_recv().unwrap(), None);
+    }
+    await_event(&mut b, is_incoming);
+    assert!(b.recv_timeout(Duration::from_millis(20)).unwrap().is_none());
+    b.refuse(NodeId(0), ChannelId(3), 0, 1).unwrap();
+    drop(again);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_receiving_call_of_a_shared_node_tells_of_a_message_that_needs_an_answer() {
+    type Receive = fn(&SharedNode) -> Result<Option<Message>, Error>;
+    let calls: [Receive; 4] = [
+        |node| node.recv().map(Some),
+        |node| node.recv_timeout(LONG),
+        |node| {
+            let mut messages = Vec::new();
+            node.recv_many(&mut messages, 9, LONG)?;
+            Ok(messages.pop())
+        },
+        |node| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.unwrap().block_on(node.recv_async()).map(Some)
+        },
+    ];
+    for receive in calls {
+        let b = builder(1).max_message(LONGEST).open_threads(1).unwrap();
+        let mut a = builder(0).max_message(LONGEST).open().unwrap();
+        a.add_peer(b.id(), b.local_addr()).unwrap();
+        b.add_peer(a.id(), a.local_addr()).unwrap();
+        let long = Draft::new(vec![9; 2 << 20]).channel(ChannelId(3));
+        a.send(b.id(), long).unwrap();
+        let (stop, thread) = polling(a);
+        is_told(&receive(&b).unwrap_err());
+        assert!(
+            b.recv_timeout(Duration::from_millis(20)).unwrap().is_none(),
+            "once"
+        );
+        b.accept_into(NodeId(0), ChannelId(3), 0, vec![0; 2 << 20])
+            .unwrap();
+        let long = receive(&b).unwrap().expect("it was accepted");
+        assert_eq!(long.payload.len(), 2 << 20);
+        stop.send(()).unwrap();
+        thread.join().unwrap();
+    }
 }

@@ -222,7 +222,7 @@ fn a_message_that_did_not_fit_keeps_its_place() {
     // All of the first session is taken, and one message of the second does not fit.
     let mut buffer = [0; 3];
     for _ in 0..MESSAGES {
-        assert_eq!(server.recv_into(&mut buffer, LONG).unwrap().0, 3);
+        assert_eq!(server.recv_into(&mut buffer, LONG).unwrap().unwrap().0, 3);
     }
     let short = server.recv_into(&mut buffer[..2], LONG);
     assert!(matches!(short, Err(Error::BufferTooShort { .. })));
@@ -250,4 +250,41 @@ fn a_closed_node_gives_what_had_come_and_then_says_so() {
         Next::Event(Event::Ended { .. })
     ));
     assert!(matches!(Receiver::try_next(&mut b), Err(Error::Closed)));
+}
+
+/// The server only receives and sends, and takes no events: it serves a client that starts again and again.
+fn serves_for_ever(server: SocketAddr, answer: impl FnOnce(usize) + Send + 'static) {
+    const STARTS: usize = 8;
+    let thread = std::thread::spawn(move || answer(STARTS));
+    for start in 0..STARTS {
+        let mut client = builder(CLIENT.0).open().unwrap();
+        client.add_peer(SERVER, server).unwrap();
+        client.send(SERVER, "question").unwrap();
+        let answer = client.recv_timeout(LONG).unwrap();
+        assert!(answer.is_some(), "start {start}");
+        client.close(LONG).unwrap();
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_program_that_only_receives_and_sends_serves_a_client_that_starts_again() {
+    let mut server = builder(SERVER.0).accept(Accept::Anyone).open().unwrap();
+    serves_for_ever(server.local_addr(), move |starts| {
+        for _ in 0..starts {
+            let question = server.recv().unwrap();
+            server.send(question.from, "answer").unwrap();
+        }
+        server.flush(LONG).unwrap();
+        server.close(LONG).unwrap();
+    });
+    let server = builder(SERVER.0).accept(Accept::Anyone);
+    let server = server.open_threads(1).unwrap();
+    serves_for_ever(server.local_addr(), move |starts| {
+        for _ in 0..starts {
+            let question = server.recv().unwrap();
+            server.send(question.from, "answer").unwrap();
+        }
+        server.close(LONG).unwrap();
+    });
 }

@@ -1,7 +1,7 @@
 //! Programs that do not take their events (F04).
 
 use super::*;
-use crate::peer::MAX_ENDS;
+use crate::peer::MAX_UNREAD;
 use crate::{EndReason, RefusedReason};
 
 fn ends(events: &[Event]) -> Vec<EndReason> {
@@ -12,19 +12,72 @@ fn ends(events: &[Event]) -> Vec<EndReason> {
     ends.collect()
 }
 
-/// Peer 1 opens and closes sessions with a program that takes messages but no events. After a few it is
-/// refused and waits; another peer notices nothing; no end is forgotten.
+/// How many sessions these ends tell of, and how many outcomes.
+fn told(events: &[Event]) -> Vec<(u32, usize)> {
+    let ends = events.iter().filter_map(|event| match event {
+        Event::Ended {
+            sessions, outcomes, ..
+        } => Some((*sessions, outcomes.len())),
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// Peer 1 opens a session, sends, and closes, for ever. The program receives and takes no events: it serves every
+/// session, and what waits for it is one end.
 #[test]
-fn f04_a_peer_that_opens_and_closes_waits_for_a_program_that_takes_no_events() {
+fn f04_a_program_that_takes_no_events_serves_a_peer_that_comes_for_ever() {
+    const ROUNDS: u32 = 100;
     let mut world = World::new(3);
-    let mut sessions = 0;
+    for round in 0..ROUNDS {
+        world.send(1, 0).unwrap();
+        world.run(SECOND / 10);
+        assert_eq!(world.received(0), 1, "round {round}");
+        world.send(0, 1).unwrap();
+        world.run(SECOND / 10);
+        assert_eq!(world.received(1), 1, "round {round}");
+        let now = world.now;
+        world.engines[1].close_peer(now, id(0), SECOND).unwrap();
+        world.run(2 * SECOND);
+        assert!(world.peer(0, 1).news.ends() <= 1);
+        world.events(1);
+    }
+    world.send(2, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1, "of another peer");
+    let heard = world.events(0);
+    assert_eq!(told(&heard), [(ROUNDS, 0)]);
+    assert_eq!(ends(&heard), [EndReason::Closed]);
+    let links = |e: &&Event| matches!(e, Event::Up { .. } | Event::Lost { .. });
+    assert_eq!(heard.iter().filter(links).count(), 2, "one of each peer");
+}
+
+/// The same from the other side: this program opens the sessions, its peer starts again and again.
+#[test]
+fn f04_a_program_that_takes_no_events_opens_sessions_for_ever() {
+    let mut world = World::new(2);
+    for round in 0..20 {
+        world.send(0, 1).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.received(1), 1, "round {round}");
+        let now = world.now;
+        world.engines[0].abandon(now, id(1)).unwrap();
+        world.run(SECOND);
+    }
+    assert_eq!(ends(&world.events(0)), [EndReason::Abandoned]);
+}
+
+/// A peer whose messages of four sessions are unread is refused, with the reason. A word of the program lets it in again:
+/// its messages come in order, each with its session, and the ends between them.
+#[test]
+fn f04_a_peer_that_leaves_unread_messages_waits_for_the_program() {
+    let mut world = World::new(3);
     let mut heard = Vec::new();
-    for round in 0..12 {
+    let mut left = 0;
+    for _ in 0..12 {
         let _ = world.send(1, 0);
         world.run(SECOND);
-        let served = world.received(0) == 1;
-        assert_eq!(served, round < MAX_ENDS, "round {round}");
-        sessions += usize::from(served);
+        left += usize::from(world.engines[1].queue_len(id(0)).0 == 0);
         let now = world.now;
         world.engines[1].close_peer(now, id(0), SECOND).unwrap();
         world.run(2 * SECOND);
@@ -32,65 +85,55 @@ fn f04_a_peer_that_opens_and_closes_waits_for_a_program_that_takes_no_events() {
     }
     let refused = Event::Refused {
         node: id(0),
-        reason: RefusedReason::Full,
+        reason: RefusedReason::Unread,
     };
     assert!(heard.contains(&refused));
+    assert_eq!(left, MAX_UNREAD);
     world.send(1, 0).unwrap();
     world.run(2 * SECOND);
     world.send(2, 0).unwrap();
     world.run(SECOND);
-    assert_eq!(world.received(0), 1, "of another peer");
+    let unread = world.send(0, 1).unwrap_err();
+    assert!(matches!(unread, SendError::Unread(_)), "{unread}");
 
-    let told = world.events(0);
-    assert_eq!(ends(&told), vec![EndReason::Closed; sessions]);
+    let engine = &mut world.engines[0];
+    let mut sessions = Vec::new();
+    loop {
+        let events: Vec<_> = core::iter::from_fn(|| engine.poll_event()).collect();
+        sessions.extend(
+            events
+                .iter()
+                .filter(|e| e.node() == id(1))
+                .filter_map(|e| match e {
+                    Event::Ended { session, .. } => Some((*session, "ended")),
+                    _ => None,
+                }),
+        );
+        let Some((from, _)) = engine.recv() else {
+            break;
+        };
+        if from.node == id(1) {
+            sessions.push((from.session, "message"));
+        }
+    }
+    let expected = (0..4).flat_map(|n| ["message", "ended"].map(|what| (SessionNumber(n), what)));
+    assert_eq!(sessions, expected.collect::<Vec<_>>());
     world.run(3 * SECOND);
     assert_eq!(world.received(0), 1, "the peer that waited");
-    assert!(ends(&world.events(0)).is_empty());
-}
-
-/// The same from the other side: this program opens the sessions, its peer starts again and again.
-#[test]
-fn f04_a_peer_that_restarts_is_opened_again_only_when_its_ends_were_heard() {
-    let mut world = World::new(2);
-    let mut accepted = 0;
-    for _ in 0..12 {
-        match world.send(0, 1) {
-            Ok(_) => accepted += 1,
-            Err(SendError::WouldBlock(_)) => break,
-            Err(error) => panic!("{error}"),
-        }
-        world.run(30 * SECOND);
-        world.restart(1);
-        // Whoever starts anew is noticed by what it does not know.
-        let _ = world.send(0, 1);
-        world.run(30 * SECOND);
-    }
-    assert!(matches!(world.send(0, 1), Err(SendError::WouldBlock(_))));
-    assert!(accepted >= 2, "{accepted}");
-    let before = world.seen.len();
-    world.run(30 * SECOND);
-    let calls = world.seen.split_off(before);
-    assert!(!calls.iter().any(|p| p.is(PacketType::Hello) && p.from == 0));
-
-    let told = ends(&world.events(0));
-    assert_eq!(told.len(), MAX_ENDS);
     world.send(0, 1).unwrap();
-    world.run(2 * SECOND);
-    assert_eq!(world.received(1), 1);
 }
 
-/// A connection that was asked for while too many ends were unheard is made once they are heard, without
+/// A connection that was asked for while too many sessions were unread is made once a message is received, without
 /// anything else happening.
 #[test]
-fn f04_an_opening_that_waited_goes_on_when_events_are_taken() {
+fn f04_an_opening_that_waited_goes_on_when_messages_are_received() {
     let mut world = World::new(2);
-    for _ in 0..MAX_ENDS {
-        world.send(0, 1).unwrap();
+    for _ in 0..MAX_UNREAD {
+        world.send(1, 0).unwrap();
         world.run(SECOND);
         let now = world.now;
         world.engines[0].abandon(now, id(1)).unwrap();
         world.run(SECOND);
-        world.received(1);
         world.events(1);
     }
     let now = world.now;
@@ -103,7 +146,7 @@ fn f04_an_opening_that_waited_goes_on_when_events_are_taken() {
         world.engines[0].next_timeout().is_none(),
         "nothing to wake up for"
     );
-    assert_eq!(ends(&world.events(0)), [EndReason::Abandoned; MAX_ENDS]);
+    assert!(world.engines[0].recv().is_some());
     assert!(
         world.engines[0]
             .next_timeout()
@@ -111,6 +154,61 @@ fn f04_an_opening_that_waited_goes_on_when_events_are_taken() {
     );
     world.run(SECOND);
     assert_eq!(world.peer(0, 1).life.link(), crate::Link::Up);
+}
+
+/// A table of strangers whose events nobody takes does not stay full: newcomers are served, one after the other.
+#[test]
+fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
+    const PLACES: usize = 2;
+    let mut world = super::strangers::one_server(3 * PLACES + 1, PLACES, BUFFER);
+    for host in 1..=3 * PLACES {
+        world.send(host, 0).unwrap();
+        world.run(3 * SECOND);
+        assert_eq!(world.received(0), 1, "host {host}");
+        let now = world.now;
+        world.engines[host].close_peer(now, id(0), SECOND).unwrap();
+        // A stranger is kept for as long as its cookie is good.
+        world.run(16 * SECOND);
+        assert!(world.engines[0].peer_count() <= PLACES);
+    }
+    let heard = world.events(0);
+    assert!(told(&heard).len() <= PLACES, "{heard:?}");
+}
+
+/// Of an end that is told with the one before, the outcomes of messages sent with `notify` stay. A flush that reported
+/// failures does not report them again, whether the program takes their events or not.
+#[test]
+fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
+    let mut world = World::new(2);
+    let failed = |world: &World| world.engines[0].untold_failures(id(1));
+    for round in 0..10 {
+        let notified = Outgoing {
+            notify: true,
+            token: round,
+            ..message(b"notify")
+        };
+        let now = world.now;
+        // Nothing leaves before the session is given up.
+        world.engines[0].send(now, id(1), message(b"x")).unwrap();
+        world.engines[0].send(now, id(1), notified).unwrap();
+        world.engines[0].abandon(now, id(1)).unwrap();
+    }
+    assert_eq!(failed(&world), 20);
+    world.engines[0].flush_failures();
+    assert_eq!(failed(&world), 0);
+    world.send(0, 1).unwrap();
+    let now = world.now;
+    world.engines[0].abandon(now, id(1)).unwrap();
+    assert_eq!(failed(&world), 1, "since the flush");
+    let heard = world.events(0);
+    // Both of the first session, one of each other.
+    assert_eq!(told(&heard), [(11, 11)]);
+    let [Event::Ended { outcomes, .. }] = &heard[..] else {
+        panic!("{heard:?}");
+    };
+    let tokens: Vec<_> = outcomes.iter().map(|o| o.token).collect();
+    assert_eq!(tokens, [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(failed(&world), 0);
 }
 
 /// What a peer announced in a session that is over cannot be answered any more.

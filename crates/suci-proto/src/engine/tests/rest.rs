@@ -120,7 +120,7 @@ fn f04_answers_in_its_name_wake_nobody() {
     let refused = wire::Refused {
         target,
         incarnation,
-        code: wire::RefusedCode::Full,
+        code: wire::RefusedCode::NoSocketCredit,
     };
     let accept = wire::Accept {
         target,

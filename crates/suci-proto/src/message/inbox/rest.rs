@@ -4,6 +4,12 @@ use super::{Channel, Inbox};
 use crate::fold::{Fold, Words};
 
 impl Inbox {
+    /// How many of `sent` messages the program neither received nor refused.
+    #[must_use]
+    pub fn missing_of(&self, sent: u64) -> u64 {
+        sent.saturating_sub(self.decided)
+    }
+
     /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
     pub(crate) fn rest(&mut self) -> bool {
         let nothing = self.waiting.is_empty() && self.incoming.is_empty() && !self.has_answers();
@@ -30,6 +36,7 @@ impl Inbox {
             large_budget,
             accounts,
             consumed,
+            decided,
             channels,
             by_id: _,
             recent: _,
@@ -47,6 +54,8 @@ impl Inbox {
         large_budget.fold(to);
         accounts.fold(to);
         to.put_position(*consumed);
+        // All that came was received.
+        decided.saturating_sub(accounts.complete).fold(to);
         channels.fold(to);
         ready.fold(to);
         priorities.fold(to);
@@ -60,6 +69,8 @@ impl Inbox {
         self.large_budget = Fold::unfold(from);
         self.accounts.restore(from);
         self.consumed = from.take_position();
+        let refused = u64::unfold(from);
+        self.decided = self.accounts.complete.saturating_add(refused);
         self.channels = Fold::unfold(from);
         let places = self.channels.iter().enumerate();
         self.by_id = places.map(|(place, c)| (c.id(), place)).collect();

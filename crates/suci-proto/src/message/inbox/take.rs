@@ -3,6 +3,7 @@
 use super::Inbox;
 use crate::message::Message;
 use crate::message::incoming::Freed;
+use crate::message::len64;
 use crate::types::ChannelId;
 
 impl Inbox {
@@ -36,6 +37,7 @@ impl Inbox {
                 self.ready.drop_front();
             }
             if popped > 0 {
+                self.decided += len64(popped);
                 self.free(place, freed);
                 return popped;
             }
@@ -57,6 +59,7 @@ impl Inbox {
         if !channel.is_ready() {
             self.ready.remove(place);
         }
+        self.decided += u64::from(popped.is_some());
         self.free(place, freed);
         popped
     }
@@ -74,6 +77,7 @@ impl Inbox {
             channel.listed.reply = false;
             self.list_ready(place);
             if popped.is_some() {
+                self.decided += 1;
                 self.free(place, freed);
                 return popped;
             }

@@ -13,6 +13,7 @@ use suci_proto::{CallId, Engine, Event, Outgoing, UNNUMBERED};
 pub(super) struct Refused {
     pub(super) channel: ChannelId,
     pub(super) token: u64,
+    pub(super) notify: bool,
     pub(super) size: Held,
 }
 
@@ -22,7 +23,7 @@ pub(super) struct Account {
     /// What was taken out of the ring and not credited to the gate again.
     pub(super) held: Held,
     /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
-    /// has not heard of the ends of those before. With a request, the call that it makes.
+    /// has not received the messages of those before. With a request, the call that it makes.
     pub(super) stash: VecDeque<(Outgoing, Option<CallId>)>,
     /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
     /// handed over yet.
@@ -31,6 +32,8 @@ pub(super) struct Account {
     pub(super) stashed: Held,
     /// What those refused hold.
     pub(super) refused_held: Held,
+    /// Refused messages of which no event tells: there were too many, and the program did not ask to be told.
+    dropped: u64,
     /// What the gate was told of messages that are over.
     pub(super) over: Held,
     /// What the gate was told of refused ones.
@@ -53,6 +56,7 @@ impl Account {
             refused: VecDeque::new(),
             stashed: Held::default(),
             refused_held: Held::default(),
+            dropped: 0,
             over: Held::default(),
             refused_told: Held::default(),
             failed: 0,
@@ -69,7 +73,9 @@ impl Account {
         }
     }
 
-    /// Hands over the events of refused messages until `most` wait for the program. Returns whether some are left.
+    /// Hands over the events of refused messages until `most` wait for the program; those beyond are kept for messages sent
+    /// with `notify`, and dropped for others, which would hold the queue of a program that takes none. Returns whether some
+    /// are left.
     pub(super) fn tell_refused(
         &mut self,
         node: NodeId,
@@ -77,10 +83,15 @@ impl Account {
         events: &mut Events,
         most: usize,
     ) -> bool {
-        while events.len() < most
+        let told = |next: &Refused, events: &Events| events.len() < most || !next.notify;
+        while self.refused.front().is_some_and(|next| told(next, events))
             && let Some(refused) = self.refused.pop_front()
         {
             self.refused_held = self.refused_held.minus(refused.size);
+            if events.len() >= most {
+                self.dropped += 1;
+                continue;
+            }
             let event = Event::NotDelivered {
                 node,
                 channel: refused.channel,
@@ -88,7 +99,7 @@ impl Account {
                 token: refused.token,
                 reason: 0,
             };
-            events.push(after, event);
+            events.push(after, 1, event);
         }
         let left = !self.refused.is_empty();
         events.more |= left;
@@ -98,7 +109,7 @@ impl Account {
     /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
     /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the room.
     pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
-        self.set_failed(engine.untold_failures(node));
+        self.set_failed(engine.untold_failures(node).saturating_add(self.dropped));
         let queued = engine.queued(node);
         if self.over != queued.over {
             self.over = queued.over;
@@ -120,6 +131,6 @@ impl Account {
 
     /// Whether the gate has everything back.
     pub(super) fn is_settled(&self) -> bool {
-        self.held == Held::default() && self.failed == 0
+        self.held == Held::default() && self.failed == self.dropped
     }
 }

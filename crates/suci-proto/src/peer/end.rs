@@ -1,0 +1,152 @@
+//! How a session ends: what becomes of its messages, and what the program will be told.
+
+use super::life::Life;
+use super::news::Farewell;
+use super::{Closing, Peer, Session};
+use crate::engine::Shared;
+use crate::event::{EndReason, Event, Side};
+use crate::message::{Message, Outcome, undelivered};
+use crate::time::Instant;
+use crate::wire::close_code;
+use std::collections::VecDeque;
+
+/// What ends a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ending {
+    For(EndReason),
+    /// The peer's CLOSE, which says how many messages it had accepted.
+    ByPeer {
+        sent: u64,
+    },
+}
+
+impl Peer {
+    /// Ends the session and its connection.
+    pub(crate) fn end(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
+        self.drop_connection(shared);
+        self.finish_session(now, Ending::For(reason), shared);
+    }
+
+    /// Ends the session: every outstanding message gets its outcome, the next session begins empty.
+    /// The event follows when the program took what had arrived.
+    pub(super) fn finish_session(&mut self, now: Instant, ending: Ending, shared: &mut Shared) {
+        self.drop_attempt(shared);
+        self.report_completions(shared);
+        let ending = match self.closing {
+            Closing::Sent { .. } => Ending::For(EndReason::ClosedHere),
+            _ => ending,
+        };
+        let mut old = core::mem::replace(
+            &mut self.session,
+            Session::new(&shared.config, &shared.pool),
+        );
+        let priorities = old.outbox.take_priorities();
+        self.session.inbox.set_priorities(priorities.clone());
+        self.session.outbox.set_priorities(priorities);
+        self.session.manual = old.manual;
+        self.session.number = old.number;
+        if let Some(incarnation) = old.remote {
+            self.history.ended(incarnation, old.epoch);
+        }
+        if old.suspension.by().is_some() {
+            shared.on_suspension(self.node);
+        }
+        self.closing = Closing::Open;
+        self.accepted = None;
+        self.life = Life::new(now);
+        let established = old.is_established();
+        let (number, suspended_here) = (old.number, old.suspension.is_here());
+        let (farewell, replies) = farewell(old, ending, shared);
+        self.end_calls(number, replies, farewell.reason, shared);
+        if established || !farewell.outcomes.is_empty() {
+            self.session.number = number.next();
+            self.change_news(shared, |news| news.end(farewell));
+        } else {
+            shared.memory.release(farewell.promise);
+            if suspended_here {
+                // Of the end of a session that never began the program hears nothing else.
+                let (node, by) = (self.node, Side::Here);
+                self.tell(Event::Resumed { node, by }, shared);
+            }
+        }
+    }
+
+    /// The peer broke the protocol: tells it why, and ends the session that it did so in.
+    pub(crate) fn fail(
+        &mut self,
+        now: Instant,
+        error: crate::types::ProtocolError,
+        shared: &mut Shared,
+    ) {
+        shared.counters.protocol_errors += 1;
+        if self.lingering.is_some() {
+            // The session that it was for is over, and another may have begun.
+            self.drop_connection(shared);
+            return;
+        }
+        self.say_last(close_code(&error), shared);
+        self.end(now, EndReason::Protocol(error), shared);
+    }
+}
+
+/// What is left of a session for the program: what had arrived, why it ended, and one outcome for each message of its own;
+/// and the replies that had arrived.
+fn farewell(mut old: Session, ending: Ending, shared: &mut Shared) -> (Farewell, Vec<Message>) {
+    let held = old.inbox.memory_used();
+    old.inbox.set_large_budget(0);
+    let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
+    loop {
+        // One of them may stand before another on its channel.
+        if let Some(message) = old.inbox.pop() {
+            messages.push_back(message);
+        } else if let Some(reply) = old.inbox.pop_reply() {
+            replies.push(reply);
+        } else {
+            break;
+        }
+    }
+    let held = held.saturating_sub(old.inbox.memory_used());
+    let reason = match ending {
+        Ending::For(reason) => reason,
+        Ending::ByPeer { sent } => match old.inbox.missing_of(sent) {
+            0 => EndReason::Closed,
+            missing => EndReason::CutShort { missing },
+        },
+    };
+    let mut outcomes = old.outbox.end();
+    for ended in &mut outcomes {
+        ended.outcome = planted_outcome(ended.outcome, reason);
+    }
+    let mut promise = old.promise;
+    shared.memory.leave(&mut promise);
+    if messages.is_empty() {
+        shared.memory.release(core::mem::take(&mut promise));
+    }
+    let farewell = Farewell {
+        session: old.number,
+        sessions: 1,
+        messages,
+        held,
+        promise,
+        reason,
+        failed: undelivered(&outcomes),
+        heard: false,
+        outcomes,
+    };
+    (farewell, replies)
+}
+
+#[cfg(not(suci_plant))]
+fn planted_outcome(outcome: Outcome, _reason: EndReason) -> Outcome {
+    outcome
+}
+
+/// The planted fault `outcome-wrong-after-restart`: what may have arrived is said not to have.
+#[cfg(suci_plant)]
+fn planted_outcome(outcome: Outcome, reason: EndReason) -> Outcome {
+    let wrong = reason == EndReason::Restarted && outcome == Outcome::Unknown;
+    if wrong && crate::plant::active("outcome-wrong-after-restart") {
+        return Outcome::NotDelivered;
+    }
+    outcome
+}
