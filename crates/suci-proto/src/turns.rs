@@ -279,6 +279,13 @@ impl Turns {
         }
     }
 
+    /// A place sent `bytes` out of its turn, which count in its next ones.
+    pub(crate) fn owe(&mut self, place: usize, bytes: usize) {
+        if let Some(entry) = self.entries.get_mut(place) {
+            entry.charge(bytes);
+        }
+    }
+
     /// The first place sent `bytes`, and has nothing more to do.
     pub(crate) fn finish_front(&mut self, bytes: usize) {
         if let Some((_, entry)) = self.first() {

@@ -133,11 +133,13 @@ impl NodeBuilder {
         self
     }
 
-    /// Bytes queued per peer before sending answers [`Error::WouldBlock`]. Each message counts its payload, its header and 64.
-    /// Default 64 MiB. A single longer message is taken when nothing else is queued. Messages that are acknowledged, but
+    /// Bytes queued per peer on channels of one class before sending on these answers [`Error::WouldBlock`]. Each message counts
+    /// its payload, its header and 64. Default 64 MiB. A single longer message is taken when the class has nothing else queued.
+    /// Bulk therefore never takes the room of an urgent channel ([`Node::set_channel_priority`](crate::Node::set_channel_priority));
+    /// a peer's queue holds at most this much for each of the eight classes that the program uses. Messages that are acknowledged, but
     /// behind one of their channel that is not, count as well, as far as they are kept until it is: those of up to 256 bytes all,
     /// longer ones 64. A program that makes no more while [`Node::queue_len`](crate::Node::queue_len) says that a peer is
-    /// behind may lift the limit with `u64::MAX`; then only the number of messages is limited (a million).
+    /// behind may lift the limit with `u64::MAX`; then only the number of messages is limited (a million in each class).
     #[must_use]
     pub fn send_queue(mut self, bytes: u64) -> Self {
         self.config.send_queue = bytes;

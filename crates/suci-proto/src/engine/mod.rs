@@ -23,6 +23,7 @@ mod sweep;
 mod train;
 mod turn;
 mod unreachable;
+mod urgent;
 mod verbs;
 
 pub use calls::{CallError, CallId, CallResult, REPLY_TOO_LONG};
@@ -47,10 +48,10 @@ use crate::credit::{ShareStats, Shares};
 use crate::handshake::{CookieJar, Expected};
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
-use crate::time::{Duration, Instant, earlier};
+use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
-use crate::turns::{CLASSES, Turns};
+use crate::turns::Turns;
 use crate::types::{Ecn, NodeId};
 use crate::waits::WaitReason;
 use crate::wire::{self, Header, HeaderError, PacketType};
@@ -63,15 +64,13 @@ use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use urgent::Ranks;
 
 /// Bytes of unused receive buffers kept for the next large messages at most...
 const POOL: usize = 64 << 20;
 
 /// ... and what part of the memory for messages they may be: what several shards keep is then no more than what one does.
 const POOL_PART: u64 = 4;
-
-/// A class that sent nothing for so long is not in use.
-const CLASS_IN_USE: Duration = Duration::from_secs(1);
 
 /// UNKNOWN hints per second at most.
 const HINTS_PER_SECOND: u64 = 100;
@@ -93,9 +92,8 @@ pub struct Engine {
     wheel: TimerWheel,
     /// Peers to look at: something happened that may let them send or change their deadline.
     dirty: Turns,
-    /// When each class last sent something, to know which are in use, and the highest that ever did.
-    class_used: [Option<Instant>; CLASSES],
-    highest_used: u8,
+    /// Which of them, and of those with messages, have something urgent; and the classes in use.
+    ranks: Ranks,
     /// Peers with messages for the program, a message in each turn.
     readable: Turns,
     /// Peers with replies, a reply in each turn.
@@ -185,8 +183,7 @@ impl Engine {
             recent: None,
             wheel: TimerWheel::new(),
             dirty: Turns::default(),
-            class_used: [None; CLASSES],
-            highest_used: 0,
+            ranks: Ranks::default(),
             readable: Turns::default(),
             answered: Turns::default(),
             ack_waits: Vec::new(),
@@ -224,9 +221,14 @@ impl Engine {
         let Some(peer) = self.peers.awake(key) else {
             return;
         };
-        self.dirty.add(key);
+        let (outbox, inbox) = (&peer.session.outbox, &peer.session.inbox);
+        self.ranks
+            .sending
+            .list(key, outbox.next_class(), &mut self.dirty);
         if peer.has_message() {
-            self.readable.add(key);
+            self.ranks
+                .receiving
+                .list(key, inbox.next_class(), &mut self.readable);
         }
         if peer.has_reply() {
             self.on_reply(key);
@@ -303,9 +305,14 @@ impl Engine {
             peer.ack_waits = true;
             self.ack_waits.push(key);
         }
-        self.dirty.add(key);
+        let (outbox, inbox) = (&peer.session.outbox, &peer.session.inbox);
+        self.ranks
+            .sending
+            .list(key, outbox.next_class(), &mut self.dirty);
         if peer.has_message() {
-            self.readable.add(key);
+            self.ranks
+                .receiving
+                .list(key, inbox.next_class(), &mut self.readable);
         }
         if peer.has_reply() {
             self.on_reply(key);
@@ -389,7 +396,7 @@ impl Engine {
                 return true;
             }
             self.serve_large();
-            let Some(key) = self.dirty.front() else {
+            let Some(key) = self.next_peer() else {
                 return false;
             };
             let opens =
@@ -402,7 +409,7 @@ impl Engine {
             }
             let outranked = self.is_outranked(now, key);
             let Some(peer) = self.peers.get_mut(key) else {
-                self.dirty.drop_front();
+                self.drop_turn();
                 continue;
             };
             let built = peer.build(
@@ -414,7 +421,7 @@ impl Engine {
             );
             if built == Built::Nothing {
                 // Whoever may not send holds up nobody.
-                self.dirty.drop_front();
+                self.drop_turn();
                 self.arm(now, key);
                 continue;
             }
@@ -423,31 +430,6 @@ impl Engine {
             self.note_class(now, key);
             return true;
         }
-    }
-
-    /// The train that was built counts in its peer's turn, and shows that its class is in use.
-    fn note_class(&mut self, now: Instant, key: usize) {
-        let class = self.dirty.priority(key).class();
-        if let Some(used) = self.class_used.get_mut(usize::from(class)) {
-            *used = Some(now);
-        }
-        self.highest_used = self.highest_used.max(class);
-        if self.train_is_last {
-            self.dirty.finish_front(self.train.len());
-        } else {
-            self.dirty.charge(self.train.len());
-        }
-    }
-
-    /// Whether a peer of a higher class sent something of late: a train that the socket has cannot be
-    /// overtaken, so those of this peer should be short.
-    fn is_outranked(&self, now: Instant, key: usize) -> bool {
-        let class = self.dirty.priority(key).class();
-        if class >= self.highest_used {
-            return false;
-        }
-        let higher = self.class_used.iter().skip(usize::from(class) + 1);
-        higher.flatten().any(|at| now < *at + CLASS_IN_USE)
     }
 
     /// What became of what [`Engine::poll_transmit`] gave.

@@ -85,12 +85,19 @@ impl Engine {
     /// The next messages of a peer: one if others have a turn after it, else what can be taken at once.
     #[inline]
     fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
-        while let Some(key) = self.readable.front() {
+        let peers = &self.peers;
+        let class_of = |key| peers.awake(key)?.session.inbox.next_class();
+        let urgent = self.ranks.receiving.front(&self.readable, class_of);
+        let mut urgent = urgent.map(|(key, _)| key);
+        while let Some(key) = urgent.or_else(|| self.readable.front()) {
+            let in_order = urgent.take().is_none();
             let Some(peer) = self.peers.get_mut(key) else {
-                self.readable.drop_front();
+                if in_order {
+                    self.readable.drop_front();
+                }
                 continue;
             };
-            let most = if self.readable.is_front_alone() {
+            let most = if in_order && self.readable.is_front_alone() {
                 most
             } else {
                 1
@@ -101,10 +108,12 @@ impl Engine {
                 bytes += message.payload.len() as u64;
                 each(Source { node, session }, message);
             });
-            if peer.has_message() {
-                self.readable.pass();
-            } else {
-                self.readable.drop_front();
+            // A peer that had an urgent turn keeps its place in the order, as long as it has something.
+            match (in_order, peer.has_message()) {
+                (true, true) => self.readable.pass(),
+                (true, false) => self.readable.drop_front(),
+                (false, true) => {}
+                (false, false) => _ = self.readable.remove(key),
             }
             if waited && peer.has_room_for_session() {
                 // Its next session may begin.

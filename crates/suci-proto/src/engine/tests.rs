@@ -19,6 +19,7 @@ use crate::credit::{SendCredit, SocketCredit};
 use crate::event::Event;
 use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
+use crate::time::Duration;
 use crate::types::{ChannelId, Incarnation, Kind, MessageNumber, SessionNumber};
 use crate::wire::{CrcScope, Mode};
 use crate::{Accept, Outgoing};

@@ -1,12 +1,13 @@
 //! What the program asks of the engine.
 
 use super::peers::Look;
+use super::urgent::Urgent;
 use super::{Engine, Shared};
 use crate::addresses::Addresses;
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
-use crate::message::{self, Held, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
+use crate::message::{self, ByClass, Held, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
 use crate::peer::{Closing, MAX_UNREAD, Peer};
 use crate::time::{Duration, Instant};
 use crate::turns::{Priority, Turns};
@@ -155,6 +156,7 @@ pub(super) struct Willing<'a> {
     pub(super) peer: &'a mut Peer,
     shared: &'a mut Shared,
     dirty: &'a mut Turns,
+    urgent: &'a mut Urgent,
     flush: &'a mut bool,
 }
 
@@ -171,7 +173,8 @@ impl Willing<'_> {
         let traffic = peer.traffic_mut();
         traffic.messages_sent += queued.messages;
         traffic.message_bytes_sent += queued.bytes;
-        self.dirty.add(self.key);
+        let class = peer.session.outbox.next_class();
+        self.urgent.list(self.key, class, self.dirty);
     }
 }
 
@@ -329,6 +332,7 @@ impl Engine {
             peer,
             shared: &mut self.shared,
             dirty: &mut self.dirty,
+            urgent: &mut self.ranks.sending,
             flush: &mut self.flush,
         })
     }
@@ -427,7 +431,8 @@ impl Engine {
     }
 
     /// How urgent `channel` is beside other channels of `node`: what we send on it, and in which order
-    /// [`Engine::recv`] hands over what came on it. Holds for all sessions.
+    /// [`Engine::recv`] hands over what came on it. A class above that of the node holds beside other nodes, too. Holds for all
+    /// sessions.
     ///
     /// # Errors
     /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if as many as can be opened have a priority.
@@ -447,6 +452,8 @@ impl Engine {
             set
         });
         if set {
+            // What waits may be urgent now.
+            self.touch(key);
             Ok(())
         } else {
             Err(SendError::Channels)
@@ -508,6 +515,13 @@ impl Engine {
     pub fn queued(&self, node: NodeId) -> Queued {
         let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
         peer.map_or(Queued::default(), |p| p.session.outbox.queued())
+    }
+
+    /// What of that the channels of each class hold.
+    #[must_use]
+    pub fn queued_by_class(&self, node: NodeId) -> ByClass {
+        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
+        peer.map_or(ByClass::default(), |p| p.session.outbox.queued_by_class())
     }
 
     /// How many messages of this channel, from its first in this session, are all acknowledged or refused.

@@ -3,6 +3,7 @@
 
 use super::{Outgoing, len64};
 use crate::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
+use crate::turns::CLASSES;
 
 const _: () = assert!(MAX_QUEUED_MESSAGES as u64 <= u64::MAX / MESSAGE_CHARGE);
 
@@ -76,6 +77,27 @@ pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     match held.checked_add(charge) {
         Some(sum) => sum <= most || held == 0,
         None => false,
+    }
+}
+
+/// What a send queue holds of each class of its channels. Each class has the queue's bounds for itself, so that no message waits
+/// because of what is queued on channels of another class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByClass([Held; CLASSES]);
+
+impl ByClass {
+    /// What channels of `class` hold.
+    #[must_use]
+    pub fn get(&self, class: u8) -> Held {
+        self.0.get(usize::from(class)).copied().unwrap_or_default()
+    }
+
+    /// Changes what channels of `class` hold.
+    #[inline]
+    pub fn change(&mut self, class: u8, change: impl FnOnce(Held) -> Held) {
+        if let Some(held) = self.0.get_mut(usize::from(class)) {
+            *held = change(*held);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ mod run;
 pub use push::NoRoom;
 
 use super::outgoing::{Block, Channel, Packed, Plan, Spares, Status};
-use super::{Completion, Queued, index, len64};
+use super::{ByClass, Completion, Held, Queued, index, len64};
 use crate::limits::MAX_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
@@ -32,10 +32,10 @@ const HEAD: usize = 8;
 pub struct OutboxLimits {
     /// Messages longer than this many bytes ask first.
     pub rts_threshold: u64,
-    /// What messages that are [`Queued`] count at most ([`Held::charge`](super::Held)). One message beyond it is taken when nothing
-    /// else is queued.
+    /// What messages that are [`Queued`] on channels of one class count at most ([`Held::charge`](super::Held)). One message beyond
+    /// it is taken when the class has nothing else queued.
     pub max_queued_bytes: u64,
-    /// Messages queued and not acknowledged, or behind one that is not.
+    /// Messages queued on channels of one class and not acknowledged, or behind one that is not.
     pub max_queued_messages: usize,
     /// Memory credit that every receiver grants before it said so, per channel and in all: what may ride
     /// on the INIT.
@@ -132,6 +132,8 @@ pub struct Outbox {
     session_limit: u64,
     session_used: u64,
     queued: Queued,
+    /// The part of each class in `queued.all`.
+    classes: ByClass,
     accepted: u64,
     completions: VecDeque<Completion>,
     spares: Spares,
@@ -160,6 +162,7 @@ impl Outbox {
             session_limit: limits.ride,
             session_used: 0,
             queued: Queued::default(),
+            classes: ByClass::default(),
             accepted: 0,
             completions: VecDeque::new(),
             spares: Spares::default(),
@@ -177,6 +180,7 @@ impl Outbox {
         self.priorities.insert(channel, priority);
         for channel in [channel, channel.replies()] {
             if let Some(place) = self.find(channel) {
+                self.move_class(place, priority.class());
                 self.turns.set_priority(place, priority);
             }
         }
@@ -215,12 +219,14 @@ impl Outbox {
         for place in self.by_id.values() {
             if let Some(channel) = self.channels.get_mut(*place) {
                 channel.end_all(&mut outcomes);
+                channel.held = Held::default();
                 channel.turn.parked = None;
             }
         }
         self.session_parked.clear();
         (self.channel_parked, self.answer_parked) = (0, 0);
         self.queued = Queued::default();
+        self.classes = ByClass::default();
         outcomes
     }
 
@@ -433,6 +439,12 @@ impl Outbox {
         self.queued
     }
 
+    /// What of that each class holds.
+    #[must_use]
+    pub fn queued_by_class(&self) -> ByClass {
+        self.classes
+    }
+
     /// Whether every message was acknowledged or refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -509,11 +521,7 @@ impl Outbox {
         self.channels
             .push(Channel::new(channel, self.channel_limit));
         self.by_id.insert(channel, place);
-        let priority = self
-            .priorities
-            .get(&channel.ranked_as())
-            .copied()
-            .unwrap_or_default();
+        let priority = self.priority_of_unopened(channel);
         self.turns.set_priority(place, priority);
         self.highest_class = self.highest_class.max(priority.class());
         place

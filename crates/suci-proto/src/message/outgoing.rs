@@ -124,6 +124,8 @@ pub(super) struct Channel {
     resend: VecDeque<MessageNumber>,
     /// How many entries owe something: long messages, chains, and runs of small ones.
     owed: usize,
+    /// What counts of its messages against the bounds of the queue.
+    pub(super) held: Held,
     pub(super) turn: Turn,
 }
 
@@ -145,6 +147,7 @@ impl Channel {
             used: 0,
             resend: VecDeque::new(),
             owed: 0,
+            held: Held::default(),
             turn: Turn::default(),
         }
     }

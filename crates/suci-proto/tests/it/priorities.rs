@@ -67,6 +67,91 @@ fn a_higher_class_goes_first_and_holds_up_nobody_when_it_may_not() {
     assert!(bytes_to(&order, 1) >= 200_000, "then the other");
 }
 
+/// Whom the next train is for.
+fn next_train(net: &mut Net) -> usize {
+    let now = net.now;
+    let others = net.len();
+    let engine = net.engine(0);
+    let transmit = engine.poll_transmit(now, 64).unwrap();
+    let to = (0..others).find(|o| address(*o) == transmit.dest).unwrap();
+    let segments = transmit.segments;
+    engine.transmit_done(now, TransmitResult::Sent(segments));
+    to
+}
+
+/// A message of an urgent channel waits for the train under way, not for those of all other peers of its own peer's class.
+#[test]
+fn an_urgent_channel_overtakes_bulk_to_other_peers() {
+    let mut net = hub(4);
+    let urgent = |to| (id(to), ChannelId(7));
+    for to in [3, 4] {
+        let (node, channel) = urgent(to);
+        let engine = net.engine(0);
+        engine
+            .set_channel_priority(node, channel, class(6))
+            .unwrap();
+    }
+    for to in 1..=3 {
+        net.queue(0, id(to), message(&vec![0; 200_000]));
+    }
+    let before: Vec<_> = (0..6).map(|_| next_train(&mut net)).collect();
+    assert!((1..=3).all(|to| before.contains(&to)), "{before:?}");
+    for round in 0..4 {
+        // To one with bulk of its own, and to one without.
+        for to in [3, 4] {
+            net.queue(0, id(to), on(7, b"urgent"));
+            assert_eq!(next_train(&mut net), to, "round {round}");
+        }
+        // Both at once: one after the other, whatever waits.
+        net.queue(0, id(4), on(7, b"urgent"));
+        net.queue(0, id(3), on(7, b"urgent"));
+        let next = [next_train(&mut net), next_train(&mut net)];
+        assert_eq!(next, [4, 3], "round {round}");
+    }
+    // Peers with bulk still share.
+    let order = trains(&mut net);
+    let last = |to| order.iter().rposition(|(t, _)| *t == to);
+    assert!(last(1).is_some() && last(2).is_some(), "{order:?}");
+    net.run(5 * SECOND);
+    let urgent = |net: &mut Net, host| {
+        let got = net.received(host);
+        let urgent = got.iter().filter(|(_, m)| m.channel == ChannelId(7));
+        urgent.count()
+    };
+    assert_eq!([3, 4].map(|host| urgent(&mut net, host)), [8, 8]);
+}
+
+/// The same where they are taken: whatever others sent before.
+#[test]
+fn a_message_of_an_urgent_channel_is_received_before_those_of_other_peers() {
+    let mut net = hub(3);
+    net.reading = false;
+    let engine = net.engine(0);
+    engine
+        .set_channel_priority(id(2), ChannelId(7), class(6))
+        .unwrap();
+    for from in 1..=3 {
+        for n in 0..3 {
+            net.send(from, id(0), message(&[n]));
+        }
+    }
+    net.send(2, id(0), on(7, b"urgent"));
+    net.send(2, id(0), on(7, b"also"));
+    net.run(SECOND);
+    let engine = net.engine(0);
+    let got: Vec<_> = std::iter::from_fn(|| engine.recv()).collect();
+    let urgent = got.iter().map(|(_, m)| m.channel == ChannelId(7));
+    assert_eq!(urgent.take(3).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(got.len(), 11);
+    assert!(!net.engine(0).has_message());
+    // The last of a peer is urgent: nothing seems to be left then.
+    net.send(2, id(0), on(7, b"last"));
+    net.run(SECOND);
+    let engine = net.engine(0);
+    assert!(engine.has_message() && engine.recv().is_some());
+    assert!(!engine.has_message() && engine.recv().is_none());
+}
+
 #[test]
 fn peers_of_a_class_share_by_weight() {
     let mut net = hub(3);

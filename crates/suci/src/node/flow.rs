@@ -47,7 +47,9 @@ impl Node {
             .map_err(|error| Error::from_send(node, error))
     }
 
-    /// How urgent a channel is beside other channels of the same node, in both directions.
+    /// How urgent a channel is beside other channels of the same node, in both directions. Where its class is higher than that of
+    /// the node ([`Node::set_priority`]), it counts as that class beside other nodes, too: its messages wait for one train at
+    /// most, whatever is queued for whom.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`], [`Error::ReservedChannel`].

@@ -41,8 +41,14 @@ impl SharedNode {
         priority: Priority,
     ) -> Result<(), Error> {
         Error::check_channel(channel)?;
+        let gate = self.inner.shard_of(node).gate(node);
         self.ask(node, move |driver| {
-            driver.engine.set_channel_priority(node, channel, priority)
+            let done = driver.engine.set_channel_priority(node, channel, priority);
+            // The caller's next message meets a gate that knows.
+            if let (Some(gate), Ok(())) = (gate, &done) {
+                gate.set_class(channel, priority.class());
+            }
+            done
         })?
         .map_err(|error| Error::from_send(node, error))
     }

@@ -2,25 +2,40 @@
 //!
 //! A peer that takes nothing fills its own gate and nothing else: the ring is emptied whatever the
 //! peers do. The gate counts as the engine's queue does, and holds at least what that holds, since the thread credits
-//! it later: what it lets in the engine has room for, and a sender waits here, not in the thread.
+//! it later: what it lets in the engine has room for, and a sender waits here, not in the thread. Each class of channels has
+//! the queue's bounds for itself. The gate counts a message in the class that its channel had when it came; should the
+//! channel's class change, the thread moves what the engine moved.
 
 use super::sleepers::Sleepers;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use suci_proto::limits::MAX_QUEUED_MESSAGES;
-use suci_proto::message::{Held, has_room};
-use suci_proto::{EndReason, Side};
+use suci_proto::message::{ByClass, Held, has_room};
+use suci_proto::types::ChannelId;
+use suci_proto::{CLASSES, EndReason, Priority, Side};
 
-/// Messages that one peer's queue takes.
+/// Messages that one peer's queue takes on channels of one class.
 const MOST: u64 = MAX_QUEUED_MESSAGES as u64;
 
-/// The queue of one peer, as sums.
-#[derive(Debug)]
-pub(crate) struct Gate {
+/// The part of one class of channels.
+#[derive(Debug, Default)]
+struct ClassSums {
     /// What counts of messages accepted and not yet acknowledged, or kept behind one that is not.
     charge: AtomicU64,
     /// How many messages those are.
     messages: AtomicU64,
+}
+
+/// The queue of one peer, as sums.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// What counts of all messages.
+    charge: AtomicU64,
+    classes: [ClassSums; CLASSES],
+    /// The classes of channels that the program named, and whether there are any.
+    named: AtomicBool,
+    class_of: RwLock<BTreeMap<ChannelId, u8>>,
     /// Of these, those that are acknowledged, and their bytes. Only the thread changes it.
     over_messages: AtomicU64,
     over_bytes: AtomicU64,
@@ -60,7 +75,9 @@ impl Gate {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             charge: AtomicU64::new(0),
-            messages: AtomicU64::new(0),
+            classes: Default::default(),
+            named: AtomicBool::new(false),
+            class_of: RwLock::default(),
             over_messages: AtomicU64::new(0),
             over_bytes: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -130,40 +147,93 @@ impl Gate {
         }
     }
 
-    /// Whether a queue behind it that holds so much has room for a message.
+    /// The program named the class of a channel.
+    pub(crate) fn set_class(&self, channel: ChannelId, class: u8) {
+        let mut classes = self
+            .class_of
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        classes.insert(channel, class);
+        self.named.store(true, Ordering::Release);
+    }
+
+    /// Whether the program named the class of any channel, which may have moved messages between classes since.
+    pub(crate) fn has_classes(&self) -> bool {
+        self.named.load(Ordering::Acquire)
+    }
+
+    /// The class in which messages on `channel` count.
+    pub(crate) fn class_of(&self, channel: ChannelId) -> u8 {
+        let default = Priority::DEFAULT.class();
+        if !self.has_classes() {
+            return default;
+        }
+        let classes = self.class_of.read().unwrap_or_else(PoisonError::into_inner);
+        // Replies have the class of their requests.
+        let ranked_as = ChannelId(channel.0 & ChannelId::LAST_USER.0);
+        classes.get(&ranked_as).copied().unwrap_or(default)
+    }
+
+    fn sums(&self, class: u8) -> &ClassSums {
+        // Classes are 0 to 7, as `Priority` says.
+        &self.classes[usize::from(class) % CLASSES]
+    }
+
+    /// Whether a class of the queue behind it that holds so much has room for a message.
     pub(crate) fn admits(&self, held: Held, message: Held) -> bool {
         held.messages < MOST && has_room(held.charge(), message.charge(), self.limit)
     }
 
-    /// Takes a message in, if there is room for it.
-    pub(crate) fn debit(&self, message: Held) -> bool {
+    /// Takes a message of a channel of `class` in, if there is room for it.
+    pub(crate) fn debit(&self, class: u8, message: Held) -> bool {
+        let sums = self.sums(class);
         let charge = message.charge();
         // Not more than all there is, once `has_room` said so.
         let sum = |held| has_room(held, charge, self.limit).then(|| held.wrapping_add(charge));
         // First the count, so that whoever finds a sum finds a count too. Who comes in vain is counted for a moment, and may
         // turn another away, who is woken then when one of a million leaves.
-        let before = self.messages.fetch_add(1, Ordering::AcqRel);
+        let before = sums.messages.fetch_add(1, Ordering::AcqRel);
         let fits = before < MOST
-            && self
+            && sums
                 .charge
                 .fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum)
                 .is_ok();
-        if !fits {
-            self.messages.fetch_sub(1, Ordering::AcqRel);
+        if fits {
+            self.charge.fetch_add(charge, Ordering::AcqRel);
+        } else {
+            sums.messages.fetch_sub(1, Ordering::AcqRel);
         }
         fits
     }
 
     /// So much did not enter after all.
-    pub(crate) fn credit(&self, released: Held) {
-        self.release(released);
+    pub(crate) fn credit(&self, class: u8, released: Held) {
+        self.charge.fetch_sub(released.charge(), Ordering::AcqRel);
+        let sums = self.sums(class);
+        sums.charge.fetch_sub(released.charge(), Ordering::AcqRel);
+        sums.messages.fetch_sub(released.messages, Ordering::AcqRel);
         self.room.wake();
     }
 
-    /// So much is not held any more. The caller wakes those who wait for room.
-    pub(crate) fn release(&self, released: Held) {
-        self.charge.fetch_sub(released.charge(), Ordering::AcqRel);
-        self.messages.fetch_sub(released.messages, Ordering::AcqRel);
+    /// The thread's account of what each class holds changes: less is held, or a channel moved to another class. The caller wakes
+    /// those who wait for room.
+    pub(crate) fn settle(&self, before: &ByClass, after: &ByClass) {
+        // The sums wrap where less is added than taken.
+        let mut change = 0_u64;
+        for class in 0..CLASSES as u8 {
+            let (old, new) = (before.get(class), after.get(class));
+            if old != new {
+                let sums = self.sums(class);
+                let charge = new.charge().wrapping_sub(old.charge());
+                let messages = new.messages.wrapping_sub(old.messages);
+                sums.charge.fetch_add(charge, Ordering::AcqRel);
+                sums.messages.fetch_add(messages, Ordering::AcqRel);
+                change = change.wrapping_add(charge);
+            }
+        }
+        if change != 0 {
+            self.charge.fetch_add(change, Ordering::AcqRel);
+        }
     }
 
     /// The thread says what of all that is acknowledged, and kept behind a message that is not.
@@ -230,7 +300,10 @@ impl Gate {
             // The count follows.
             return Held::default();
         }
-        let messages = self.messages.load(Ordering::Acquire);
+        let classes = self.classes.iter();
+        let messages = classes
+            .map(|sums| sums.messages.load(Ordering::Acquire))
+            .sum();
         let own = Held::new(messages, 0).charge();
         let over = Held {
             messages: self.over_messages.load(Ordering::Acquire),
@@ -244,31 +317,33 @@ impl Gate {
 mod tests {
     use super::*;
 
+    const C: u8 = Priority::DEFAULT.class();
+
     #[test]
     fn a_gate_takes_what_the_queue_behind_it_would() {
         let gate = Gate::new(1_000);
-        assert!(gate.debit(Held::one(5_000)), "alone, however long");
-        assert!(!gate.debit(Held::one(0)), "full");
-        gate.credit(Held::one(5_000));
-        assert!(gate.debit(Held::one(536)));
-        assert!(!gate.debit(Held::one(337)) && gate.debit(Held::one(336)));
+        assert!(gate.debit(C, Held::one(5_000)), "alone, however long");
+        assert!(!gate.debit(C, Held::one(0)), "full");
+        gate.credit(C, Held::one(5_000));
+        assert!(gate.debit(C, Held::one(536)));
+        assert!(!gate.debit(C, Held::one(337)) && gate.debit(C, Held::one(336)));
         assert_eq!(gate.queued(), Held::new(2, 872));
         gate.set_over(Held::one(336));
         assert_eq!(gate.queued(), Held::new(1, 536));
-        assert!(!gate.debit(Held::one(0)), "what is kept counts");
+        assert!(!gate.debit(C, Held::one(0)), "what is kept counts");
     }
 
     #[test]
     fn what_is_refused_is_not_waited_for() {
         let gate = Gate::new(1_000);
         let [kept, refused] = [Held::one(1), Held::one(2)];
-        assert!(gate.is_flushed() && gate.debit(kept) && gate.debit(refused));
+        assert!(gate.is_flushed() && gate.debit(C, kept) && gate.debit(C, refused));
         gate.set_refused(refused);
         assert!(!gate.is_flushed(), "one is under way");
-        gate.credit(kept);
+        gate.credit(C, kept);
         assert!(gate.is_flushed() && !gate.is_empty());
         gate.set_refused(Held::default());
-        gate.credit(refused);
+        gate.credit(C, refused);
         assert!(gate.is_flushed() && gate.is_empty());
     }
 
@@ -298,10 +373,36 @@ mod tests {
     #[test]
     fn f26_a_gate_takes_so_many_messages() {
         let gate = Gate::new(u64::MAX);
-        assert!((0..MOST).all(|_| gate.debit(Held::one(0))));
-        assert!(!gate.debit(Held::one(0)) && !gate.is_empty());
-        gate.credit(Held::one(0));
-        assert!(gate.debit(Held::one(0)) && !gate.debit(Held::one(0)));
+        assert!((0..MOST).all(|_| gate.debit(C, Held::one(0))));
+        assert!(!gate.debit(C, Held::one(0)) && !gate.is_empty());
+        gate.credit(C, Held::one(0));
+        assert!(gate.debit(C, Held::one(0)) && !gate.debit(C, Held::one(0)));
         assert_eq!(gate.queued().messages, MOST);
+    }
+
+    /// What is queued on channels of one class leaves the room of the others as it is; a channel that changes its class takes
+    /// along what it holds.
+    #[test]
+    fn each_class_has_the_queue_for_itself() {
+        let gate = Gate::new(1_000);
+        let (low, high) = (ChannelId(1), ChannelId(2));
+        gate.set_class(high, 6);
+        assert_eq!((gate.class_of(low), gate.class_of(high)), (C, 6));
+        let message = Held::one(900);
+        assert!(gate.debit(C, message) && !gate.debit(C, message));
+        assert!(gate.debit(6, message) && !gate.debit(6, message));
+        assert_eq!(gate.queued(), Held::new(2, 1_800));
+        let class = |class: u8| {
+            let mut held = ByClass::default();
+            held.change(class, |_| message);
+            held
+        };
+        gate.settle(&class(6), &class(0));
+        assert_eq!(gate.queued(), Held::new(2, 1_800));
+        assert!(gate.debit(6, message) && !gate.debit(0, message) && !gate.debit(C, message));
+        gate.settle(&class(0), &ByClass::default());
+        gate.settle(&class(C), &ByClass::default());
+        assert!(gate.debit(0, message) && gate.debit(C, message));
+        assert_eq!(gate.queued(), Held::new(3, 2_700));
     }
 }

@@ -44,8 +44,8 @@ const LETTERS: usize = 256;
 
 /// What a handle asks of the thread.
 pub(super) enum Command {
-    /// Send a message that its peer's gate has let in: a request, if somebody waits for the reply.
-    Send(NodeId, Outgoing, Option<Asked>),
+    /// Send a message that its peer's gate has let in, counted in this class: a request, if somebody waits for the reply.
+    Send(NodeId, u8, Outgoing, Option<Asked>),
     /// A call whose request waits for room: end it when its time is over.
     Await(Asked),
     /// Nobody waits for the call any more. Whether its reply was there already.

@@ -373,8 +373,9 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
         }
         // From a handle that looked at the gate just before.
         let late = Draft::new(text).into_outgoing();
-        assert!(gate.debit(Held::of(&late)));
-        let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), late, None));
+        let class = gate.class_of(late.channel);
+        assert!(gate.debit(class, Held::of(&late)));
+        let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), class, late, None));
         assert!(pushed.is_ok());
         a.peers().unwrap();
         let resumed = std::time::Instant::now();
@@ -401,7 +402,7 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
         a.inner.shards[0]
             .gate(NodeId(1_000))
             .unwrap()
-            .debit(Held::one(1)),
+            .debit(0, Held::one(1)),
         "holds a message"
     );
     a.add_peer(NodeId(1), b.local_addr()).unwrap();

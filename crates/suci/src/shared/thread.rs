@@ -188,8 +188,8 @@ impl Worker {
         {
             count += 1;
             match command {
-                Command::Send(to, message, asked) => {
-                    self.accept(to, message, asked);
+                Command::Send(to, class, message, asked) => {
+                    self.accept(to, class, message, asked);
                     self.driver.flush_if_wanted();
                 }
                 Command::Call(call) => call(&mut self.driver),
@@ -208,7 +208,7 @@ impl Worker {
         count
     }
 
-    fn accept(&mut self, to: NodeId, message: Outgoing, asked: Option<Asked>) {
+    fn accept(&mut self, to: NodeId, class: u8, message: Outgoing, asked: Option<Asked>) {
         let ending = &self.ending;
         let account = self
             .accounts
@@ -218,10 +218,10 @@ impl Worker {
             self.open.push(to);
         }
         let size = Held::of(&message);
-        account.held = account.held.plus(size);
-        account.stashed = account.stashed.plus(size);
+        account.held.change(class, |held| held.plus(size));
+        account.kept.change(class, |kept| kept.plus(size));
         let call = asked.map(|asked| self.calls.insert(asked));
-        account.stash.push_back((message, call));
+        account.stash.push_back((class, message, call));
         if account.stash.len() == 1 {
             Self::offer(&mut self.driver, &mut self.calls, to, account);
         }
@@ -236,12 +236,12 @@ impl Worker {
     ) -> bool {
         let now = driver.now();
         let before = account.stash.len();
-        while let Some((message, call)) = account.stash.pop_front() {
+        while let Some((class, message, call)) = account.stash.pop_front() {
             let (channel, token, notify) = (message.channel, message.token, message.notify);
             let size = Held::of(&message);
             if call.is_some_and(|id| !calls.has(id)) {
                 // It was cancelled, or its time is over.
-                account.stashed = account.stashed.minus(size);
+                account.kept.change(class, |kept| kept.minus(size));
                 continue;
             }
             let offered = match call {
@@ -249,32 +249,36 @@ impl Worker {
                 Some(id) => driver.offer_call(now, to, id, message),
             };
             match offered {
-                Ok(()) => account.stashed = account.stashed.minus(size),
-                // The gate let it in before it knew of the suspension, or of unread messages: it is accepted, and kept.
+                Ok(()) => account.kept.change(class, |kept| kept.minus(size)),
+                // The gate let it in before it knew of the suspension, of unread messages, or the channel's new class: it
+                // is accepted, and kept.
                 Err(
                     Error::WouldBlock { message, .. }
                     | Error::Unread { message, .. }
                     | Error::Suspended { message, .. },
                 ) => {
+                    let held = || driver.engine.queued_by_class(to).get(class);
                     debug_assert!(
-                        account.gate.admits(driver.engine.queued(to).all, size),
+                        account.gate.has_classes() || account.gate.admits(held(), size),
                         "where the gate has room the engine has"
                     );
-                    account.stash.push_front((message.into_outgoing(), call));
+                    account
+                        .stash
+                        .push_front((class, message.into_outgoing(), call));
                     break;
                 }
                 Err(error) if let Some(asked) = call.and_then(|id| calls.remove(id)) => {
-                    account.stashed = account.stashed.minus(size);
+                    account.kept.change(class, |kept| kept.minus(size));
                     // Whoever does not wait any more needs no reason.
                     let _ = asked.give(Err(error));
                 }
                 Err(_) => {
-                    account.stashed = account.stashed.minus(size);
                     account.refused_held = account.refused_held.plus(size);
                     account.refused.push_back(Refused {
                         channel,
                         token,
                         notify,
+                        class,
                         size,
                     });
                 }

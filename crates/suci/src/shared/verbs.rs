@@ -61,17 +61,18 @@ impl Inner {
             return Err(Error::suspended(to, outgoing, by));
         }
         let held = Held::of(&outgoing);
-        if !gate.debit(held) {
+        let class = gate.class_of(outgoing.channel);
+        if !gate.debit(class, held) {
             return Err(Error::would_block(to, outgoing));
         }
         let (asked, made) = make(shard);
-        match shard.push(Command::Send(to, outgoing, asked)) {
+        match shard.push(Command::Send(to, class, outgoing, asked)) {
             Ok(()) => Ok(made),
             Err(command) => {
-                gate.credit(held);
+                gate.credit(class, held);
                 self.check_open()?;
                 match command {
-                    Command::Send(_, outgoing, _) => Err(Error::would_block(to, outgoing)),
+                    Command::Send(_, _, outgoing, _) => Err(Error::would_block(to, outgoing)),
                     _ => Err(Error::Closed),
                 }
             }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 use suci::{
-    Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, SessionNumber, SharedNode, Side,
+    Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, Priority, SessionNumber, SharedNode,
+    Side,
 };
 
 /// The first event that is `wanted`, which must come.
@@ -31,6 +32,58 @@ fn lonely(queue: u64) -> (SharedNode, UdpSocket) {
     let a = builder(0).send_queue(queue).open_threads(1).unwrap();
     a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
     (a, nobody)
+}
+
+/// What is queued on other channels leaves an urgent one its queue, however full theirs is.
+#[test]
+fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
+    const QUEUE: u64 = 64 << 10;
+    let (bulk, urgent) = (ChannelId(0), ChannelId(1));
+    let class = Priority::new(6, 16).unwrap();
+    let draft = |channel| Draft::new(vec![1; 10_000]).channel(channel);
+    let fits = |sent: Result<(), Error>| match sent {
+        Ok(()) => true,
+        Err(Error::WouldBlock { .. }) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let (shared, nobody) = lonely(QUEUE);
+    let mut node = builder(0).send_queue(QUEUE).open().unwrap();
+    node.add_peer(NodeId(1), nobody.local_addr().unwrap())
+        .unwrap();
+    let send_shared = |channel| fits(shared.send(NodeId(1), draft(channel)));
+    assert_eq!((0..10).filter(|_| send_shared(bulk)).count(), 6);
+    assert!(!send_shared(urgent), "of the same class");
+    shared
+        .set_channel_priority(NodeId(1), urgent, class)
+        .unwrap();
+    assert_eq!((0..10).filter(|_| send_shared(urgent)).count(), 6);
+    let mut send = |channel| fits(node.send(NodeId(1), draft(channel)).map(drop));
+    assert_eq!((0..10).filter(|_| send(bulk)).count(), 6);
+    node.set_channel_priority(NodeId(1), urgent, class).unwrap();
+    let mut send = |channel| fits(node.send(NodeId(1), draft(channel)).map(drop));
+    assert_eq!((0..10).filter(|_| send(urgent)).count(), 6);
+}
+
+/// A channel whose class changes takes along what it holds: it leaves room in its old class, and needs it in the new one.
+#[test]
+fn a_channel_that_becomes_urgent_takes_its_queue_along() {
+    let (a, _nobody) = lonely(64 << 10);
+    let send = |channel| {
+        let draft = Draft::new(vec![1; 10_000]).channel(ChannelId(channel));
+        a.send(NodeId(1), draft).is_ok()
+    };
+    assert_eq!((0..10).filter(|_| send(1)).count(), 6);
+    assert!(!send(0));
+    let urgent = Priority::new(6, 16).unwrap();
+    a.set_channel_priority(NodeId(1), ChannelId(1), urgent)
+        .unwrap();
+    let end = Instant::now() + LONG;
+    while !send(0) && Instant::now() < end {
+        std::thread::yield_now();
+    }
+    assert_eq!((0..10).filter(|_| send(0)).count(), 5);
+    assert!(!send(1));
+    assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 12);
 }
 
 fn is_handle<T: Send + Sync + Clone + 'static>(_: &T) {}

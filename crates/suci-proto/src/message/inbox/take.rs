@@ -64,6 +64,13 @@ impl Inbox {
         popped
     }
 
+    /// The class of the channel whose message [`pop`](Self::pop) gives next.
+    #[must_use]
+    #[inline]
+    pub fn next_class(&self) -> Option<u8> {
+        self.ready.front_class()
+    }
+
     /// The next complete reply: in order per channel. Taking it moves memory credit.
     pub fn pop_reply(&mut self) -> Option<Message> {
         while let Some(&place) = self.replies.front() {

@@ -1,7 +1,6 @@
 //! What became of what was sent: acknowledged, or owed again.
 
 use super::Outbox;
-use crate::message::Queued;
 use crate::message::outgoing::Released;
 use crate::recovery::SentFrame;
 
@@ -100,13 +99,11 @@ impl Outbox {
         };
         let popped = channel.pop_done(&mut self.completions);
         channel.give_back(&mut self.spares);
-        let Queued { all, over } = self.queued;
+        let parked = channel.turn.parked.is_some();
         let gone = popped.kept();
-        self.queued = Queued {
-            all: all.without(released.freed()).minus(gone),
-            over: over.plus(released.kept()).minus(gone),
-        };
-        if channel.turn.parked.is_some() {
+        self.count(place, |all| all.without(released.freed()).minus(gone));
+        self.queued.over = self.queued.over.plus(released.kept()).minus(gone);
+        if parked {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);
         }

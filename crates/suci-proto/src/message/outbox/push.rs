@@ -5,6 +5,7 @@ use crate::limits::MAX_CHANNELS;
 use crate::message::outgoing::{Channel, Spares};
 use crate::message::small::{ChannelLease, SmallOutgoing};
 use crate::message::{Held, Outgoing, has_room, len64};
+use crate::turns::Priority;
 use crate::types::{ChannelId, MessageNumber};
 
 /// Why a message is not taken.
@@ -17,6 +18,13 @@ pub enum NoRoom {
 }
 
 impl Outbox {
+    /// The class of the channel that has something next, as far as is known.
+    #[must_use]
+    #[inline]
+    pub fn next_class(&self) -> Option<u8> {
+        self.turns.front_class()
+    }
+
     /// Queues a message.
     ///
     /// # Errors
@@ -54,7 +62,8 @@ impl Outbox {
     /// to be asked of the outbox.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
-        let (held, limits) = (self.queued.all, &self.limits);
+        let class = self.turns.priority(place).class();
+        let (held, limits) = (self.classes.get(class), &self.limits);
         let most = |each: Held| {
             let room = limits.max_queued_bytes.saturating_sub(held.charge());
             let messages = len64(limits.max_queued_messages).saturating_sub(held.messages);
@@ -71,7 +80,7 @@ impl Outbox {
             channel.put_back(count, tail);
         }
         if count > 0 {
-            self.queued.all = self.queued.all.plus(held);
+            self.count(place, |before| before.plus(held));
             self.accepted = self.accepted.saturating_add(held.messages);
             self.activate(place);
         }
@@ -80,15 +89,45 @@ impl Outbox {
     /// The place of the channel, if the queue takes `size` more on it.
     #[inline(always)]
     fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<usize, NoRoom> {
-        let held = self.queued.all;
+        let place = self.find(channel);
+        let priority = match place {
+            Some(place) => self.turns.priority(place),
+            None => self.priority_of_unopened(channel),
+        };
+        let held = self.classes.get(priority.class());
         let fits = has_room(held.charge(), size.charge(), self.limits.max_queued_bytes);
         if !fits || held.messages >= len64(self.limits.max_queued_messages) {
             return Err(NoRoom::Full);
         }
-        match self.find(channel) {
+        match place {
             Some(place) => Ok(place),
             None => self.open_one_more(channel),
         }
+    }
+
+    /// The priority with which a channel begins.
+    pub(super) fn priority_of_unopened(&self, channel: ChannelId) -> Priority {
+        let said = self.priorities.get(&channel.ranked_as());
+        said.copied().unwrap_or_default()
+    }
+
+    /// Changes what counts of the channel's messages: for itself, its class, and the whole queue.
+    #[inline(always)]
+    pub(super) fn count(&mut self, place: usize, change: impl Fn(Held) -> Held) {
+        if let Some(channel) = self.channels.get_mut(place) {
+            channel.held = change(channel.held);
+        }
+        let class = self.turns.priority(place).class();
+        self.classes.change(class, &change);
+        self.queued.all = change(self.queued.all);
+    }
+
+    /// The channel's messages count in `class` from now on.
+    pub(super) fn move_class(&mut self, place: usize, class: u8) {
+        let held = self.channels.get(place).map_or(Held::default(), |c| c.held);
+        let before = self.turns.priority(place).class();
+        self.classes.change(before, |all| all.minus(held));
+        self.classes.change(class, |all| all.plus(held));
     }
 
     #[cold]
@@ -109,7 +148,7 @@ impl Outbox {
     ) -> MessageNumber {
         let (channel, spares) = (self.channels.get_mut(place), &mut self.spares);
         let number = channel.map_or(0, |channel| push(channel, spares));
-        self.queued.all = self.queued.all.plus(size);
+        self.count(place, |before| before.plus(size));
         self.accepted = self.accepted.saturating_add(1);
         self.activate(place);
         number

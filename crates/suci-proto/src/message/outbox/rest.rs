@@ -45,6 +45,7 @@ impl Outbox {
             session_limit,
             session_used,
             queued: _,
+            classes: _,
             accepted,
             completions: _,
             spares: _,

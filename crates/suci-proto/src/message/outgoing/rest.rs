@@ -18,6 +18,7 @@ impl Fold for Channel {
             used,
             resend: _,
             owed: _,
+            held: _,
             turn: _,
         } = self;
         id.fold(to);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::MIN_PIECE;
+use crate::turns::Priority;
 use crate::waits::WaitReason;
 
 #[test]
@@ -586,6 +587,54 @@ fn f04_messages_that_had_to_ask_leave_no_frame_behind() {
 
 /// The peer acknowledges all but the packet with the first message. What is kept behind that is as much as what it
 /// would keep by acknowledging nothing.
+/// Each class has the queue's bounds for itself, whatever the others hold, and a channel takes along what it holds when its class
+/// changes.
+#[test]
+fn what_one_class_holds_leaves_the_room_of_others() {
+    let limits = OutboxLimits {
+        max_queued_bytes: 1_000,
+        max_queued_messages: 3,
+        ..limits()
+    };
+    let mut outbox = Outbox::new(limits);
+    outbox.set_initial_channel_limit(1 << 20);
+    outbox.set_session_limit(1 << 20);
+    let class = |class| Priority::new(class, 1).unwrap();
+    let [bulk, urgent, other] = [C0, ChannelId(7), ChannelId(8)];
+    outbox.set_priority(urgent, class(6));
+    let takes = |outbox: &mut Outbox, channel, len| {
+        let pushed = outbox.push(message(channel, content(0, len)));
+        assert!(!matches!(pushed, Err((NoRoom::Channels, _))));
+        pushed.is_ok()
+    };
+    // Long ones, small ones, and many.
+    assert!(takes(&mut outbox, bulk, 900) && !takes(&mut outbox, bulk, 900));
+    assert!(!takes(&mut outbox, other, 10), "of the same class");
+    assert!((0..3).all(|_| takes(&mut outbox, urgent, 10)));
+    assert!(
+        !takes(&mut outbox, urgent, 10),
+        "as many as a class may hold"
+    );
+    // The other way round, too.
+    outbox.set_priority(other, class(0));
+    assert!(takes(&mut outbox, other, 900) && !takes(&mut outbox, other, 900));
+    let held = |outbox: &Outbox| [0, 3, 6].map(|class| outbox.queued_by_class().get(class).bytes);
+    assert_eq!(held(&outbox), [900, 900, 30]);
+    outbox.set_priority(bulk, class(6));
+    assert_eq!(held(&outbox), [900, 0, 930]);
+    outbox.set_priority(other, class(3));
+    assert_eq!(held(&outbox), [0, 900, 930]);
+    assert!(
+        !takes(&mut outbox, ChannelId(9), 20),
+        "what was moved counts"
+    );
+    for packet in packets(&mut outbox, ROOM) {
+        acked(&mut outbox, &packet);
+    }
+    assert_eq!(outbox.queued_by_class(), ByClass::default());
+    assert_eq!(outbox.queued(), Queued::default());
+}
+
 #[test]
 fn f04_what_was_acknowledged_behind_a_message_that_was_not_counts_in_the_queue() {
     let limits = OutboxLimits {

@@ -4,9 +4,9 @@ use crate::shared::gate::Gate;
 use crate::shared::shard::Events;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use suci_proto::message::Held;
+use suci_proto::message::{ByClass, Held};
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{CallId, Engine, Event, Outgoing, UNNUMBERED};
+use suci_proto::{CLASSES, CallId, Engine, Event, Outgoing, UNNUMBERED};
 
 /// What is left of a message that the engine refused. It counts in the gate until the program can hear of it: so there are
 /// not more of them than a queue takes.
@@ -14,6 +14,7 @@ pub(super) struct Refused {
     pub(super) channel: ChannelId,
     pub(super) token: u64,
     pub(super) notify: bool,
+    pub(super) class: u8,
     pub(super) size: Held,
 }
 
@@ -21,15 +22,15 @@ pub(super) struct Refused {
 pub(super) struct Account {
     pub(super) gate: Arc<Gate>,
     /// What was taken out of the ring and not credited to the gate again.
-    pub(super) held: Held,
+    pub(super) held: ByClass,
     /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
-    /// has not received the messages of those before. With a request, the call that it makes.
-    pub(super) stash: VecDeque<(Outgoing, Option<CallId>)>,
+    /// has not received the messages of those before. With its class, and with a request the call that it makes.
+    pub(super) stash: VecDeque<(u8, Outgoing, Option<CallId>)>,
     /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
     /// handed over yet.
     pub(super) refused: VecDeque<Refused>,
-    /// What those in the stash hold.
-    pub(super) stashed: Held,
+    /// What those in the stash hold, and those refused.
+    pub(super) kept: ByClass,
     /// What those refused hold.
     pub(super) refused_held: Held,
     /// Refused messages of which no event tells: there were too many, and the program did not ask to be told.
@@ -51,10 +52,10 @@ impl Account {
     pub(super) fn new(gate: Arc<Gate>) -> Self {
         Self {
             gate,
-            held: Held::default(),
+            held: ByClass::default(),
             stash: VecDeque::new(),
             refused: VecDeque::new(),
-            stashed: Held::default(),
+            kept: ByClass::default(),
             refused_held: Held::default(),
             dropped: 0,
             over: Held::default(),
@@ -88,6 +89,8 @@ impl Account {
             && let Some(refused) = self.refused.pop_front()
         {
             self.refused_held = self.refused_held.minus(refused.size);
+            self.kept
+                .change(refused.class, |kept| kept.minus(refused.size));
             if events.len() >= most {
                 self.dropped += 1;
                 continue;
@@ -120,17 +123,19 @@ impl Account {
             self.gate.set_refused(self.refused_held);
             self.to_wake = true;
         }
-        let kept = self.stashed.plus(self.refused_held);
-        let released = self.held.minus(queued.all.plus(kept));
-        if released != Held::default() {
-            self.held = self.held.minus(released);
-            self.gate.release(released);
+        let mut held = engine.queued_by_class(node);
+        for class in 0..CLASSES as u8 {
+            held.change(class, |queued| queued.plus(self.kept.get(class)));
+        }
+        if held != self.held {
+            self.gate.settle(&self.held, &held);
+            self.held = held;
             self.to_wake = true;
         }
     }
 
     /// Whether the gate has everything back.
     pub(super) fn is_settled(&self) -> bool {
-        self.held == Held::default() && self.failed == self.dropped
+        self.held == ByClass::default() && self.failed == self.dropped
     }
 }
