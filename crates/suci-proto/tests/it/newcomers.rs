@@ -98,7 +98,7 @@ fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
         net.run(2 * SECOND);
         let full = Event::Refused {
             node: id(0),
-            reason: RefusedReason::NoSocketCredit,
+            reason: RefusedReason::TooManyPeers,
         };
         assert!(net.events(client).contains(&full));
     }
