@@ -60,7 +60,7 @@ const HOST: &[&str] = &[
 ];
 
 /// Files longer than this before their tests own more than one thing.
-const MAX_FILE_LINES: usize = 600;
+const MAX_FILE_LINES: usize = 900;
 
 /// Functions longer than this hide a decision that has a name.
 const MAX_FUNCTION_LINES: usize = 70;

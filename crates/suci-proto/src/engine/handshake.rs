@@ -393,15 +393,10 @@ impl Engine {
         });
         // A session with another incarnation is over already.
         let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
-        let (mut beginning, _) = match begun {
-            Ok(begun) => begun,
-            Err(code) => {
-                if attempted {
-                    peer.try_later(now, shared);
-                }
-                return Err(Some(code));
-            }
-        };
+        if begun.is_err() && attempted {
+            peer.try_later(now, shared);
+        }
+        let (mut beginning, _) = begun.map_err(Some)?;
         // A stranger that is refused leaves nothing behind; a node of the book keeps its window.
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);
