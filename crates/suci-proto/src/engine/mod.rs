@@ -75,6 +75,12 @@ const POOL_PART: u64 = 4;
 /// UNKNOWN hints per second at most.
 const HINTS_PER_SECOND: u64 = 100;
 
+/// Unused receive buffers of an engine.
+fn buffers(config: &Config) -> Pool {
+    let most = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
+    Pool::new(most.min(POOL))
+}
+
 /// The protocol engine of one shard.
 #[derive(Debug)]
 pub struct Engine {
@@ -146,8 +152,7 @@ impl Engine {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
-        let pool = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
-        let pool = Pool::new(pool.min(POOL));
+        let pool = buffers(&config);
         Ok(Self {
             expected_inits: Expected::new(shares.peer_limit()),
             peers: Peers::new(config.clone(), pool.clone()),

@@ -12,6 +12,7 @@
 //! | `shard` | what handles and one thread share |
 //! | `post` | datagrams on their way from one thread to another |
 //! | `inner` | what handles and all threads share |
+//! | `unanswered` | announced messages that keep receiving calls waiting |
 //! | `verbs` | what handles do with it |
 //! | `receive` | taking messages and events |
 //! | `thread` | the driver |
@@ -37,6 +38,7 @@ mod shard;
 mod sleepers;
 mod sorted;
 mod thread;
+mod unanswered;
 mod verbs;
 mod wants;
 
@@ -352,7 +354,8 @@ impl SharedNode {
         verb: impl FnOnce(&mut Driver) -> Result<(), IncomingError> + Send + 'static,
     ) -> Result<(), Error> {
         self.ask(node, verb)??;
-        self.inner.shard_of(node).answered(node, channel, number);
+        let unanswered = &self.inner.shard_of(node).unanswered;
+        unanswered.answered(node, channel, number);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::post::Letter;
 use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
 use super::sorted::Sorted;
+use super::unanswered::Unanswered;
 use super::wants::Wants;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -21,7 +22,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
-use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::types::NodeId;
 use suci_proto::{CallId, Event, Outgoing};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
@@ -158,12 +159,7 @@ pub(crate) struct Shard {
     /// Calls were cancelled of which the ring had no room to tell.
     pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
-    /// Announced messages of which neither an event nor a receiving call told the program.
-    unanswered: Mutex<VecDeque<Event>>,
-    /// How many, read without the lock by every call that finds no message.
-    unanswered_count: AtomicUsize,
-    /// The longest message that is taken unasked, in bytes.
-    longest_unasked: u64,
+    pub(super) unanswered: Unanswered,
     /// No call gets past its check any more.
     pub(super) closing: AtomicBool,
     /// The thread has closed its engine, and stands by until the others have.
@@ -206,9 +202,7 @@ impl Shard {
             replies_wait: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
-            unanswered: Mutex::new(VecDeque::new()),
-            unanswered_count: AtomicUsize::new(0),
-            longest_unasked: driver.engine.longest_unasked(),
+            unanswered: Unanswered::new(driver.engine.longest_unasked()),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -407,51 +401,12 @@ impl Shard {
         }
     }
 
-    /// Messages were announced that only the program can let come.
-    pub(super) fn announce(&self, events: Vec<Event>) {
-        self.change_unanswered(|unanswered| unanswered.extend(events));
-    }
-
-    /// The program takes this event: no receiving call has to tell it of the message that it announces.
-    fn forget_unanswered(&self, event: &Event) {
-        if let Event::Incoming { .. } = event {
-            self.change_unanswered(|all| all.retain(|e| e != event));
-        }
-    }
-
-    /// A session with this node ended: nobody can answer what was announced in it.
-    pub(super) fn forget_unanswered_of(&self, node: NodeId) {
-        self.change_unanswered(|all| all.retain(|e| e.node() != node));
-    }
-
-    /// The program answered this message.
-    pub(super) fn answered(&self, from: NodeId, on: ChannelId, which: MessageNumber) {
-        let is_it = |event: &Event| matches!(event, Event::Incoming { node, channel, number, .. } if (*node, *channel, *number) == (from, on, which));
-        self.change_unanswered(|all| all.retain(|event| !is_it(event)));
-    }
-
-    fn change_unanswered<T>(&self, change: impl FnOnce(&mut VecDeque<Event>) -> T) -> T {
-        let mut all = lock(&self.unanswered);
-        let result = change(&mut all);
-        self.unanswered_count.store(all.len(), Ordering::Release);
-        result
-    }
-
-    /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
-    pub(super) fn take_unanswered(&self) -> Option<Error> {
-        if self.unanswered_count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let announced = self.change_unanswered(VecDeque::pop_front)?;
-        Error::needs_answer(&announced, self.longest_unasked)
-    }
-
     /// The next event; ready with none when there will be none.
     pub(super) fn take_event(&self) -> Poll<Option<Event>> {
         let done = self.done.load(Ordering::Acquire);
         let (event, refill) = lock(&self.events).pop();
         if let Some(event) = &event {
-            self.forget_unanswered(event);
+            self.unanswered.forget(event);
         }
         if refill {
             self.nudge();
@@ -547,7 +502,7 @@ impl Shard {
                 let (event, refill) = events.pop();
                 drop(events);
                 if let Some(event) = &event {
-                    self.forget_unanswered(event);
+                    self.unanswered.forget(event);
                 }
                 if refill {
                     self.nudge();

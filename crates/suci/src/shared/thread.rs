@@ -321,7 +321,7 @@ impl Worker {
             delivered = true;
         }
         if !(hears || announced.is_empty()) {
-            self.ending.shard().announce(announced);
+            self.ending.shard().unanswered.announce(announced);
             delivered = true;
         }
         self.deliver_wanted();
@@ -377,7 +377,7 @@ impl Worker {
                 }
                 let node = event.node();
                 if let Event::Ended { reason, .. } = event {
-                    shard.forget_unanswered_of(node);
+                    shard.unanswered.forget_of(node);
                     if let Some(gate) = shard.gate(node) {
                         gate.note_end(reason);
                         ended.push(node);

@@ -210,7 +210,10 @@ impl Inner {
 
     /// What keeps a call waiting that only the program can end: ready with an error then.
     fn take_unanswered<T>(&self) -> Poll<Result<T, Error>> {
-        let mut unanswered = self.shards.iter().filter_map(Shard::take_unanswered);
+        let mut unanswered = self
+            .shards
+            .iter()
+            .filter_map(|shard| shard.unanswered.take());
         unanswered
             .next()
             .map_or(Poll::Pending, |error| Poll::Ready(Err(error)))

@@ -1,0 +1,77 @@
+//! Announced messages that keep receiving calls waiting, until the program is told of them.
+
+use super::shard::lock;
+use crate::error::Error;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use suci_proto::Event;
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+
+/// Announced messages of which neither an event nor a receiving call told the program. The engine tells of each once, so
+/// there are not more of them than it may have announced.
+pub(super) struct Unanswered {
+    events: Mutex<VecDeque<Event>>,
+    /// How many, read without the lock by every call that finds no message.
+    count: AtomicUsize,
+    /// The longest message that is taken unasked, in bytes.
+    longest_unasked: u64,
+}
+
+impl Unanswered {
+    /// None so far.
+    pub(super) const fn new(longest_unasked: u64) -> Self {
+        Self {
+            events: Mutex::new(VecDeque::new()),
+            count: AtomicUsize::new(0),
+            longest_unasked,
+        }
+    }
+
+    /// Messages were announced that only the program can let come.
+    pub(super) fn announce(&self, events: Vec<Event>) {
+        self.change(|all| all.extend(events));
+    }
+
+    /// The program takes this event: no receiving call has to tell it of the message that it announces.
+    pub(super) fn forget(&self, event: &Event) {
+        if let Event::Incoming { .. } = event {
+            self.change(|all| all.retain(|e| e != event));
+        }
+    }
+
+    /// A session with this node ended: nobody can answer what was announced in it.
+    pub(super) fn forget_of(&self, node: NodeId) {
+        self.change(|all| all.retain(|e| e.node() != node));
+    }
+
+    /// The program answered this message.
+    pub(super) fn answered(&self, from: NodeId, on: ChannelId, which: MessageNumber) {
+        let is_other = |event: &Event| match *event {
+            Event::Incoming {
+                node,
+                channel,
+                number,
+                ..
+            } => (node, channel, number) != (from, on, which),
+            _ => true,
+        };
+        self.change(|all| all.retain(is_other));
+    }
+
+    /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
+    pub(super) fn take(&self) -> Option<Error> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let announced = self.change(VecDeque::pop_front)?;
+        Error::needs_answer(&announced, self.longest_unasked)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<Event>) -> T) -> T {
+        let mut all = lock(&self.events);
+        let result = change(&mut all);
+        self.count.store(all.len(), Ordering::Release);
+        result
+    }
+}
