@@ -120,8 +120,8 @@ pub struct Train<'a> {
 pub enum SendOutcome {
     /// The first so many segments were taken (at least one); the rest was not.
     Sent(usize),
-    /// No room now (`EAGAIN`, `ENOBUFS`): keep the train and wait for writability. Not a loss.
-    /// If the socket is writable at once (`ENOBUFS` speaks of a device queue), try a little later.
+    /// No room now (`EAGAIN`; `ENOBUFS` where it speaks of the socket): keep the train and wait for
+    /// writability. Not a loss. If the socket is writable at once, try a little later.
     Again,
     /// A segment exceeds what the path's first hop carries (`EMSGSIZE`): send smaller ones.
     TooBig,

@@ -153,7 +153,11 @@ impl Udp {
     ) -> io::Result<SendOutcome> {
         let code = error.raw_os_error().unwrap_or(0);
         match code {
-            libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Ok(SendOutcome::Again),
+            libc::EAGAIN | libc::ENOMEM => Ok(SendOutcome::Again),
+            // A device dropped it: Linux says so to sockets that ask for error reports (IP_RECVERR), and hides it from
+            // others. It is lost, like what any other hop drops. The device may drop every packet of this size, so to
+            // keep the train and try again might never end.
+            libc::ENOBUFS => Ok(SendOutcome::Sent(segments)),
             libc::EMSGSIZE => Ok(SendOutcome::TooBig),
             libc::EBADF | libc::ENOTSOCK | libc::EFAULT => Err(error),
             libc::EIO if segments > 1 => Ok(self.without_gso()),
