@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, Message, Outgoing, RouteQuery, TransmitResult, wire,
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, RouteQuery, TransmitResult,
+    Unreachable, wire,
 };
 
 const CHANNELS: u8 = 4;
@@ -289,7 +290,7 @@ impl World {
                 engine.transmit_done(self.now, TransmitResult::NoGso);
             }
             5 if engine.poll_transmit(self.now, 64).is_some() => {
-                engine.transmit_done(self.now, TransmitResult::Unreachable);
+                engine.transmit_done(self.now, TransmitResult::Unreachable(Unreachable::Host));
             }
             6 => self.now += Duration::from_secs(u64::from(input.byte())),
             _ => self.pass(Duration::from_secs(u64::from(input.byte()))),
