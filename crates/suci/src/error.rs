@@ -91,8 +91,8 @@ pub enum Error {
         "the message from node {0} is no request: answer it by a message, or let its sender use call"
     )]
     NotARequest(NodeId),
-    /// The session with the peer ended before the reply came.
-    #[error("the session with node {node} ended before it replied: {}", Why(.reason))]
+    /// The session with the peer ended before the reply, or the message that was asked for, came.
+    #[error("the session with node {node} ended: {}", Why(.reason))]
     Ended {
         /// With whom.
         node: NodeId,

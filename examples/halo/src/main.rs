@@ -1,109 +1,128 @@
-//! Jacobi iteration: heat on a square plate, divided among 2 x 2 processes that exchange the edges of their parts.
+//! Jacobi iteration: heat on a square plate, divided among 2 x 2 processes. Each process exchanges
+//! the halo of its part, the points around it, with its neighbours.
 //!
-//! `suci run -n 4 halo 128 400` iterates 400 times on 128 x 128 points and compares the result with one process's.
+//! `suci run -n 4 halo 128 400` iterates 400 times on 128 x 128 points and compares the result with
+//! that of one process.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use suci::{ChannelId, Draft, Error, Node, NodeId};
 
-/// 2 x 2: processes 0 and 1 have the upper half of the plate, 0 and 2 the left one.
+/// Processes 0 and 1 have the upper half of the plate, processes 0 and 2 the left half.
 const PROCESSES: u32 = 4;
 
-/// The channels: edges, the residuals of all, and the parts of the result.
-const EDGES: ChannelId = ChannelId(1);
+/// This process compares the result and collects what all have to know.
+const ROOT: NodeId = NodeId(0);
+
+/// The channels: halos, residuals, and parts of the result.
+const HALOS: ChannelId = ChannelId(1);
 const RESIDUALS: ChannelId = ChannelId(2);
-const RESULT: ChannelId = ChannelId(3);
+const PARTS: ChannelId = ChannelId(3);
 
-/// After so many iterations all agree on how much the last one changed.
-const ROUND: usize = 20;
+/// Iterations after which all processes learn the residual.
+const INTERVAL: usize = 20;
 
-/// How long anybody waits for the others.
-const SOON: Duration = Duration::from_secs(30);
+/// A process that is silent for so long is dead: nobody can go on without its part.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest wait for the slowest process.
+const LONG: Duration = Duration::from_secs(600);
 
 type Failure = Box<dyn std::error::Error>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("halo: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let mut number = |otherwise| arguments.next().map_or(Ok(otherwise), |word| word.parse());
+    let mut number = |default| arguments.next().map_or(Ok(default), |word| word.parse());
     let (points, iterations) = (number(128)?, number(400)?);
     if suci::env::size()? != Some(PROCESSES) || points % 2 != 0 {
-        return Err("needs 4 processes and an even number of points".into());
+        return Err("start 4 processes, with an even number of points in a row".into());
     }
-    let mut node = Node::from_env()?;
+    let builder = Node::builder().silence_timeout(PATIENCE).watch();
+    let mut node = builder.give_up_after(PATIENCE).open()?;
     let mut part = Grid::new(points / 2, node.id().0 < 2);
     let mut residual = 0.0;
     for iteration in 1..=iterations {
         exchange(&mut node, &mut part)?;
-        let change = part.step();
-        if iteration % ROUND == 0 {
-            residual = greatest(&mut node, change)?;
+        let change = part.iterate();
+        if iteration % INTERVAL == 0 || iteration == iterations {
+            residual = maximum(&mut node, change)?;
+            if node.id() == ROOT {
+                eprintln!("iteration {iteration} of {iterations}");
+            }
         }
     }
     if let Some(result) = gather(&mut node, &part)? {
         let mut alone = Grid::new(points, true);
-        (0..iterations).for_each(|_| drop(alone.step()));
-        if result != alone.inside() {
+        let changes = (0..iterations).map(|_| alone.iterate());
+        let expected = changes.last().unwrap_or_default();
+        if bytes(&result) != bytes(&alone.inside()) || residual.to_bits() != expected.to_bits() {
             return Err("the result differs from that of one process".into());
         }
         println!("{iterations} iterations, residual {residual:.2e}, the same as in one process");
     }
-    node.close(SOON)?;
-    Ok(())
+    Ok(node.close(LONG)?)
 }
 
-/// Sends each neighbour the edge next to it and takes its edge, whichever of them is ahead.
+/// Sends each neighbour the points next to it and receives its points, which are the halo there.
+/// A neighbour may be an iteration ahead.
 fn exchange(node: &mut Node, part: &mut Grid) -> Result<(), Error> {
-    let me = node.id().0;
-    let beside = if me % 2 == 0 { Edge::Right } else { Edge::Left };
-    let beyond = if me < 2 { Edge::Bottom } else { Edge::Top };
-    let neighbours = [(NodeId(me ^ 1), beside), (NodeId(me ^ 2), beyond)];
-    for (neighbour, edge) in neighbours {
-        let draft = Draft::new(bytes(&part.edge(edge))).channel(EDGES);
-        node.send(neighbour, draft)?;
+    let borders = part.borders(node.id());
+    for (neighbour, edge, _) in &borders {
+        let edge: Vec<f64> = edge.iter().map(|at| part.values[*at]).collect();
+        node.send(*neighbour, Draft::new(bytes(&edge)).channel(HALOS))?;
     }
-    for (neighbour, edge) in neighbours {
-        let message = node.recv_from((neighbour, EDGES))?;
-        part.set_frame(edge, &values(&message.payload));
+    for (neighbour, _, halo) in &borders {
+        let message = node.recv_from((*neighbour, HALOS))?;
+        for (at, value) in halo.iter().zip(values(&message.payload)) {
+            part.values[*at] = value;
+        }
     }
     Ok(())
 }
 
-/// The greatest of all processes' values: process 0 collects them and replies with the greatest.
-fn greatest(node: &mut Node, mine: f64) -> Result<f64, Failure> {
-    if node.id() != NodeId(0) {
+/// The maximum of the values that all processes give. Each process waits for it.
+fn maximum(node: &mut Node, mine: f64) -> Result<f64, Error> {
+    if node.id() != ROOT {
         let draft = Draft::new(bytes(&[mine])).channel(RESIDUALS);
-        let reply = node.call(NodeId(0), draft, SOON)?;
-        return Ok(values(&reply.payload)
-            .first()
-            .copied()
-            .ok_or("an empty reply")?);
+        let reply = node.call(ROOT, draft, LONG)?;
+        return Ok(values(&reply.payload).into_iter().fold(mine, f64::max));
     }
-    let others = 1..PROCESSES;
-    let requests = others.map(|other| node.recv_from((NodeId(other), RESIDUALS)));
+    let others = (1..PROCESSES).map(NodeId);
+    let requests = others.map(|other| node.recv_from((other, RESIDUALS)));
     let requests = requests.collect::<Result<Vec<_>, Error>>()?;
     let theirs = requests.iter().flat_map(|request| values(&request.payload));
-    let greatest = theirs.fold(mine, f64::max);
+    let maximum = theirs.fold(mine, f64::max);
     for request in &requests {
-        node.send(request.from, request.reply(bytes(&[greatest]))?)?;
+        node.send(request.from, request.reply(bytes(&[maximum]))?)?;
     }
-    Ok(greatest)
+    Ok(maximum)
 }
 
-/// Puts all parts together in process 0.
+/// Puts all parts together in the root. Returns `None` in the others.
 fn gather(node: &mut Node, part: &Grid) -> Result<Option<Vec<f64>>, Error> {
-    if node.id() != NodeId(0) {
-        let draft = Draft::new(bytes(&part.inside())).channel(RESULT);
-        node.send(NodeId(0), draft)?;
+    if node.id() != ROOT {
+        node.send(ROOT, Draft::new(bytes(&part.inside())).channel(PARTS))?;
         return Ok(None);
     }
     let half = part.points;
-    let mut whole = vec![0.0; PROCESSES as usize * half * half];
-    for from in 0..PROCESSES {
+    let mut whole = vec![0.0; 4 * half * half];
+    for from in (0..PROCESSES).map(NodeId) {
         let inside = match from {
-            0 => part.inside(),
-            _ => values(&node.recv_from((NodeId(from), RESULT))?.payload),
+            ROOT => part.inside(),
+            _ => values(&node.recv_from((from, PARTS))?.payload),
         };
-        let (above, left) = (from as usize / 2 * half, from as usize % 2 * half);
+        let (above, left) = (from.0 as usize / 2 * half, from.0 as usize % 2 * half);
         for (row, line) in inside.chunks(half).enumerate() {
             let begin = (above + row) * 2 * half + left;
             whole[begin..begin + half].copy_from_slice(line);
@@ -112,23 +131,16 @@ fn gather(node: &mut Node, part: &Grid) -> Result<Option<Vec<f64>>, Error> {
     Ok(Some(whole))
 }
 
-#[derive(Clone, Copy)]
-enum Edge {
-    Top,
-    Bottom,
-    Left,
-    Right,
-}
-
-/// A square of points with a frame of one point around it: the neighbours' edges, or the plate's border.
+/// A square of points and its halo of one point on each side.
 struct Grid {
-    /// In a row, without the frame.
+    /// Points in a row, without the halo.
     points: usize,
+    /// Row after row, with the halo.
     values: Vec<f64>,
 }
 
 impl Grid {
-    /// All cold, but for the top border if it is the plate's.
+    /// All points are cold, except for the halo at the top of the plate.
     fn new(points: usize, is_at_top: bool) -> Self {
         let width = points + 2;
         let mut values = vec![0.0; width * width];
@@ -138,30 +150,21 @@ impl Grid {
         Self { points, values }
     }
 
-    /// Where the points of an edge stand in row 0 or column 0, the frame, or so many rows and columns inside.
-    fn places(&self, edge: Edge, depth: usize) -> impl Iterator<Item = usize> + use<> {
-        let (width, last) = (self.points + 2, self.points + 1 - depth);
-        (1..=self.points).map(move |i| match edge {
-            Edge::Top => depth * width + i,
-            Edge::Bottom => last * width + i,
-            Edge::Left => i * width + depth,
-            Edge::Right => i * width + last,
-        })
+    /// Each neighbour of `node`, with the indices of the points next to it and of the halo there.
+    fn borders(&self, node: NodeId) -> [(NodeId, Vec<usize>, Vec<usize>); 2] {
+        let (points, width) = (self.points, self.points + 2);
+        let column = |x| (1..=points).map(|y| y * width + x).collect();
+        let row = |y| (1..=points).map(|x| y * width + x).collect();
+        let last_or_first = |last| if last { (points, points + 1) } else { (1, 0) };
+        let (edge, halo) = last_or_first(node.0.is_multiple_of(2));
+        let beside = (NodeId(node.0 ^ 1), column(edge), column(halo));
+        let (edge, halo) = last_or_first(node.0 < 2);
+        let across = (NodeId(node.0 ^ 2), row(edge), row(halo));
+        [beside, across]
     }
 
-    fn edge(&self, edge: Edge) -> Vec<f64> {
-        let places = self.places(edge, 1);
-        places.map(|place| self.values[place]).collect()
-    }
-
-    fn set_frame(&mut self, edge: Edge, values: &[f64]) {
-        for (place, value) in self.places(edge, 0).zip(values) {
-            self.values[place] = *value;
-        }
-    }
-
-    /// Gives each point the mean of its neighbours. Returns the greatest change.
-    fn step(&mut self) -> f64 {
+    /// Gives each point the mean of its four neighbours. Returns the greatest change.
+    fn iterate(&mut self) -> f64 {
         let (old, width) = (self.values.clone(), self.points + 2);
         let mut greatest = 0.0_f64;
         for row in 1..=self.points {
@@ -174,14 +177,13 @@ impl Grid {
         greatest
     }
 
-    /// The points without the frame.
+    /// The points without the halo.
     fn inside(&self) -> Vec<f64> {
-        let rows = self
-            .values
-            .chunks(self.points + 2)
-            .skip(1)
-            .take(self.points);
-        rows.flat_map(|row| row[1..=self.points].to_vec()).collect()
+        let rows = self.values.chunks(self.points + 2).skip(1);
+        let rows = rows.take(self.points);
+        rows.flat_map(|row| &row[1..=self.points])
+            .copied()
+            .collect()
     }
 }
 
@@ -193,10 +195,6 @@ fn bytes(values: &[f64]) -> Vec<u8> {
 }
 
 fn values(payload: &[u8]) -> Vec<f64> {
-    payload
-        .as_chunks()
-        .0
-        .iter()
-        .map(|bytes| f64::from_le_bytes(*bytes))
-        .collect()
+    let (words, _) = payload.as_chunks();
+    words.iter().map(|word| f64::from_le_bytes(*word)).collect()
 }
