@@ -173,20 +173,20 @@ impl Turns {
             .map_or(Priority::DEFAULT, |e| e.priority)
     }
 
-    /// The place has something to do: it stands at the end of its class, unless it stands there already.
+    /// The place has something to do: it stands at the end of its class, unless it stands there already. Returns that class.
     #[inline]
-    pub(crate) fn add(&mut self, place: usize) {
+    pub(crate) fn add(&mut self, place: usize) -> u8 {
         #[cfg(suci_plant)]
         if self.forgotten.contains(&place) {
-            return;
+            return self.priority(place).class;
         }
         let Some(entry) = self.entries.get_mut(place) else {
             return self.list(place);
         };
-        if entry.listed {
-            return;
-        }
         let class = entry.priority.class;
+        if entry.listed {
+            return class;
+        }
         if self.occupied & bit(class) != 0 {
             return self.list(place);
         }
@@ -195,11 +195,12 @@ impl Turns {
         entry.next = place as u32;
         self.last[usize::from(class)] = place as u32;
         self.occupied |= bit(class);
+        class
     }
 
     /// The same for a place that is new, or not alone in its class.
     #[inline(never)]
-    fn list(&mut self, place: usize) {
+    fn list(&mut self, place: usize) -> u8 {
         let class = self.entry(place).priority.class;
         if self.occupied & bit(class) == 0 {
             return self.add(place);
@@ -209,6 +210,7 @@ impl Turns {
         let entry = self.entry(place);
         entry.listed = true;
         entry.next = next;
+        class
     }
 
     #[inline]

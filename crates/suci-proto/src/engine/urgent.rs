@@ -34,13 +34,14 @@ impl Urgent {
     /// A peer has something to do, perhaps on a channel of `class`: it stands in `order`, and here if that is urgent.
     #[inline]
     pub(super) fn list(&mut self, key: usize, class: Option<u8>, order: &mut Turns) {
-        order.add(key);
-        self.note(key, class, order);
+        let own = order.add(key);
+        self.note(key, class, own);
     }
 
+    /// The peer, whose own class is `own`, has something on a channel of `class`.
     #[inline]
-    fn note(&mut self, key: usize, class: Option<u8>, order: &Turns) {
-        if class.is_some_and(|class| class > order.priority(key).class()) {
+    fn note(&mut self, key: usize, class: Option<u8>, own: u8) {
+        if class > Some(own) {
             self.enter(key, class);
         }
     }
@@ -76,7 +77,7 @@ impl Urgent {
             }
             // What was urgent has left. What is next may still be of a higher class than its peer.
             self.turns.drop_front();
-            self.note(key, next, order);
+            self.note(key, next, order.priority(key).class());
         }
         None
     }

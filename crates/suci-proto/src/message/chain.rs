@@ -146,6 +146,11 @@ impl Chain {
         self.each
     }
 
+    /// Bytes of those that have not arrived.
+    pub(super) fn held(&self) -> u64 {
+        len64(self.payloads.len()).saturating_mul(self.each)
+    }
+
     /// What sending each at once is charged.
     pub(super) fn charge(&self) -> u64 {
         charge(self.each, 0)

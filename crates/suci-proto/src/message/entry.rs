@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::outgoing::{Plan, What};
 use super::small::{Fate, Small};
-use super::{Outgoing, charge, index, len64};
+use super::{Held, Outgoing, charge, index, len64};
 use crate::limits::MIN_PIECE;
 use crate::ranges::RangeSet;
 use crate::types::{ChannelId, Kind, MessageNumber};
@@ -103,6 +103,16 @@ impl Entry {
     /// Bytes that were copied when it was accepted, and are kept as long.
     pub(super) fn copied(&self) -> u64 {
         self.small().map_or(0, Small::held)
+    }
+
+    /// What it counts against the bounds of the queue.
+    pub(super) fn held(&self) -> Held {
+        let bytes = match self {
+            Self::Small(small) => small.held(),
+            Self::Chain(chain) => chain.held(),
+            Self::Long(long) => long.held().max(long.copied()),
+        };
+        Held::new(self.count(), bytes)
     }
 
     /// The program's handle, and whether it wants to hear of the delivery.

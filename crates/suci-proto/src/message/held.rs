@@ -87,17 +87,29 @@ pub struct ByClass([Held; CLASSES]);
 
 impl ByClass {
     /// What channels of `class` hold.
+    #[inline]
     #[must_use]
     pub fn get(&self, class: u8) -> Held {
-        self.0.get(usize::from(class)).copied().unwrap_or_default()
+        self.0[usize::from(class) % CLASSES]
     }
 
     /// Changes what channels of `class` hold.
     #[inline]
     pub fn change(&mut self, class: u8, change: impl FnOnce(Held) -> Held) {
-        if let Some(held) = self.0.get_mut(usize::from(class)) {
-            *held = change(*held);
-        }
+        let held = &mut self.0[usize::from(class) % CLASSES];
+        *held = change(*held);
+    }
+
+    /// What all classes hold.
+    #[must_use]
+    pub fn all(&self) -> Held {
+        self.0.into_iter().fold(Held::default(), Held::plus)
+    }
+
+    /// Whether no class holds a message.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|held| held.messages == 0)
     }
 }
 

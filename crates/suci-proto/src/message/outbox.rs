@@ -101,6 +101,13 @@ impl Piece<'_> {
     }
 }
 
+/// A channel that was opened.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    place: usize,
+    class: u8,
+}
+
 /// The sending half of a session.
 #[derive(Debug)]
 pub struct Outbox {
@@ -108,7 +115,7 @@ pub struct Outbox {
     channels: Vec<Channel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last: most calls are about it.
-    recent: Option<(ChannelId, usize)>,
+    recent: Option<(ChannelId, Opened)>,
     /// Channels that may have something to send.
     turns: Turns,
     /// What the program said of channels, opened or not.
@@ -131,9 +138,10 @@ pub struct Outbox {
     window: Option<u64>,
     session_limit: u64,
     session_used: u64,
-    queued: Queued,
-    /// The part of each class in `queued.all`.
-    classes: ByClass,
+    /// What counts against the bounds of the queue.
+    queued: ByClass,
+    /// The part of it that is acknowledged or refused: [`Queued::over`].
+    over: Held,
     accepted: u64,
     completions: VecDeque<Completion>,
     spares: Spares,
@@ -161,8 +169,8 @@ impl Outbox {
             window: None,
             session_limit: limits.ride,
             session_used: 0,
-            queued: Queued::default(),
-            classes: ByClass::default(),
+            queued: ByClass::default(),
+            over: Held::default(),
             accepted: 0,
             completions: VecDeque::new(),
             spares: Spares::default(),
@@ -184,6 +192,7 @@ impl Outbox {
                 self.turns.set_priority(place, priority);
             }
         }
+        self.recent = None;
         let open = self.by_id.values();
         let classes = open.map(|place| self.turns.priority(*place).class());
         self.highest_class = classes.max().unwrap_or(0);
@@ -215,18 +224,17 @@ impl Outbox {
     /// The session is over: exactly one outcome for every message that was outstanding, by channel
     /// and number, whether it asked for one or not. Completions not yet polled stay.
     pub fn end(&mut self) -> Vec<Completion> {
-        let mut outcomes = Vec::with_capacity(index(self.queued.open().messages));
+        let mut outcomes = Vec::with_capacity(index(self.queued().open().messages));
         for place in self.by_id.values() {
             if let Some(channel) = self.channels.get_mut(*place) {
                 channel.end_all(&mut outcomes);
-                channel.held = Held::default();
                 channel.turn.parked = None;
             }
         }
         self.session_parked.clear();
         (self.channel_parked, self.answer_parked) = (0, 0);
-        self.queued = Queued::default();
-        self.classes = ByClass::default();
+        self.queued = ByClass::default();
+        self.over = Held::default();
         outcomes
     }
 
@@ -436,19 +444,22 @@ impl Outbox {
     /// What it holds.
     #[must_use]
     pub fn queued(&self) -> Queued {
-        self.queued
+        Queued {
+            all: self.queued.all(),
+            over: self.over,
+        }
     }
 
     /// What of that each class holds.
     #[must_use]
     pub fn queued_by_class(&self) -> ByClass {
-        self.classes
+        self.queued
     }
 
     /// Whether every message was acknowledged or refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queued.all.messages == 0
+        self.queued.is_empty()
     }
 
     /// Messages accepted in this session, on all channels.
@@ -491,19 +502,26 @@ impl Outbox {
 
     #[inline]
     fn find(&mut self, channel: ChannelId) -> Option<usize> {
-        if let Some((id, place)) = self.recent
+        self.find_opened(channel).map(|opened| opened.place)
+    }
+
+    #[inline]
+    fn find_opened(&mut self, channel: ChannelId) -> Option<Opened> {
+        if let Some((id, opened)) = self.recent
             && id == channel
         {
-            return Some(place);
+            return Some(opened);
         }
         self.look_up(channel)
     }
 
     #[inline(never)]
-    fn look_up(&mut self, channel: ChannelId) -> Option<usize> {
+    fn look_up(&mut self, channel: ChannelId) -> Option<Opened> {
         let place = *self.by_id.get(&channel)?;
-        self.recent = Some((channel, place));
-        Some(place)
+        let class = self.turns.priority(place).class();
+        let opened = Opened { place, class };
+        self.recent = Some((channel, opened));
+        Some(opened)
     }
 
     fn get(&self, channel: ChannelId) -> Option<&Channel> {

@@ -124,8 +124,6 @@ pub(super) struct Channel {
     resend: VecDeque<MessageNumber>,
     /// How many entries owe something: long messages, chains, and runs of small ones.
     owed: usize,
-    /// What counts of its messages against the bounds of the queue.
-    pub(super) held: Held,
     pub(super) turn: Turn,
 }
 
@@ -147,7 +145,6 @@ impl Channel {
             used: 0,
             resend: VecDeque::new(),
             owed: 0,
-            held: Held::default(),
             turn: Turn::default(),
         }
     }
@@ -270,6 +267,12 @@ impl Channel {
             Entry::Long(long) => Some(long),
             Entry::Small(_) | Entry::Chain(_) => None,
         }
+    }
+
+    /// What its messages count against the bounds of the queue. O(messages).
+    pub(super) fn held(&self) -> Held {
+        let each = self.queue.iter().map(|item| item.entry.held());
+        each.fold(Held::default(), Held::plus)
     }
 
     /// Messages not yet acknowledged or refused, counting those behind such a one.

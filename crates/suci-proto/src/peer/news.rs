@@ -486,6 +486,7 @@ impl Peer {
     }
 
     /// Whether the session goes on, or one may begin: not while messages of too many earlier ones are unread (F04).
+    #[inline(always)]
     pub(crate) fn has_room_for_session(&self) -> bool {
         self.session.has_begun() || self.news.unread() < MAX_UNREAD
     }

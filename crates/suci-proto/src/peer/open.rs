@@ -84,6 +84,7 @@ impl Peer {
 
     /// When the attempt's packet is due (again). Not while the session that it would open must wait until the
     /// program received the messages of earlier ones.
+    #[inline]
     pub(crate) fn attempt_at(&self) -> Option<Instant> {
         let attempt = self.attempt.as_ref();
         attempt

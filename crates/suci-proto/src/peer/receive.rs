@@ -39,11 +39,14 @@ struct Effects {
 impl Peer {
     /// A packet came on the connection: nothing comes on those before it any more. What rides on an INIT is none, since
     /// its sender goes on with the old connection until ACCEPT comes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release_previous(&mut self, shared: &mut Shared) {
-        let connection = self.connection.iter_mut();
-        for mut previous in connection.flat_map(|c| c.previous.drain(..)) {
-            shared.shares.release(&mut previous);
+        if let Some(connection) = &mut self.connection
+            && !connection.previous.is_empty()
+        {
+            for mut previous in connection.previous.drain(..) {
+                shared.shares.release(&mut previous);
+            }
         }
     }
 

@@ -150,6 +150,7 @@ impl Session {
     }
 
     /// Whether the program hears of its end, when it ends.
+    #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.is_established() || !self.outbox.is_empty()
     }

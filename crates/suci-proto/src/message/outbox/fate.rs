@@ -101,8 +101,10 @@ impl Outbox {
         channel.give_back(&mut self.spares);
         let parked = channel.turn.parked.is_some();
         let gone = popped.kept();
-        self.count(place, |all| all.without(released.freed()).minus(gone));
-        self.queued.over = self.queued.over.plus(released.kept()).minus(gone);
+        let class = self.turns.priority(place).class();
+        self.queued
+            .change(class, |all| all.without(released.freed()).minus(gone));
+        self.over = self.over.plus(released.kept()).minus(gone);
         if parked {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);

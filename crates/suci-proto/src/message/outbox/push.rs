@@ -17,6 +17,15 @@ pub enum NoRoom {
     Channels,
 }
 
+/// Where a message is queued.
+struct Room {
+    /// The channel's place, and its class.
+    place: usize,
+    class: u8,
+    /// What the class holds with the message.
+    held: Held,
+}
+
 impl Outbox {
     /// The class of the channel that has something next, as far as is known.
     #[must_use]
@@ -36,9 +45,7 @@ impl Outbox {
         }
         let size = Held::of(&message);
         match self.make_room(message.channel, size) {
-            Ok(place) => {
-                Ok(self.queue(place, size, |channel, spares| channel.push(message, spares)))
-            }
+            Ok(room) => Ok(self.queue(room, |channel, spares| channel.push(message, spares))),
             Err(no) => Err((no, message)),
         }
     }
@@ -51,10 +58,8 @@ impl Outbox {
     pub fn push_small(&mut self, message: &SmallOutgoing<'_>) -> Result<MessageNumber, NoRoom> {
         let payload = len64(message.payload.len());
         let size = Held::one(payload.saturating_add(len64(message.user_header.len())));
-        let place = self.make_room(message.channel, size)?;
-        Ok(self.queue(place, size, |channel, spares| {
-            channel.push_small(message, spares)
-        }))
+        let room = self.make_room(message.channel, size)?;
+        Ok(self.queue(room, |channel, spares| channel.push_small(message, spares)))
     }
 
     /// Lends room for messages like the last one on this channel, if that is a small one that waits, and more of a row may
@@ -63,7 +68,7 @@ impl Outbox {
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
         let class = self.turns.priority(place).class();
-        let (held, limits) = (self.classes.get(class), &self.limits);
+        let (held, limits) = (self.queued.get(class), &self.limits);
         let most = |each: Held| {
             let room = limits.max_queued_bytes.saturating_sub(held.charge());
             let messages = len64(limits.max_queued_messages).saturating_sub(held.messages);
@@ -80,54 +85,48 @@ impl Outbox {
             channel.put_back(count, tail);
         }
         if count > 0 {
-            self.count(place, |before| before.plus(held));
+            let class = self.turns.priority(place).class();
+            self.queued.change(class, |before| before.plus(held));
             self.accepted = self.accepted.saturating_add(held.messages);
             self.activate(place);
         }
     }
 
-    /// The place of the channel, if the queue takes `size` more on it.
+    /// Where `size` more is to be queued on the channel, if the queue takes it.
     #[inline(always)]
-    fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<usize, NoRoom> {
-        let place = self.find(channel);
-        let priority = match place {
-            Some(place) => self.turns.priority(place),
-            None => self.priority_of_unopened(channel),
+    fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<Room, NoRoom> {
+        let opened = self.find_opened(channel);
+        let class = match opened {
+            Some(opened) => opened.class,
+            None => self.priority_of_unopened(channel).class(),
         };
-        let held = self.classes.get(priority.class());
+        let held = self.queued.get(class);
         let fits = has_room(held.charge(), size.charge(), self.limits.max_queued_bytes);
         if !fits || held.messages >= len64(self.limits.max_queued_messages) {
             return Err(NoRoom::Full);
         }
-        match place {
-            Some(place) => Ok(place),
-            None => self.open_one_more(channel),
-        }
+        let place = match opened {
+            Some(opened) => opened.place,
+            None => self.open_one_more(channel)?,
+        };
+        let held = held.plus(size);
+        Ok(Room { place, class, held })
     }
 
     /// The priority with which a channel begins.
+    #[cold]
     pub(super) fn priority_of_unopened(&self, channel: ChannelId) -> Priority {
         let said = self.priorities.get(&channel.ranked_as());
         said.copied().unwrap_or_default()
     }
 
-    /// Changes what counts of the channel's messages: for itself, its class, and the whole queue.
-    #[inline(always)]
-    pub(super) fn count(&mut self, place: usize, change: impl Fn(Held) -> Held) {
-        if let Some(channel) = self.channels.get_mut(place) {
-            channel.held = change(channel.held);
-        }
-        let class = self.turns.priority(place).class();
-        self.classes.change(class, &change);
-        self.queued.all = change(self.queued.all);
-    }
-
-    /// The channel's messages count in `class` from now on.
+    /// The channel's messages count in `class` from now on. O(messages).
     pub(super) fn move_class(&mut self, place: usize, class: u8) {
-        let held = self.channels.get(place).map_or(Held::default(), |c| c.held);
+        let channel = self.channels.get(place);
+        let held = channel.map_or(Held::default(), Channel::held);
         let before = self.turns.priority(place).class();
-        self.classes.change(before, |all| all.minus(held));
-        self.classes.change(class, |all| all.plus(held));
+        self.queued.change(before, |all| all.minus(held));
+        self.queued.change(class, |all| all.plus(held));
     }
 
     #[cold]
@@ -142,13 +141,12 @@ impl Outbox {
     #[inline(always)]
     fn queue(
         &mut self,
-        place: usize,
-        size: Held,
+        Room { place, class, held }: Room,
         push: impl FnOnce(&mut Channel, &mut Spares) -> MessageNumber,
     ) -> MessageNumber {
         let (channel, spares) = (self.channels.get_mut(place), &mut self.spares);
         let number = channel.map_or(0, |channel| push(channel, spares));
-        self.count(place, |before| before.plus(size));
+        self.queued.change(class, |_| held);
         self.accepted = self.accepted.saturating_add(1);
         self.activate(place);
         number

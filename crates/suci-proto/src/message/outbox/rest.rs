@@ -45,7 +45,7 @@ impl Outbox {
             session_limit,
             session_used,
             queued: _,
-            classes: _,
+            over: _,
             accepted,
             completions: _,
             spares: _,
@@ -81,6 +81,16 @@ impl Outbox {
 
 #[cfg(test)]
 impl Outbox {
+    /// Each class holds what its channels do.
+    pub(in crate::message) fn audit_queued(&self) {
+        let mut queued = crate::message::ByClass::default();
+        for (place, channel) in self.channels.iter().enumerate() {
+            let class = self.turns.priority(place).class();
+            queued.change(class, |held| held.plus(channel.held()));
+        }
+        assert_eq!(queued, self.queued);
+    }
+
     /// Bytes allocated for messages, those of long ones apart.
     pub(in crate::message) fn footprint(&self) -> usize {
         let held: usize = self.channels.iter().map(Channel::footprint).sum();

@@ -18,7 +18,6 @@ impl Fold for Channel {
             used,
             resend: _,
             owed: _,
-            held: _,
             turn: _,
         } = self;
         id.fold(to);

@@ -321,6 +321,9 @@ impl Both {
             }
         }
         self.sides.iter_mut().for_each(Side::check);
+        self.sides
+            .iter()
+            .for_each(|side| side.outbox.audit_queued());
     }
 
     /// Everything goes, and arrives.

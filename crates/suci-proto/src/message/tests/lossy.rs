@@ -226,6 +226,7 @@ impl Pair {
             assert_eq!(done.reason, (!wanted).then_some(1));
             *next += 1;
         }
+        self.outbox.audit_queued();
         let (used, limit) = self.outbox.session_credit();
         assert!(used <= limit && limit <= self.inbox.session_limit());
         assert!(self.inbox.memory_used() <= self.window + LARGE);

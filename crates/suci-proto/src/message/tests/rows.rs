@@ -219,6 +219,7 @@ impl Both {
             )
         });
         assert_eq!(a, b);
+        self.outboxes.iter().for_each(Outbox::audit_queued);
     }
 
     fn end(&mut self) {
