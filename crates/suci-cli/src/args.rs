@@ -28,7 +28,8 @@ Examples:
   suci perf --vs tcp                    how fast, beside TCP, on this machine
   suci top                              what the nodes of this machine do now
 
-`suci COMMAND --help` explains each command.";
+`suci COMMAND --help` explains each command. With RUST_LOG=suci=debug in the environment the command
+prints to standard error why a connection does not come up.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -22,11 +22,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command};
 use crate::error::{Context, Result, tell, tell_in_one_piece};
 
 fn main() -> ExitCode {
+    log_if_asked();
     let (name, done) = match Cli::try_parse() {
         Ok(cli) => (cli.command.name(), run(&cli.command)),
         Err(error) => ("suci", explain(&error)),
@@ -37,6 +39,16 @@ fn main() -> ExitCode {
             tell(format_args!("{name}: {failure}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Writes what the library tells of its connections to standard error, if `RUST_LOG` says what of it.
+fn log_if_asked() {
+    if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some() {
+        tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::from_default_env())
+            .with_writer(std::io::stderr)
+            .init();
     }
 }
 

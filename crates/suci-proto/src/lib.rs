@@ -28,6 +28,7 @@ mod filter;
 mod fold;
 mod handshake;
 pub mod limits;
+mod log;
 pub mod message;
 pub mod pacer;
 mod peer;
@@ -60,6 +61,7 @@ pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
 };
 pub use filter::Filter;
+pub use log::{DropReason, LogRecord};
 pub use message::{Data, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};

@@ -7,6 +7,7 @@ use crate::driver::{Driver, Outlook, no_descriptor};
 use crate::env;
 use crate::error::Error;
 use crate::fork::Birth;
+use crate::log;
 use crate::metrics::Responder;
 use crate::node::Node;
 use crate::reach::{check_plain, in_book, reachable};
@@ -539,10 +540,19 @@ impl NodeBuilder {
         let seed = sys::random::<32>().map_err(Error::io("asking the system for random bytes"))?;
         let bytes = backend.capabilities().recv_buffer;
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let engine = Engine::new(config.clone(), identity, seed, buffer, clock.now())?;
+        let mut engine = Engine::new(config.clone(), identity, seed, buffer, clock.now())?;
         if engine.peer_limit() == 0 {
             // Nobody would ever get an answer.
             return Err(Error::NoRoom { bytes });
+        }
+        if log::is_wanted() {
+            engine.set_logging(true);
+            log::opened(
+                identity.node,
+                backend.local_addr(),
+                bytes,
+                engine.peer_limit(),
+            );
         }
         let budget = Budget::new(&self.udp, &*backend, &engine);
         Ok((Driver::new(engine, backend, socket, clock), budget))

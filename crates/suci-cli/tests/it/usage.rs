@@ -111,6 +111,19 @@ fn bad_arguments_are_named_with_value_and_remedy() {
     }
 }
 
+/// What the library tells of its connections goes to standard error, if asked for.
+#[test]
+fn rust_log_shows_why_nobody_answers() {
+    let nobody = free_address().to_string();
+    for (filter, shown) in [("suci=debug", true), ("suci=info", false)] {
+        let mut ping = suci(&["ping", &nobody, "--count", "1", "--timeout", "0.3"]);
+        let said = errors(&output(ping.env("RUST_LOG", filter)));
+        for part in ["packet=HELLO", "reason=Port", &format!("address={nobody}")] {
+            assert_eq!(said.contains(part), shown, "{filter}: {part} in {said}");
+        }
+    }
+}
+
 #[test]
 fn the_network_needs_plain() {
     for args in [

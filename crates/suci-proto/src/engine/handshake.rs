@@ -6,7 +6,8 @@ use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{LostCause, RefusedReason};
 use crate::handshake::{Claim, Phase, Room, Standing};
-use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
+use crate::log::{DropReason, LogRecord};
+use crate::peer::{Accepted, Agreement, Call, Contest, End};
 use crate::time::Instant;
 use crate::types::{Ecn, NodeId, PacketNumber};
 use crate::wire::{
@@ -23,6 +24,14 @@ struct Claimant {
     asker: Option<usize>,
     /// The peer of which the HELLO is a sign of life.
     alive: Option<usize>,
+}
+
+/// Why an INIT led to no connection.
+enum NoEntry {
+    /// It is answered by REFUSED.
+    Refused(RefusedCode),
+    /// It is not answered.
+    Ignored(DropReason),
 }
 
 /// Builds a handshake packet of ours.
@@ -87,6 +96,7 @@ impl Engine {
     /// when the name is wrong.
     fn turn_away(
         &mut self,
+        now: Instant,
         arrival: &Arrival,
         header: &Header,
         asked: NodeId,
@@ -101,8 +111,14 @@ impl Engine {
         let bytes = packet_from(asked, PacketType::Refused, 0, header.tag, |b| {
             refused.put(b)
         });
+        let reason = RefusedReason::from(code);
+        self.shared.log.add_unproven(now, || LogRecord::Refuses {
+            peer: NodeId(header.index),
+            to: arrival.from,
+            reason,
+        });
         // To a known node that there is no room yet is a sign of life.
-        if RefusedReason::from(code).is_for_now() && standing != Standing::Stranger {
+        if reason.is_for_now() && standing != Standing::Stranger {
             self.shared.reply(arrival.from, bytes);
         } else {
             self.shared.reply_to_anyone(arrival.from, bytes);
@@ -119,12 +135,13 @@ impl Engine {
         body: &[u8],
     ) {
         let Ok(hello) = Hello::read(body) else {
-            self.shared.counters.malformed += 1;
+            self.reject_malformed(now, arrival.from, header);
             return;
         };
+        self.log_received(now, arrival.from, header);
         let node = NodeId(header.index);
         if let Some(code) = self.entry_refusal(now, arrival.from, node, hello.target) {
-            self.turn_away(arrival, header, hello.target, code, Standing::Stranger);
+            self.turn_away(now, arrival, header, hello.target, code, Standing::Stranger);
             return;
         }
         let claim = Claim {
@@ -145,8 +162,14 @@ impl Engine {
             if self.closing.is_none() && standing != Standing::Stranger {
                 // It hears that we live, and comes again.
                 let code = RefusedCode::NoSocketCredit;
-                self.turn_away(arrival, header, hello.target, code, standing);
+                self.turn_away(now, arrival, header, hello.target, code, standing);
+                return;
             }
+            let reason = match self.closing {
+                Some(_) => DropReason::Closing,
+                None => DropReason::NoRoom,
+            };
+            self.log_dropped(now, arrival.from, header, reason);
             return;
         }
         let cookie = Cookie {
@@ -156,6 +179,12 @@ impl Engine {
         };
         let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| {
             cookie.put(b)
+        });
+        self.shared.log.add_unproven(now, || LogRecord::Sent {
+            packet: PacketType::Cookie,
+            peer: node,
+            to: arrival.from,
+            tries: 1,
         });
         // There is room: it was looked for before.
         self.shared.reply(arrival.from, bytes);
@@ -236,7 +265,7 @@ impl Engine {
         body: &[u8],
     ) {
         let (Ok(cookie), Some(key)) = (Cookie::read(body), self.awake_key(header)) else {
-            self.shared.counters.handshake_rejected += 1;
+            self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         };
         let fits = cookie.target == self.shared.identity.node
@@ -245,9 +274,10 @@ impl Engine {
                 .get(key)
                 .is_some_and(|p| p.awaits_cookie(header.tag));
         if !fits {
-            self.shared.counters.handshake_rejected += 1;
+            self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         }
+        self.log_answer(now, arrival.from, header);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.on_cookie(now, arrival.from, cookie);
         }
@@ -263,9 +293,10 @@ impl Engine {
         body: &[u8],
     ) {
         let Ok(init) = Init::read(body) else {
-            self.shared.counters.malformed += 1;
+            self.reject_malformed(now, arrival.from, header);
             return;
         };
+        self.log_received(now, arrival.from, header);
         let node = NodeId(header.index);
         let claim = Claim {
             from: arrival.from,
@@ -281,11 +312,16 @@ impl Engine {
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
         let (Some(baked), true, None) = (baked, for_us, self.closing) else {
-            self.shared.counters.handshake_rejected += 1;
+            let reason = match (for_us, self.closing) {
+                (false, _) => DropReason::OtherIncarnation,
+                (true, Some(_)) => DropReason::Closing,
+                (true, None) => DropReason::BadCookie,
+            };
+            self.reject(now, arrival.from, header, reason);
             return;
         };
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
-            self.turn_away(arrival, header, init.target, code, Standing::Stranger);
+            self.turn_away(now, arrival, header, init.target, code, Standing::Stranger);
             return;
         }
         let key = match self.peer_key(node) {
@@ -297,13 +333,15 @@ impl Engine {
         match self.admit(now, key, arrival, header, &init, baked) {
             Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}
-            Err(None) => self.shared.counters.handshake_rejected += 1,
-            Err(Some(code)) => self.turn_away(arrival, header, init.target, code, standing),
+            Err(NoEntry::Ignored(reason)) => self.reject(now, arrival.from, header, reason),
+            Err(NoEntry::Refused(code)) => {
+                self.turn_away(now, arrival, header, init.target, code, standing)
+            }
         }
         self.on_received(key);
     }
 
-    /// Decides what an INIT replaces, and lets it in. `Err(None)`: ignored.
+    /// Decides what an INIT replaces, and lets it in.
     fn admit(
         &mut self,
         now: Instant,
@@ -312,9 +350,9 @@ impl Engine {
         header: &Header,
         init: &Init<'_>,
         baked: Instant,
-    ) -> Result<(), Option<RefusedCode>> {
+    ) -> Result<(), NoEntry> {
         let Some(peer) = self.peers.get_mut(key) else {
-            return Err(None);
+            return Err(NoEntry::Ignored(DropReason::Outdated));
         };
         let silence = peer.silence_timeout;
         if let Some(accepted) = &mut peer.accepted
@@ -324,20 +362,20 @@ impl Engine {
             return Ok(());
         }
         if peer.newest_baked.is_some_and(|newest| baked <= newest) {
-            return Err(None);
+            return Err(NoEntry::Ignored(DropReason::Outdated));
         }
         // Who was to give its place to another takes its turn for one, whatever became of its connection.
         if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
-            return Err(Some(RefusedCode::NoSocketCredit));
+            return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
-            return Err(None);
+            return Err(NoEntry::Ignored(DropReason::Crossing));
         }
         // What was refused once stays refused: its sender relies on it that nothing was taken.
         if peer.session.remote != Some(init.incarnation)
             && peer.newest_refused.is_some_and(|newest| baked <= newest)
         {
-            return Err(Some(RefusedCode::DuplicateNode));
+            return Err(NoEntry::Refused(RefusedCode::DuplicateNode));
         }
         if peer.is_other_incarnation(init.incarnation) {
             let same_place = peer.path_address() == Some(arrival.from);
@@ -355,7 +393,10 @@ impl Engine {
                     let token = self.shared.random();
                     peer.open(now, token);
                 }
-                return Err((contest == Contest::Lost).then_some(RefusedCode::DuplicateNode));
+                return Err(match contest {
+                    Contest::Lost => NoEntry::Refused(RefusedCode::DuplicateNode),
+                    _ => NoEntry::Ignored(DropReason::Contested),
+                });
             }
         }
         // Cookies are good for longer than their INITs are waited for.
@@ -363,10 +404,10 @@ impl Engine {
         // A peer that took messages of ours, and ended that session, asked for this cookie afterwards.
         peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
         if !peer.has_room_for_session() {
-            return Err(Some(RefusedCode::Unread));
+            return Err(NoEntry::Refused(RefusedCode::Unread));
         }
         if stranger && self.shared.shares.room_for_strangers() == 0 {
-            return Err(Some(RefusedCode::NoSocketCredit));
+            return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
         self.let_in(now, key, arrival, header, init, baked)
     }
@@ -380,10 +421,10 @@ impl Engine {
         header: &Header,
         init: &Init<'_>,
         baked: Instant,
-    ) -> Result<(), Option<RefusedCode>> {
+    ) -> Result<(), NoEntry> {
         let shared = &mut self.shared;
         let Some(peer) = self.peers.get_mut(key) else {
-            return Err(None);
+            return Err(NoEntry::Ignored(DropReason::Outdated));
         };
         let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
@@ -396,7 +437,7 @@ impl Engine {
         if begun.is_err() && attempted {
             peer.try_later(now, shared);
         }
-        let (mut beginning, _) = begun.map_err(Some)?;
+        let (mut beginning, _) = begun.map_err(NoEntry::Refused)?;
         // A stranger that is refused leaves nothing behind; a node of the book keeps its window.
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);
@@ -420,6 +461,7 @@ impl Engine {
             to: arrival.from,
             bytes,
             due: true,
+            tries: 0,
         });
         let agreement = Agreement {
             local,
@@ -449,37 +491,44 @@ impl Engine {
         body: &[u8],
     ) {
         let (Ok(accept), Some(key)) = (Accept::read(body), self.awake_key(header)) else {
-            self.shared.counters.handshake_rejected += 1;
+            self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         };
         let ours = accept.target == self.shared.identity.node
             && accept.peer_incarnation == self.shared.identity.incarnation;
         let shared = &mut self.shared;
-        let fits = ours
-            && self
-                .peers
-                .get_mut(key)
-                .is_some_and(|peer| peer.on_accept(now, arrival.from, header, &accept, shared));
-        if !fits {
-            self.shared.counters.handshake_rejected += 1;
+        let taken = match self.peers.get_mut(key).filter(|_| ours) {
+            Some(peer) => peer.on_accept(now, arrival.from, header, &accept, shared),
+            None => Err(DropReason::Unasked),
+        };
+        match taken {
+            Ok(()) => {}
+            Err(reason) => self.reject(now, arrival.from, header, reason),
         }
         self.touch(key);
     }
 
     /// REFUSED: told to the program; tried again later.
-    pub(super) fn on_refused(&mut self, now: Instant, header: &Header, body: &[u8]) {
+    pub(super) fn on_refused(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        header: &Header,
+        body: &[u8],
+    ) {
         let (Ok(refused), Some(key)) = (Refused::read(body), self.awake_key(header)) else {
-            self.shared.counters.handshake_rejected += 1;
+            self.reject(now, from, header, DropReason::Unasked);
             return;
         };
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
         if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
-            self.shared.counters.handshake_rejected += 1;
+            self.reject(now, from, header, DropReason::Unasked);
             return;
         }
         let reason = RefusedReason::from(refused.code);
+        peer.log_refused(now, reason, &mut self.shared);
         if reason.is_for_now() {
             peer.put_off(now);
         }
@@ -489,27 +538,38 @@ impl Engine {
     }
 
     /// UNKNOWN: a hint that the peer does not know our connection any more; only asks anew (F11).
-    pub(super) fn on_unknown(&mut self, now: Instant, header: &Header) {
+    pub(super) fn on_unknown(&mut self, now: Instant, from: SocketAddr, header: &Header) {
         let token = self.shared.random();
         let key = self.awake_key(header);
         let peer = key.and_then(|key| self.peers.get_mut(key));
         let Some(peer) =
             peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)
         else {
-            self.shared.counters.handshake_rejected += 1;
+            self.reject(now, from, header, DropReason::Unasked);
             return;
         };
         peer.on_forgotten(now, token, &mut self.shared);
         let key = peer.key;
+        self.log_answer(now, from, header);
         self.touch(key);
     }
 
     /// Fills the train with the ACCEPT that is due to a peer, if one is. It has no place in the queue of replies: it
     /// goes before any DATA of its connection, and cannot be dropped for want of room.
-    pub(super) fn build_accept(&mut self, key: usize) -> bool {
-        let Some(accepted) = self.peers.get_mut(key).and_then(Peer::take_accept_due) else {
+    pub(super) fn build_accept(&mut self, now: Instant, key: usize) -> bool {
+        let Some(peer) = self.peers.get_mut(key) else {
             return false;
         };
+        let node = peer.node;
+        let Some(accepted) = peer.take_accept_due() else {
+            return false;
+        };
+        self.shared.log.add(now, || LogRecord::Sent {
+            packet: PacketType::Accept,
+            peer: node,
+            to: accepted.to,
+            tries: accepted.tries,
+        });
         self.train.begin(accepted.to, Ecn::NotEct);
         self.train.single(&accepted.bytes);
         self.train_peer = None;
@@ -556,6 +616,17 @@ impl Engine {
         attempt.opening.sent(now);
         peer.life.ask(now, peer.silence_timeout);
         let to = attempt.to;
-        self.shared.reply(to, bytes);
+        let record = LogRecord::Sent {
+            packet: match attempt.is_asking() {
+                true => PacketType::Hello,
+                false => PacketType::Init,
+            },
+            peer: peer.node,
+            to,
+            tries: attempt.opening.tries(),
+        };
+        if self.shared.reply(to, bytes) {
+            self.shared.log.add(now, || record);
+        }
     }
 }

@@ -12,6 +12,7 @@ mod handshake;
 mod lease;
 mod line;
 mod links;
+mod logging;
 mod memory;
 mod paths;
 mod peers;
@@ -46,6 +47,7 @@ use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
 use crate::handshake::{CookieJar, Expected};
+use crate::log::{DropReason, Log};
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
 use crate::time::{Instant, earlier};
@@ -54,7 +56,7 @@ use crate::transmit::{Train, Transmit, TransmitResult};
 use crate::turns::Turns;
 use crate::types::{Ecn, NodeId};
 use crate::waits::WaitReason;
-use crate::wire::{self, Header, HeaderError, PacketType};
+use crate::wire::{self, Header, PacketType};
 use line::Line;
 use memory::MemoryShares;
 use peers::Peers;
@@ -160,6 +162,7 @@ impl Engine {
                 identity,
                 rng,
                 counters: Counters::default(),
+                log: Log::default(),
                 shares,
                 line: Line::default(),
                 memory: MemoryShares::new(config.memory),
@@ -255,12 +258,7 @@ impl Engine {
         let (header, body) = match wire::open(bytes) {
             Ok(opened) => opened,
             Err(error) => {
-                let counters = &mut self.shared.counters;
-                match error {
-                    HeaderError::Version(_) => counters.wrong_version += 1,
-                    HeaderError::Checksum => counters.bad_checksum += 1,
-                    _ => counters.malformed += 1,
-                }
+                self.on_no_packet(now, arrival.from, error);
                 return None;
             }
         };
@@ -270,8 +268,8 @@ impl Engine {
             PacketType::Cookie => self.on_cookie(now, arrival, &header, body),
             PacketType::Init => self.on_init(now, arrival, &header, body),
             PacketType::Accept => self.on_accept(now, arrival, &header, body),
-            PacketType::Unknown => self.on_unknown(now, &header),
-            PacketType::Refused => self.on_refused(now, &header, body),
+            PacketType::Unknown => self.on_unknown(now, arrival.from, &header),
+            PacketType::Refused => self.on_refused(now, arrival.from, &header, body),
         }
         None
     }
@@ -328,6 +326,11 @@ impl Engine {
     /// connection is known once ACCEPT comes.
     fn hint_unknown(&mut self, now: Instant, to: SocketAddr, header: &Header, early: bool) {
         self.shared.counters.unknown_connection += 1;
+        let reason = match early {
+            true => DropReason::BeforeAccept,
+            false => DropReason::UnknownConnection,
+        };
+        self.log_dropped(now, to, header, reason);
         let second = now.as_nanos() / 1_000_000_000;
         if self.hints.0 != second {
             self.hints = (second, 0);
@@ -407,7 +410,7 @@ impl Engine {
             let opens =
                 |peer: &Peer| peer.owes_accept() || peer.attempt_at().is_some_and(|at| at <= now);
             if self.peers.awake(key).is_some_and(opens) {
-                if self.build_accept(key) {
+                if self.build_accept(now, key) {
                     return true;
                 }
                 self.attempt_packet(now, key);

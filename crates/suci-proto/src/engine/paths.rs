@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::limits::{ETHERNET_MTU, MIN_MTU};
+use crate::log::LogRecord;
 use crate::time::{Duration, Instant};
 use crate::types::NodeId;
 use std::collections::{BTreeMap, VecDeque};
@@ -137,6 +138,10 @@ impl Engine {
         // It may go elsewhere by now.
         if let Some(connection) = connection.filter(|c| c.path.leads_to(&query.address)) {
             connection.begin_on_route(mtu, now);
+            self.shared.log.add(now, || LogRecord::PacketSize {
+                to: query.address,
+                datagram: connection.mtu.current(),
+            });
         }
         self.touch(key);
     }

@@ -7,6 +7,7 @@ use super::paths::Paths;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
+use crate::log::Log;
 use crate::message::Pool;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) identity: Identity,
     pub(crate) rng: ChaCha8Rng,
     pub(crate) counters: Counters,
+    pub(crate) log: Log,
     pub(crate) shares: Shares,
     /// Who waits for a place among those who have shares.
     pub(crate) line: Line,
@@ -103,22 +105,25 @@ impl Shared {
         self.replies.len() < most
     }
 
-    /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many wait.
-    pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) {
-        self.queue_reply(to, bytes, true);
+    /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many wait. Returns whether it
+    /// is queued.
+    pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
+        self.queue_reply(to, bytes, true)
     }
 
     /// The same for answers that anybody may ask for, with a forged address too.
-    pub(crate) fn reply_to_anyone(&mut self, to: SocketAddr, bytes: Vec<u8>) {
-        self.queue_reply(to, bytes, false);
+    pub(crate) fn reply_to_anyone(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
+        self.queue_reply(to, bytes, false)
     }
 
-    fn queue_reply(&mut self, to: SocketAddr, bytes: Vec<u8>, known: bool) {
-        if self.may_reply(known) {
+    fn queue_reply(&mut self, to: SocketAddr, bytes: Vec<u8>, known: bool) -> bool {
+        let queued = self.may_reply(known);
+        if queued {
             self.replies.push_back((to, bytes));
         } else {
             self.counters.handshake_rejected += 1;
         }
+        queued
     }
 
     /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which names the

@@ -11,6 +11,7 @@ use crate::credit::{Appetite, Grant, SendCredit};
 use crate::engine::{Paths, Shared};
 use crate::fold::folds;
 use crate::limits::{self, MIN_MTU};
+use crate::log::{Log, LogRecord};
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
@@ -400,8 +401,12 @@ impl Connection {
     }
 
     /// The packet size fell or rose: whoever counts in packets learns it.
-    pub(crate) fn mtu_changed(&mut self) {
+    pub(crate) fn mtu_changed(&mut self, now: Instant, log: &mut Log) {
         let size = self.mtu.current();
+        log.add(now, || LogRecord::PacketSize {
+            to: self.path.address(),
+            datagram: size,
+        });
         self.congestion.on_mtu(size);
         self.pacer.set_mtu(size);
     }

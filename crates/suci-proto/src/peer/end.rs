@@ -5,6 +5,7 @@ use super::news::Farewell;
 use super::{Closing, Peer, Session};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
+use crate::log::LogRecord;
 use crate::message::{Message, Outcome, undelivered};
 use crate::time::Instant;
 use crate::wire::close_code;
@@ -59,6 +60,12 @@ impl Peer {
         let (farewell, replies) = farewell(old, ending, shared);
         self.end_calls(number, replies, farewell.reason, shared);
         if established || !farewell.outcomes.is_empty() {
+            shared.log.add(now, || LogRecord::Ended {
+                peer: self.node,
+                session: number,
+                reason: farewell.reason,
+                undelivered: farewell.failed,
+            });
             self.session.number = number.next();
             self.change_news(shared, |news| news.end(farewell));
         } else {

@@ -38,6 +38,7 @@ use crate::counters::{Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{Event, RefusedReason};
 use crate::limits;
+use crate::log::LogRecord;
 use crate::message::Pool;
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
@@ -217,6 +218,8 @@ impl Peer {
                 self.drop_attempt(shared);
             }
             let (node, session) = (self.node, self.session.number);
+            let peer = node;
+            shared.log.add(now, || LogRecord::Up { peer, session });
             self.tell(Event::Up { node, session }, shared);
         }
     }
@@ -259,7 +262,7 @@ impl Peer {
             return;
         };
         connection.mtu.on_too_big(now, size);
-        connection.mtu_changed();
+        connection.mtu_changed(now, &mut shared.log);
         let largest = connection.mtu.current();
         let (recovery, mut fate) = connection.fates(&mut self.session);
         // They never left this machine.
@@ -267,6 +270,7 @@ impl Peer {
         recovery.drop_larger_than(largest, &mut fate);
         if connection.mtu.on_floor_refused(size) {
             let (node, reason) = (self.node, RefusedReason::Narrow);
+            self.log_refused(now, reason, shared);
             self.tell(Event::Refused { node, reason }, shared);
         }
     }

@@ -6,6 +6,7 @@ use crate::engine::{Promise, Shared, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{Opening, Phase};
 use crate::limits::COOKIE_LIFETIME;
+use crate::log::{DropReason, LogRecord};
 use crate::recovery::Sink;
 use crate::time::{Duration, Instant};
 use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
@@ -49,6 +50,8 @@ pub(crate) struct Accepted {
     pub(crate) bytes: Vec<u8>,
     /// ACCEPT is to be sent (again).
     pub(crate) due: bool,
+    /// How often it was sent.
+    pub(crate) tries: u32,
 }
 
 /// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
@@ -128,8 +131,10 @@ impl Peer {
 
     /// The ACCEPT that is to be sent, which counts as sent then.
     pub(crate) fn take_accept_due(&mut self) -> Option<&Accepted> {
-        let accepted = self.accepted.as_mut()?;
-        core::mem::take(&mut accepted.due).then_some(accepted)
+        let accepted = self.accepted.as_mut().filter(|a| a.due)?;
+        accepted.due = false;
+        accepted.tries = accepted.tries.saturating_add(1);
+        Some(accepted)
     }
 
     /// Whether an INIT of ours went out and waits for ACCEPT.
@@ -310,13 +315,19 @@ impl Peer {
             attempt.opening.postpone(now);
         }
         self.put_off(now);
-        self.tell_refused(
-            match code {
-                RefusedCode::NoMemory => RefusedReason::NoMemoryHere,
-                _ => RefusedReason::NoSocketCreditHere,
-            },
-            shared,
-        );
+        let reason = match code {
+            RefusedCode::NoMemory => RefusedReason::NoMemoryHere,
+            _ => RefusedReason::NoSocketCreditHere,
+        };
+        self.log_refused(now, reason, shared);
+        self.tell_refused(reason, shared);
+    }
+
+    /// Logs that an attempt was refused, each time.
+    pub(crate) fn log_refused(&self, now: Instant, reason: RefusedReason, shared: &mut Shared) {
+        let peer = self.node;
+        let record = LogRecord::Refused { peer, reason };
+        shared.log.add(now, || record);
     }
 
     /// Tells the program why there is no connection, if it was not told so before.
@@ -452,27 +463,44 @@ impl Peer {
         }
         shared.line.leave(Some(self.key));
         self.put_off = false;
+        self.log_connected(now, shared);
         self.apply_decision();
         self.hear(now, shared);
     }
 
-    /// When the INIT was made that `accept` answers. None if it answers none of ours, or comes from elsewhere.
+    fn log_connected(&self, now: Instant, shared: &mut Shared) {
+        if let Some(connection) = &self.connection {
+            shared.log.add(now, || LogRecord::Connected {
+                peer: self.node,
+                to: connection.path.address(),
+                epoch: self.session.epoch,
+                datagram: connection.mtu.current(),
+            });
+        }
+    }
+
+    /// When the INIT was made that `accept` answers. An error if it belongs to no INIT of ours or to an earlier session, or
+    /// comes from elsewhere than the INIT went to: that address was not proved, and packets would go there.
     fn made_init_for(
         &self,
         from: SocketAddr,
         header: &Header,
         accept: &wire::Accept,
-    ) -> Option<Instant> {
-        let attempt = self.attempt.as_ref()?;
-        let offer = attempt.offer.as_ref()?;
-        let fits = attempt.opening.token() == header.tag
-            && attempt.to == from
-            && offer.incarnation == accept.incarnation;
-        fits.then_some(offer.sent_at)
+    ) -> Result<Instant, DropReason> {
+        let attempt = self.attempt.as_ref().ok_or(DropReason::Unasked)?;
+        let offer = attempt.offer.as_ref().ok_or(DropReason::Unasked)?;
+        let answers =
+            attempt.opening.token() == header.tag && offer.incarnation == accept.incarnation;
+        let later = accept.epoch.reaches(self.epoch_for(accept.incarnation));
+        match (answers, attempt.to == from, later) {
+            (true, true, true) => Ok(offer.sent_at),
+            (true, true, false) => Err(DropReason::OldSession),
+            (true, false, _) => Err(DropReason::OtherAddress),
+            (false, _, _) => Err(DropReason::Unasked),
+        }
     }
 
-    /// ACCEPT came. False if it does not fit what we asked for, or comes from elsewhere than the INIT went to: that
-    /// address was not proved, and packets would go there.
+    /// ACCEPT came. An error if it does not fit what we asked for.
     pub(crate) fn on_accept(
         &mut self,
         now: Instant,
@@ -480,18 +508,18 @@ impl Peer {
         header: &Header,
         accept: &wire::Accept,
         shared: &mut Shared,
-    ) -> bool {
-        let Some(made) = self.made_init_for(from, header, accept) else {
-            return false;
-        };
-        if !accept.epoch.reaches(self.epoch_for(accept.incarnation)) {
-            return false;
-        }
+    ) -> Result<(), DropReason> {
+        let made = self.made_init_for(from, header, accept)?;
+        shared.log.add(now, || LogRecord::Received {
+            packet: header.kind,
+            peer: self.node,
+            from,
+        });
         // What rode on this very INIT was discarded with it if its epoch was too low.
         let (incarnation, epoch) = (accept.incarnation, accept.epoch);
         if self.session.was_ended_by(incarnation, epoch, made) {
             self.catch_up(now, accept, made, shared);
-            return true;
+            return Ok(());
         }
         let Some(Attempt {
             opening,
@@ -499,7 +527,7 @@ impl Peer {
             ..
         }) = self.attempt.take()
         else {
-            return false;
+            return Err(DropReason::Unasked);
         };
         if opening.tries() > 1 || accept.epoch != offer.epoch {
             // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
@@ -512,7 +540,7 @@ impl Peer {
             self.discard(offer, shared);
             let token = shared.random();
             self.open(now, token);
-            return true;
+            return Ok(());
         }
         // Not settled anew: the session that ended just now may have moved where unknown incarnations begin.
         self.session.remote = Some(accept.incarnation);
@@ -540,7 +568,7 @@ impl Peer {
             address: from,
         };
         self.connect(now, agreement, beginning, shared);
-        true
+        Ok(())
     }
 
     /// Packets up to `number` came before ACCEPT, and were not taken: they are not acknowledged, but the grant moves on

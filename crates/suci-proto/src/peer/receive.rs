@@ -10,6 +10,7 @@ use crate::congestion::{AckSample, Cause, CongestionEvent};
 use crate::credit::Shares;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
+use crate::log::LogRecord;
 use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
@@ -245,10 +246,16 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
+        let from = connection.path.address();
         let Some(round_trip) = connection.path.on_response(nonce, now) else {
             return;
         };
         let address = connection.path.address();
+        shared.log.add(now, || LogRecord::Moved {
+            peer: self.node,
+            from,
+            to: address,
+        });
         self.heard_at = Some(address);
         connection.begin_on_path(&shared.paths, now);
         connection.blame = Blame::default();
@@ -460,7 +467,7 @@ impl Connection {
         if let Some(size) = summary.mtu_probe_acked
             && self.mtu.on_probe_acked(size)
         {
-            self.mtu_changed();
+            self.mtu_changed(now, &mut shared.log);
         }
         self.on_losses(now, &summary.lost, shared);
     }
@@ -478,7 +485,7 @@ impl Connection {
         let too_large = lost.largest_size > self.mtu.current();
         let fell = self.mtu.on_lost(now, lost.largest_size, sent_at);
         if fell {
-            self.mtu_changed();
+            self.mtu_changed(now, &mut shared.log);
         }
         if fell || too_large {
             self.on_too_large(now, sent_at, lost.persistent);

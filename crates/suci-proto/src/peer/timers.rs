@@ -6,6 +6,7 @@ use crate::counters::Link;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits;
+use crate::log::LogRecord;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::ProtocolError;
@@ -176,7 +177,7 @@ impl Peer {
                 let timeouts = connection.recovery.pto_count();
                 let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
                 if large && connection.mtu.on_probe_timeout(timeouts) {
-                    connection.mtu_changed();
+                    connection.mtu_changed(now, &mut shared.log);
                 }
                 // Beyond the credit limit a probe stays a PING, of the size of control.
                 let number = connection.numbers.peek();
@@ -215,12 +216,17 @@ impl Peer {
             Verdict::Patience => {}
             Verdict::Lost => {
                 let (node, cause) = (self.node, self.life.cause());
+                shared.log.add(now, || LogRecord::Lost {
+                    peer: node,
+                    at: self.path_address(),
+                    cause,
+                });
                 self.tell(Event::Lost { node, cause }, shared);
                 if let Some(connection) = &mut self.connection
                     && connection.recovery.in_flight() > limits::MIN_MTU as u64
                 {
                     connection.mtu.on_peer_lost();
-                    connection.mtu_changed();
+                    connection.mtu_changed(now, &mut shared.log);
                 }
                 // It may have started anew where the book says, and know nothing of this connection.
                 let token = shared.random();
@@ -234,7 +240,9 @@ impl Peer {
     /// A peer that nobody serves is probed on its path only, within its grants: HELLOs would pile up in its
     /// buffer for as long as its program computes. Should it start anew in its place, UNKNOWN says so.
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
-        self.tell(Event::Quiet { node: self.node }, shared);
+        let node = self.node;
+        shared.log.add(now, || LogRecord::Quiet { peer: node });
+        self.tell(Event::Quiet { node }, shared);
         let elsewhere = |path| !self.book.is_empty() && !self.book.contains(path);
         if self.path_address().is_some_and(elsewhere) {
             let token = shared.random();

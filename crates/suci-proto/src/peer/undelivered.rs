@@ -3,6 +3,7 @@
 use super::{End, Peer};
 use crate::engine::{Shared, Undelivered};
 use crate::event::{LostCause, Unreachable};
+use crate::log::LogRecord;
 use crate::time::{Duration, Instant};
 use crate::wire;
 
@@ -23,6 +24,12 @@ impl Peer {
         if !(connected || called) {
             return false;
         }
+        shared.log.add_unproven(now, || LogRecord::Undelivered {
+            peer: self.node,
+            to: report.to,
+            reason: report.why,
+            local: report.local,
+        });
         self.life.note_cause(LostCause::Unreachable(report.why));
         let closed = report.local
             && report.why == Unreachable::Port

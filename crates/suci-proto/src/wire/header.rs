@@ -3,6 +3,7 @@
 use super::crc;
 use super::reader::Reader;
 use crate::limits::VERSION;
+use core::fmt;
 use core::ops::Range;
 
 /// Version and type, flags, path, index, packet number.
@@ -64,6 +65,20 @@ impl PacketType {
             5 => Self::Unknown,
             6 => Self::Refused,
             _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for PacketType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Data => "DATA",
+            Self::Hello => "HELLO",
+            Self::Cookie => "COOKIE",
+            Self::Init => "INIT",
+            Self::Accept => "ACCEPT",
+            Self::Unknown => "UNKNOWN",
+            Self::Refused => "REFUSED",
         })
     }
 }

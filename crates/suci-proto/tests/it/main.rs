@@ -3,6 +3,7 @@
 
 mod calls;
 mod engine;
+mod log;
 mod modes;
 mod net;
 mod newcomers;

@@ -59,6 +59,7 @@ impl Driver {
             self.publish(now)?;
             busy = true;
         }
+        self.write_log();
         Ok(busy)
     }
 

@@ -11,6 +11,7 @@ mod errors;
 mod flow;
 mod large;
 mod life;
+mod log;
 mod next;
 mod select;
 mod shared;

@@ -1,0 +1,132 @@
+//! Tells `tracing` how connections come up and end, and which packets were dropped: target `suci`, level `DEBUG`.
+//!
+//! The engine makes records of rare steps only, and of a bounded number in each second, whatever peers send.
+
+use crate::driver::Driver;
+use std::net::SocketAddr;
+use suci_proto::LogRecord;
+use suci_proto::types::NodeId;
+use tracing::{Level, debug, enabled};
+
+/// The target of all events.
+const TARGET: &str = "suci";
+
+/// Whether a subscriber wants the events.
+#[inline]
+pub(crate) fn is_wanted() -> bool {
+    enabled!(target: TARGET, Level::DEBUG)
+}
+
+/// A node is open: what a peer must know to reach it, and how many the receive buffer serves.
+pub(crate) fn opened(node: NodeId, address: SocketAddr, recv_buffer: usize, peer_limit: u64) {
+    debug!(target: TARGET, node = node.0, %address, recv_buffer, peer_limit, "node opened");
+}
+
+impl Driver {
+    /// Writes what the engine has for the log, and tells it whether anybody wants more. One test if nobody does.
+    #[inline]
+    pub(crate) fn write_log(&mut self) {
+        let wanted = is_wanted();
+        if wanted || self.engine.is_logging() {
+            self.write_records(wanted);
+        }
+    }
+
+    #[cold]
+    fn write_records(&mut self, wanted: bool) {
+        if wanted != self.engine.is_logging() {
+            self.engine.set_logging(wanted);
+        }
+        let node = self.engine.node();
+        while let Some(record) = self.engine.poll_log() {
+            write(node, &record);
+        }
+    }
+}
+
+/// Writes what happened at `node`.
+fn write(node: NodeId, record: &LogRecord) {
+    let node = node.0;
+    match *record {
+        LogRecord::Sent {
+            packet,
+            peer,
+            to,
+            tries,
+        } => {
+            debug!(target: TARGET, node, peer = peer.0, address = %to, %packet, tries, "handshake packet sent");
+        }
+        LogRecord::Received { packet, peer, from } => {
+            debug!(target: TARGET, node, peer = peer.0, address = %from, %packet, "handshake packet received");
+        }
+        LogRecord::Dropped {
+            packet,
+            peer,
+            from,
+            reason,
+        } => {
+            let (peer, packet) = (peer.map(|peer| peer.0), packet.map(tracing::field::display));
+            debug!(target: TARGET, node, peer, address = %from, packet, %reason, "packet dropped");
+        }
+        LogRecord::Refuses { peer, to, reason } => {
+            debug!(target: TARGET, node, peer = peer.0, address = %to, ?reason, "refuses a peer");
+        }
+        LogRecord::Refused { peer, reason } => {
+            debug!(target: TARGET, node, peer = peer.0, ?reason, remedy = %reason, "connection refused");
+        }
+        LogRecord::Connected {
+            peer,
+            to,
+            epoch,
+            datagram,
+        } => {
+            debug!(target: TARGET, node, peer = peer.0, address = %to, epoch = epoch.0, datagram, "connected");
+        }
+        LogRecord::PacketSize { to, datagram } => {
+            debug!(target: TARGET, node, address = %to, datagram, "packet size changed");
+        }
+        LogRecord::Moved { peer, from, to } => {
+            debug!(target: TARGET, node, peer = peer.0, %from, address = %to, "peer moved to another address");
+        }
+        LogRecord::Undelivered {
+            peer,
+            to,
+            reason,
+            local,
+        } => {
+            debug!(target: TARGET, node, peer = peer.0, address = %to, ?reason, local, "datagram not delivered");
+        }
+        LogRecord::Suppressed { records } => {
+            debug!(target: TARGET, node, records, "too many events: some were left out");
+        }
+        LogRecord::Up { .. }
+        | LogRecord::Lost { .. }
+        | LogRecord::Quiet { .. }
+        | LogRecord::Ended { .. } => write_state(node, record),
+    }
+}
+
+/// The same of a record that says how the link to a peer stands.
+fn write_state(node: u32, record: &LogRecord) {
+    match *record {
+        LogRecord::Up { peer, session } => {
+            debug!(target: TARGET, node, peer = peer.0, session = session.0, "peer is up");
+        }
+        LogRecord::Lost { peer, at, cause } => {
+            let address = at.map(tracing::field::display);
+            debug!(target: TARGET, node, peer = peer.0, address, ?cause, "peer is lost");
+        }
+        LogRecord::Quiet { peer } => {
+            debug!(target: TARGET, node, peer = peer.0, "peer is quiet");
+        }
+        LogRecord::Ended {
+            peer,
+            session,
+            reason,
+            undelivered,
+        } => {
+            debug!(target: TARGET, node, peer = peer.0, session = session.0, ?reason, undelivered, "session ended");
+        }
+        _ => {}
+    }
+}
