@@ -249,6 +249,8 @@ pub struct MessageOutcome {
     pub number: MessageNumber,
     /// The program's own handle.
     pub token: u64,
+    /// Whether it was sent with `notify`.
+    pub notify: bool,
     /// What became of it.
     pub outcome: Outcome,
 }

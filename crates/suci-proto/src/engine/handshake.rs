@@ -435,7 +435,7 @@ impl Engine {
         // A session with another incarnation is over already.
         let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
         if begun.is_err() && attempted {
-            peer.try_later(now, shared);
+            peer.try_later(now, 0, shared);
         }
         let (mut beginning, _) = begun.map_err(NoEntry::Refused)?;
         // A stranger that is refused leaves nothing behind; a node of the book keeps its window.

@@ -4,6 +4,7 @@ use super::{Engine, SendError};
 use crate::config::{self, ConfigError};
 use crate::event::Side;
 use crate::time::{Duration, Instant};
+use crate::turns::Priority;
 use crate::types::NodeId;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -118,6 +119,8 @@ impl Engine {
                 *self.strangers.entry(from).or_default() += 1;
             }
         }
+        self.dirty.set_priority(key, Priority::default());
+        self.readable.set_priority(key, Priority::default());
         self.removed.insert(node);
         self.recent = None;
         self.touch(key);

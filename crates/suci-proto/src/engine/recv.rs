@@ -5,7 +5,7 @@ use crate::event::{EndReason, Event};
 use crate::filter::Filter;
 use crate::message::Message;
 use crate::peer::Peer;
-use crate::types::{ChannelId, NodeId, Source};
+use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 
 impl Engine {
     /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn. The end of a
@@ -36,8 +36,9 @@ impl Engine {
     }
 
     /// An announced message ([`Event::Incoming`]) whose event the program did not take, once: for a receiving call that finds
-    /// no message, since only an answer of the program lets this one come. The event stays.
-    pub fn poll_unanswered(&mut self) -> Option<Event> {
+    /// no message, since only an answer of the program lets this one come. The event stays. With it comes the session, whose
+    /// end withdraws the announcement.
+    pub fn poll_unanswered(&mut self) -> Option<(SessionNumber, Event)> {
         // Mostly there is none.
         if self.shared.unreported == 0 {
             return None;
@@ -45,7 +46,9 @@ impl Engine {
         let mut peers = self.peers.iter_awake();
         let (key, _) = peers.find(|(_, peer)| peer.news.unreported() > 0)?;
         drop(peers);
-        self.peers.get_mut(key)?.report_news(&mut self.shared)
+        let peer = self.peers.get_mut(key)?;
+        let session = peer.session.number;
+        Some((session, peer.report_news(&mut self.shared)?))
     }
 
     /// The longest message that is taken without asking the program, in bytes: `max_message`, or half of `memory`.

@@ -79,7 +79,9 @@ impl SendError {
     /// The message that it gives back.
     pub(super) fn message_mut(&mut self) -> Option<&mut Outgoing> {
         match self {
-            Self::WouldBlock(message) | Self::Closing(message) => Some(message),
+            Self::WouldBlock(message) | Self::Closing(message) | Self::Unread(message) => {
+                Some(message)
+            }
             Self::Suspended { message, .. } => Some(message),
             _ => None,
         }

@@ -71,6 +71,7 @@ impl Farewell {
             channel: c.channel,
             number: c.number,
             token: c.token,
+            notify: c.notify,
             outcome: c.outcome,
         };
         Event::Ended {

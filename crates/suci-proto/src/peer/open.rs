@@ -156,7 +156,15 @@ impl Peer {
             return false;
         };
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
-        self.try_later(now, shared);
+        // Whoever has that address will not be the node, or not admit this one: another address may be the right one.
+        let turns = match code {
+            RefusedCode::WrongNode
+            | RefusedCode::NotAllowed
+            | RefusedCode::Mode
+            | RefusedCode::Version => attempt.turns + 1,
+            _ => attempt.turns,
+        };
+        self.try_later(now, turns, shared);
         // Other refusals may answer a repeated HELLO of the attempt, and its INIT may be accepted yet.
         if code == RefusedCode::DuplicateNode
             && let Some(made) = made
@@ -166,11 +174,14 @@ impl Peer {
         true
     }
 
-    /// The attempt under way comes to nothing: another begins later.
-    pub(crate) fn try_later(&mut self, now: Instant, shared: &mut Shared) {
+    /// The attempt under way comes to nothing: another begins later, at the address that is the turn's.
+    pub(crate) fn try_later(&mut self, now: Instant, turns: usize, shared: &mut Shared) {
         self.drop_attempt(shared);
         let opening = Opening::later(shared.random(), now);
-        self.attempt = self.door(0).map(|to| Attempt::new(opening, to));
+        self.attempt = self.door(turns).map(|to| Attempt {
+            turns,
+            ..Attempt::new(opening, to)
+        });
     }
 
     /// Gives our attempt up. What rode on its INIT is sent again by the next connection.

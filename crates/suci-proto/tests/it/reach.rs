@@ -7,8 +7,8 @@ use std::rc::Rc;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{
-    Accept, Addresses, Config, EndReason, Event, Link, LostCause, PeerInfo, RefusedReason,
-    SendError, Undelivered, Unreachable,
+    Accept, Addresses, Config, EndReason, Event, Link, LostCause, PeerInfo, Priority,
+    RefusedReason, SendError, Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -243,6 +243,18 @@ fn f23_all_addresses_of_a_peer_are_tried_in_turn() {
     }
 }
 
+/// So are they when another node has the first address, which says so.
+#[test]
+fn f23_the_next_address_is_tried_when_another_node_has_this_one() {
+    let mut net = Net::new(3, |_| Config::default());
+    let now = net.now;
+    let addresses: Addresses = [address(2), address(1)].into_iter().collect();
+    net.engine(0).add_peer(now, id(1), addresses).unwrap();
+    net.send(0, id(1), message(b"found"));
+    net.run(SECOND * 3);
+    assert_eq!(net.received(1).len(), 1);
+}
+
 #[test]
 fn a_peer_that_is_removed_ends_and_is_unknown() {
     let mut net = Net::new(3, |_| Config::default());
@@ -307,6 +319,8 @@ fn f04_peers_that_are_removed_make_room_for_others() {
         let node = NodeId(1_000 + member);
         net.engine(0).add_peer(now, node, address(200)).unwrap();
         net.engine(0).connect(now, node).unwrap();
+        let urgent = Priority::new(6, 1).unwrap();
+        net.engine(0).set_priority(node, urgent).unwrap();
         net.flush(0);
         net.run(SECOND);
         net.engine(0).remove_peer(now, node).unwrap();

@@ -138,6 +138,7 @@ impl Oracle {
                 number,
                 token,
                 outcome,
+                ..
             } = *outcome;
             let named = self.named(process, node, (channel, number), token);
             let token = named.token;

@@ -109,6 +109,7 @@ impl Pair {
                 channel: ChannelId(SPEC.channel),
                 number: *number,
                 token: name.token,
+                notify: true,
                 outcome: *outcome,
             })
             .collect();

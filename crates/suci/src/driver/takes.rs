@@ -151,7 +151,7 @@ impl Driver {
 
     /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
     pub(crate) fn unanswered(&mut self) -> Option<Error> {
-        let announced = self.engine.poll_unanswered()?;
+        let (_, announced) = self.engine.poll_unanswered()?;
         Error::needs_answer(&announced, self.engine.longest_unasked())
     }
 

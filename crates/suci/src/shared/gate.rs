@@ -47,6 +47,8 @@ pub(crate) struct Gate {
     refused: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
     suspended: AtomicU8,
+    /// The program removed the node from the book.
+    removed: AtomicBool,
     limit: u64,
     pub(crate) room: Sleepers,
     ends: Mutex<Ends>,
@@ -84,6 +86,7 @@ impl Gate {
             flushed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             suspended: AtomicU8::new(0),
+            removed: AtomicBool::new(false),
             limit,
             room: Sleepers::new(),
             ends: Mutex::default(),
@@ -94,17 +97,17 @@ impl Gate {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread hands over the event that a session ended.
-    pub(crate) fn note_end(&self, reason: EndReason) {
+    /// The thread hands over the event that so many sessions ended.
+    pub(crate) fn note_end(&self, reason: EndReason, sessions: u32) {
         let mut ends = self.ends();
-        ends.all += 1;
+        ends.all += u64::from(sessions);
         ends.reason = Some(reason);
     }
 
     /// The program took such an event.
-    pub(crate) fn note_end_told(&self) {
+    pub(crate) fn note_end_told(&self, sessions: u32) {
         let mut ends = self.ends();
-        ends.events += 1;
+        ends.events += u64::from(sessions);
         ends.told = ends.told.max(ends.events);
     }
 
@@ -136,6 +139,16 @@ impl Gate {
         if self.suspended.swap(word, Ordering::AcqRel) != word {
             self.room.wake();
         }
+    }
+
+    /// The program removed the node from the book, or entered it again.
+    pub(crate) fn set_removed(&self, removed: bool) {
+        self.removed.store(removed, Ordering::Release);
+    }
+
+    /// Whether the node is not in the book any more: nothing more is sent to it.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
     }
 
     /// Which side suspended the session.

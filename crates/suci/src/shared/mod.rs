@@ -12,6 +12,7 @@
 //! | `shard` | what handles and one thread share |
 //! | `post` | datagrams on their way from one thread to another |
 //! | `inner` | what handles and all threads share |
+//! | `events` | events on their way to the program |
 //! | `unanswered` | announced messages that keep receiving calls waiting |
 //! | `verbs` | what handles do with it |
 //! | `receive` | taking messages and events |
@@ -25,6 +26,7 @@ mod blocking;
 mod calls;
 mod descriptor;
 mod doze;
+mod events;
 mod flow;
 mod gate;
 mod inner;
@@ -208,7 +210,10 @@ impl SharedNode {
         self.ask(node, move |driver| {
             driver.engine.add_peer(driver.now(), node, address)
         })??;
-        self.inner.shard_of(node).gate_or_new(node);
+        self.inner
+            .shard_of(node)
+            .gate_or_new(node)
+            .set_removed(false);
         Ok(())
     }
 
@@ -229,10 +234,15 @@ impl SharedNode {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn remove_peer(&self, node: NodeId) -> Result<bool, Error> {
-        self.ask(node, move |driver| {
-            driver.engine.remove_peer(driver.now(), node)
-        })?
-        .map_err(|error| Error::from_send(node, error))
+        let had_session = self
+            .ask(node, move |driver| {
+                driver.engine.remove_peer(driver.now(), node)
+            })?
+            .map_err(|error| Error::from_send(node, error))?;
+        if let Some(gate) = self.inner.shard_of(node).gate(node) {
+            gate.set_removed(true);
+        }
+        Ok(had_session)
     }
 
     /// As [`Node::peers`](crate::Node::peers); blocks for a turn of each thread.
@@ -478,6 +488,7 @@ impl SharedNode {
         self.inner
             .shard_of(node)
             .gate(node)
+            .filter(|gate| !gate.is_removed())
             .map(|gate| gate.queued())
             .map(|queued| (queued.messages, queued.bytes))
             .ok_or(Error::UnknownPeer(node))

@@ -5,6 +5,7 @@
 
 use super::calls::Asked;
 use super::doze::Doze;
+use super::events::Events;
 use super::gate::Gate;
 use super::post::Letter;
 use super::ring::{Ring, has_reached};
@@ -35,10 +36,6 @@ pub(super) const MESSAGES: usize = 1_024;
 /// engine, where it counts against its sender's memory credit.
 pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
-/// Events on their way to the program, those apart that concern its own calls. What waits beyond stays in the
-/// engine, which bounds what peers can make of it (F04).
-pub(super) const EVENTS: usize = 1_024;
-
 /// Datagrams that other threads' sockets got and that wait for this one: 16 MiB of the largest at most. What does not fit
 /// is lost, as on any network (F04).
 const LETTERS: usize = 256;
@@ -53,46 +50,6 @@ pub(super) enum Command {
     Cancel(CallId, bool),
     /// Anything else.
     Call(Box<dyn FnOnce(&mut Driver) + Send>),
-}
-
-/// Events for whichever handle takes them first.
-#[derive(Default)]
-pub(super) struct Events {
-    queue: VecDeque<Placed>,
-    /// The engine has more: the thread wants to hear when there is room.
-    pub(super) more: bool,
-}
-
-/// An event, and where it stands among the messages.
-struct Placed {
-    /// How many messages came before it; wraps.
-    after: usize,
-    /// Messages that it reports as failed and that no flush reported.
-    failed: u64,
-    event: Event,
-}
-
-impl Events {
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Adds an event that came after so many messages, and reports so many as failed that no flush reported.
-    pub(super) fn push(&mut self, after: usize, failed: u64, event: Event) {
-        self.queue.push_back(Placed {
-            after,
-            failed,
-            event,
-        });
-    }
-
-    /// The next event. Whether the thread is to hear that there is room.
-    fn pop(&mut self) -> (Option<Event>, bool) {
-        let event = self.queue.pop_front().map(|placed| placed.event);
-        let refill = self.more && self.queue.len() <= EVENTS / 2;
-        self.more &= !refill;
-        (event, refill)
-    }
 }
 
 /// Messages that were left in the engine when the thread closed it.
@@ -406,12 +363,11 @@ impl Shard {
         let done = self.done.load(Ordering::Acquire);
         let (event, refill) = lock(&self.events).pop();
         if let Some(event) = &event {
-            self.unanswered.forget(event);
+            self.note_told(event);
         }
         if refill {
             self.nudge();
         }
-        self.note_told(event.as_ref());
         if event.is_none() && !done {
             return Poll::Pending;
         }
@@ -425,7 +381,7 @@ impl Shard {
     }
 
     /// How many of them were taken.
-    fn taken(&self) -> usize {
+    pub(super) fn taken(&self) -> usize {
         let rest = self.rest.get().map_or(0, |rest| lock(rest).taken());
         self.messages.emptied().wrapping_add(rest)
     }
@@ -444,12 +400,13 @@ impl Shard {
         Some((rest.messages.pop_front()?, 0))
     }
 
-    /// The program took an event: if it is an end, no call has to tell of that.
-    fn note_told(&self, event: Option<&Event>) {
-        if let Some(Event::Ended { node, .. }) = event
-            && let Some(gate) = self.gate(*node)
+    /// The program took an event: no call has to tell it of that.
+    fn note_told(&self, event: &Event) {
+        self.unanswered.forget(event);
+        if let Event::Ended { node, sessions, .. } = *event
+            && let Some(gate) = self.gate(node)
         {
-            gate.note_end_told();
+            gate.note_end_told(sessions);
         }
     }
 
@@ -465,7 +422,7 @@ impl Shard {
             next => next,
         };
         if let Poll::Ready(Some(Next::Event(event))) = &next {
-            self.note_told(Some(event));
+            self.note_told(event);
         }
         next
     }
@@ -475,7 +432,7 @@ impl Shard {
         let done = self.done.load(Ordering::Acquire);
         let mut events = lock(&self.events);
         let sorted = self.sort();
-        let end = events.queue.front().map(|placed| placed.after);
+        let end = events.next_after();
         if end.is_some_and(|end| has_reached(sorted.first(), end)) {
             drop(sorted);
             let (event, refill) = events.pop();
@@ -497,13 +454,10 @@ impl Shard {
         // While this is held, no event comes between those that are there and a message that is taken.
         let mut events = lock(&self.events);
         loop {
-            let end = events.queue.front().map(|placed| placed.after);
+            let end = events.next_after();
             if end.is_some_and(|end| has_reached(self.taken(), end)) {
                 let (event, refill) = events.pop();
                 drop(events);
-                if let Some(event) = &event {
-                    self.unanswered.forget(event);
-                }
                 if refill {
                     self.nudge();
                 }
@@ -534,7 +488,7 @@ impl Shard {
                 .rest
                 .get()
                 .is_some_and(|rest| !lock(rest).messages.is_empty())
-            || !lock(&self.events).queue.is_empty()
+            || !lock(&self.events).is_empty()
     }
 
     /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told, which this
@@ -554,12 +508,9 @@ impl Shard {
             gate.flush_failures();
         }
         drop(gates);
-        for placed in &mut events.queue {
-            let unflushed = core::mem::take(&mut placed.failed);
-            if unflushed > 0 {
-                *counts.entry(placed.event.node()).or_default() += unflushed;
-                failed = true;
-            }
+        for (node, unflushed) in events.flush_failures() {
+            *counts.entry(node).or_default() += unflushed;
+            failed = true;
         }
         failed
     }

@@ -22,6 +22,13 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
+    /// The messages that were not taken, and their places.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, &Message)> {
+        self.messages
+            .iter()
+            .map(|(place, message)| (*place, message))
+    }
+
     /// The first place of a message that was not taken.
     pub(super) fn first(&self) -> usize {
         self.messages.keys().next().copied().unwrap_or(self.end)

@@ -1,13 +1,14 @@
-use super::shard::{EVENTS, MESSAGES};
+use super::events::EVENTS;
+use super::shard::MESSAGES;
 use super::*;
 use crate::message::Message;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
 use std::task::{Context, Poll};
 use suci_proto::Event;
-use suci_proto::UNNUMBERED;
 use suci_proto::message::Held;
 use suci_proto::types::SessionNumber;
+use suci_proto::{Filter, UNNUMBERED};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -41,10 +42,9 @@ fn socket_of(node: &SharedNode, place: usize) -> std::os::fd::RawFd {
     node.inner.shards[place].descriptors.last().unwrap().fd()
 }
 
-/// A program that takes no events holds a bounded number of them; the rest waits in the engine, is known to
-/// `flush`, and follows when there is room.
+/// What became of messages sent with `notify` waits for the program, however many they are, and `flush` knows it.
 #[test]
-fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
+fn outcomes_that_nobody_takes_wait_for_the_program() {
     let count = EVENTS as u64 + 500;
     let (a, b) = (node(0), node(1));
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -63,7 +63,6 @@ fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
     let b = taker.join().unwrap();
     a.send(NodeId(2), "to nobody").unwrap();
     a.abandon(NodeId(2)).unwrap();
-    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
     match a.flush(LONG) {
         Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(2), 1)]),
         other => panic!("{other:?}"),
@@ -85,6 +84,94 @@ fn f04_events_that_nobody_takes_wait_in_the_engine_and_follow() {
     }
     a.flush(LONG).unwrap();
     drop(b);
+}
+
+/// A program that takes no events hears of the end of the peer that it waits for, and gets the messages that it asks for,
+/// however many sessions ended before. What waits for it is bounded, and its order is exact.
+#[test]
+fn f04_events_that_nobody_takes_harm_nobody() {
+    const SESSIONS: u32 = 10;
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.accept(suci_proto::Accept::Anyone);
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    let server = builder.open_threads(1).unwrap();
+    let client = || {
+        let client = Node::builder().id(NodeId(1)).book(AddressBook::new());
+        let client = client.listen("127.0.0.1:0".parse().unwrap());
+        let mut client = client.open().unwrap();
+        client.add_peer(NodeId(0), server.local_addr()).unwrap();
+        client
+    };
+    let mut first = client();
+    first.send(NodeId(0), "left alone").unwrap();
+    first.flush(LONG).unwrap();
+    let gate = server.inner.shards[0].gate(NodeId(1)).unwrap();
+    for _ in 0..EVENTS {
+        first.suspend(NodeId(0)).unwrap();
+        while gate.suspended().is_none() {
+            std::thread::yield_now();
+        }
+        first.resume(NodeId(0)).unwrap();
+        while gate.suspended().is_some() {
+            std::thread::yield_now();
+        }
+    }
+    drop(gate);
+    first.close(LONG).unwrap();
+    let asked = Filter::from(ChannelId(1));
+    for session in 1..SESSIONS {
+        let mut client = client();
+        let draft = Draft::new("asked for").channel(ChannelId(1));
+        client.send(NodeId(0), draft).unwrap();
+        let message = server.recv_from_timeout(asked, LONG).unwrap().unwrap();
+        assert_eq!(message.session, SessionNumber(session));
+        client.close(LONG).unwrap();
+    }
+    let waiting = lock(&server.inner.shards[0].events).len();
+    assert!(waiting < EVENTS, "{waiting}");
+    let mut last = client();
+    last.send(NodeId(0), Draft::new("here").channel(ChannelId(1)))
+        .unwrap();
+    assert!(server.recv_from_timeout(asked, LONG).unwrap().is_some());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| server.recv_from_timeout(NodeId(1), LONG));
+        let left = waits.join().unwrap().unwrap().unwrap();
+        assert_eq!(left.payload, "left alone");
+        let waits = scope.spawn(|| server.recv_from_timeout(NodeId(1), LONG));
+        last.close(LONG).unwrap();
+        assert!(matches!(waits.join().unwrap(), Err(Error::Ended { .. })));
+    });
+    let mut ended = 0;
+    while ended <= SESSIONS {
+        match server.event_timeout(LONG).unwrap().expect("all are told") {
+            Event::Ended { sessions, .. } => ended += sessions,
+            Event::Up { .. } | Event::Suspended { .. } | Event::Resumed { .. } => {}
+            event => panic!("{event:?}"),
+        }
+    }
+    assert_eq!(ended, SESSIONS + 1);
+}
+
+/// Nothing is sent to a node that was removed, until it is entered again.
+#[test]
+fn a_node_that_was_removed_is_unknown() {
+    let (a, b) = (node(0), node(1));
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    a.send(NodeId(1), "one").unwrap();
+    take(&b);
+    a.remove_peer(NodeId(1)).unwrap();
+    assert!(matches!(
+        a.send(NodeId(1), "two"),
+        Err(Error::UnknownPeer(NodeId(1)))
+    ));
+    assert!(matches!(
+        a.queue_len(NodeId(1)),
+        Err(Error::UnknownPeer(NodeId(1)))
+    ));
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    a.send(NodeId(1), "three").unwrap();
+    assert_eq!(take(&b).payload, "three");
 }
 
 /// The program that hears of the end of a session finds all its messages, also those that had no room.
@@ -223,7 +310,8 @@ fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_ev
     a.abandon(NodeId(1)).unwrap();
     // The thread has dealt with all of them when it answers.
     a.peers().unwrap();
-    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
+    let and_the_end = EVENTS + 1;
+    assert_eq!(lock(&a.inner.shards[0].events).len(), and_the_end);
     assert_eq!(unflushed(&a), accepted + 1);
     a.flush(LONG).unwrap();
     take_refusals(&a, EVENTS as u64);

@@ -4,9 +4,10 @@ mod account;
 mod calls;
 
 use super::calls::{Asked, OpenCalls};
+use super::events::EVENTS;
 use super::inner::{Inner, Phase};
 use super::post::Post;
-use super::shard::{COMMANDS, Command, EVENTS, Shard, lock};
+use super::shard::{COMMANDS, Command, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -37,8 +38,8 @@ pub(super) struct Worker {
     open: Vec<NodeId>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
-    /// Events likewise, or those of refused messages.
-    events_left: bool,
+    /// Events of refused messages are left, because the program does not take those that came before.
+    refused_left: bool,
     /// Replies likewise, because their callers do not take those that came before.
     replies_left: bool,
     /// The program's calls to this thread's peers.
@@ -132,7 +133,7 @@ impl Worker {
             accounts: BTreeMap::new(),
             open: Vec::new(),
             left_over: false,
-            events_left: false,
+            refused_left: false,
             replies_left: false,
             calls: OpenCalls::default(),
             heads: Vec::new(),
@@ -167,8 +168,8 @@ impl Worker {
             self.deliver();
             self.end_calls();
             let offered = self.settle(EVENTS);
-            // Sending brought an event that can be handed over at once: a step more is due.
-            let heard = self.driver.send_rest()? && !self.events_left;
+            // Sending brought an event: a step more is due.
+            let heard = self.driver.send_rest()?;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -297,7 +298,7 @@ impl Worker {
         let engine = &mut self.driver.engine;
         let announced: Vec<_> = std::iter::from_fn(|| engine.poll_unanswered()).collect();
         loop {
-            self.deliver_events(EVENTS, 0);
+            self.deliver_events(0);
             self.left_over = self.driver.engine.has_message();
             let shard = self.ending.shard();
             // Asked before a message is taken, since the end of its session would not wait for it any more.
@@ -312,10 +313,6 @@ impl Worker {
             let Some(message) = self.driver.take_message() else {
                 break;
             };
-            if self.events_left {
-                // The event that would have made it possible to answer is among them.
-                shard.gate_or_new(message.from);
-            }
             self.heads.push((message.from, message.channel));
             shard.deliver(message);
             delivered = true;
@@ -334,15 +331,14 @@ impl Worker {
         }
     }
 
-    /// Hands over what calls wait for, although the program does not take what came before: one message for each. Not before
-    /// an event that has no room: it may be the end of the session before.
+    /// Hands over what calls wait for, although the program does not take what came before: one message for each.
     fn deliver_wanted(&mut self) {
         let shard = self.ending.shard();
         if !self.left_over {
             return;
         }
         for wanted in shard.wants.look() {
-            if self.events_left || !shard.has_place() {
+            if !shard.has_place() {
                 return;
             }
             if let Some(message) = self.driver.take_wanted(wanted) {
@@ -352,11 +348,10 @@ impl Worker {
         }
     }
 
-    /// Hands events over until `most` wait for the program; `left` messages that came before them are still here.
-    fn deliver_events(&mut self, most: usize, left: usize) {
+    /// Hands events over; `left` messages that came before them are still here.
+    fn deliver_events(&mut self, left: usize) {
         let engine = &mut self.driver.engine;
-        self.events_left = engine.has_event();
-        if !self.events_left {
+        if !engine.has_event() {
             return;
         }
         let mut came = false;
@@ -367,19 +362,23 @@ impl Worker {
             let shard = self.ending.shard();
             let after = shard.delivered().wrapping_add(left);
             let mut events = lock(&shard.events);
-            while events.len() < most
-                && let Some(event) = engine.poll_event()
-            {
+            while let Some(event) = engine.poll_event() {
                 if let Event::Up { node, .. } = event {
                     // A node that nobody entered may be answered once it came by itself.
                     shard.gate_or_new(node);
                     came = true;
                 }
                 let node = event.node();
-                if let Event::Ended { reason, .. } = event {
-                    shard.unanswered.forget_of(node);
+                if let Event::Ended {
+                    reason,
+                    session,
+                    sessions,
+                    ..
+                } = event
+                {
+                    shard.unanswered.forget_until(node, session);
                     if let Some(gate) = shard.gate(node) {
-                        gate.note_end(reason);
+                        gate.note_end(reason, sessions);
                         ended.push(node);
                     }
                 }
@@ -397,8 +396,10 @@ impl Worker {
                 }
                 events.push(after, failed, event);
             }
-            self.events_left = engine.has_event();
-            events.more = self.events_left;
+            // Closing, the thread still has messages that the shard does not know.
+            if left == 0 {
+                shard.compact(&mut events, engine);
+            }
         }
         self.ending.inner.event_ready.0.wake();
         if !ended.is_empty() {
@@ -444,10 +445,11 @@ impl Worker {
             ending,
             driver,
             accounts,
-            events_left,
+            refused_left,
             calls,
             ..
         } = self;
+        *refused_left = false;
         let mut offered = false;
         self.open.retain(|&node| {
             let Some(account) = accounts.get_mut(&node) else {
@@ -461,7 +463,7 @@ impl Worker {
             } else {
                 let shard = ending.shard();
                 let mut events = lock(&shard.events);
-                *events_left |= account.tell_refused(node, shard.delivered(), &mut events, most);
+                *refused_left |= account.tell_refused(node, shard.delivered(), &mut events, most);
                 account.balance(node, &driver.engine);
                 drop(events);
                 ending.inner.event_ready.0.wake();
@@ -481,7 +483,7 @@ impl Worker {
             ending,
             driver,
             left_over,
-            events_left,
+            refused_left,
             replies_left,
             calls,
             ..
@@ -491,7 +493,7 @@ impl Worker {
             let starved = shard.starved.load(Ordering::Relaxed);
             let refill = *left_over && (!starved || shard.wants.has_fresh())
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
-            let room = *events_left && !lock(&shard.events).more;
+            let room = *refused_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty() || !shard.letters.is_empty();
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
@@ -527,7 +529,7 @@ impl Worker {
         self.end_calls();
         let mut rest = VecDeque::new();
         loop {
-            self.deliver_events(usize::MAX, rest.len());
+            self.deliver_events(rest.len());
             let Some(message) = self.driver.take_message() else {
                 break;
             };

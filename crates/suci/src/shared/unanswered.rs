@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use suci_proto::Event;
-use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::types::{ChannelId, MessageNumber, NodeId, SessionNumber};
 
 /// Announced messages of which neither an event nor a receiving call told the program. The engine tells of each once, so
 /// there are not more of them than it may have announced.
 pub(super) struct Unanswered {
-    events: Mutex<VecDeque<Event>>,
+    events: Mutex<VecDeque<(SessionNumber, Event)>>,
     /// How many, read without the lock by every call that finds no message.
     count: AtomicUsize,
     /// The longest message that is taken unasked, in bytes.
@@ -29,25 +29,25 @@ impl Unanswered {
     }
 
     /// Messages were announced that only the program can let come.
-    pub(super) fn announce(&self, events: Vec<Event>) {
+    pub(super) fn announce(&self, events: Vec<(SessionNumber, Event)>) {
         self.change(|all| all.extend(events));
     }
 
     /// The program takes this event: no receiving call has to tell it of the message that it announces.
     pub(super) fn forget(&self, event: &Event) {
         if let Event::Incoming { .. } = event {
-            self.change(|all| all.retain(|e| e != event));
+            self.change(|all| all.retain(|(_, e)| e != event));
         }
     }
 
-    /// A session with this node ended: nobody can answer what was announced in it.
-    pub(super) fn forget_of(&self, node: NodeId) {
-        self.change(|all| all.retain(|e| e.node() != node));
+    /// This session with the node ended, and those before it: nobody can answer what was announced in them.
+    pub(super) fn forget_until(&self, node: NodeId, ended: SessionNumber) {
+        self.change(|all| all.retain(|(session, e)| e.node() != node || *session > ended));
     }
 
     /// The program answered this message.
     pub(super) fn answered(&self, from: NodeId, on: ChannelId, which: MessageNumber) {
-        let is_other = |event: &Event| match *event {
+        let is_other = |(_, event): &(SessionNumber, Event)| match *event {
             Event::Incoming {
                 node,
                 channel,
@@ -64,11 +64,11 @@ impl Unanswered {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let announced = self.change(VecDeque::pop_front)?;
+        let (_, announced) = self.change(VecDeque::pop_front)?;
         Error::needs_answer(&announced, self.longest_unasked)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<Event>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<(SessionNumber, Event)>) -> T) -> T {
         let mut all = lock(&self.events);
         let result = change(&mut all);
         self.count.store(all.len(), Ordering::Release);

@@ -56,7 +56,8 @@ impl Inner {
             });
         }
         let shard = self.shard_of(to);
-        let gate = shard.gate(to).ok_or(Error::UnknownPeer(to))?;
+        let gate = shard.gate(to).filter(|gate| !gate.is_removed());
+        let gate = gate.ok_or(Error::UnknownPeer(to))?;
         if let Some(by) = gate.suspended() {
             return Err(Error::suspended(to, outgoing, by));
         }

@@ -1,7 +1,7 @@
 //! What the thread owes the gate of a peer.
 
+use crate::shared::events::Events;
 use crate::shared::gate::Gate;
-use crate::shared::shard::Events;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use suci_proto::message::{ByClass, Held};

@@ -1,0 +1,317 @@
+//! Events on their way to the program, for whichever handle takes them first.
+//!
+//! The thread hands over every event of the engine at once, whether the program takes events or not: calls that wait for a
+//! peer hear of its end by them. A program that takes none must not cost memory that a peer can drive (F04): when many
+//! wait, those are dropped that a later one makes history ([`Events::compact`]).
+
+use super::ring::has_reached;
+use super::shard::Shard;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{Engine, Event, MessageOutcome, Side};
+
+/// So many may wait before the queue is searched for those that later ones replace. Events of messages that the thread
+/// refused are not added beyond.
+pub(super) const EVENTS: usize = 1_024;
+
+/// The queue.
+pub(super) struct Events {
+    queue: VecDeque<Placed>,
+    /// When it is this long, it is searched.
+    compact_at: usize,
+    /// The thread keeps events back of messages that it refused, and wants to hear when there is room.
+    pub(super) more: bool,
+}
+
+/// An event, and where it stands among the messages.
+struct Placed {
+    /// How many messages came before it; wraps.
+    after: usize,
+    /// Messages that it reports as failed and that no flush reported.
+    failed: u64,
+    event: Event,
+}
+
+/// What an event tells the present state of: of two events about one node and one of these the later is enough.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Link,
+    /// Whether by this side.
+    Suspension(bool),
+    Refused,
+    Announced(ChannelId),
+}
+
+/// What later events say about one node.
+#[derive(Default)]
+struct Later {
+    states: BTreeSet<State>,
+    /// The place of the next end of a session among the events kept.
+    end: Option<usize>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            compact_at: EVENTS,
+            more: false,
+        }
+    }
+}
+
+/// What an event tells the state of, if it does; ends of sessions and what became of messages do not.
+fn state(event: &Event) -> Option<State> {
+    match *event {
+        Event::Up { .. } | Event::Lost { .. } | Event::Quiet { .. } => Some(State::Link),
+        Event::Suspended { by, .. } | Event::Resumed { by, .. } => {
+            Some(State::Suspension(by == Side::Here))
+        }
+        Event::Refused { .. } => Some(State::Refused),
+        Event::Incoming { channel, .. } => Some(State::Announced(channel)),
+        Event::Ended { .. } | Event::Delivered { .. } | Event::NotDelivered { .. } => None,
+    }
+}
+
+impl Placed {
+    /// Takes up the end of the sessions before, as the engine does: of the outcomes after the first session those stay that
+    /// the program asked for.
+    fn take_up(&mut self, before: Self) {
+        let Event::Ended {
+            sessions: earlier,
+            outcomes: mut all,
+            ..
+        } = before.event
+        else {
+            return;
+        };
+        if let Event::Ended {
+            sessions, outcomes, ..
+        } = &mut self.event
+        {
+            *sessions = sessions.saturating_add(earlier);
+            let asked_for = |outcome: &MessageOutcome| outcome.notify;
+            all.extend(core::mem::take(outcomes).into_iter().filter(asked_for));
+            *outcomes = all;
+            self.failed = self.failed.saturating_add(before.failed);
+        }
+    }
+}
+
+impl Events {
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether none wait.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Adds an event that came after so many messages, and reports so many as failed that no flush reported.
+    pub(super) fn push(&mut self, after: usize, failed: u64, event: Event) {
+        self.queue.push_back(Placed {
+            after,
+            failed,
+            event,
+        });
+    }
+
+    /// The next event. Whether the thread is to hear that there is room.
+    pub(super) fn pop(&mut self) -> (Option<Event>, bool) {
+        let event = self.queue.pop_front().map(|placed| placed.event);
+        let refill = self.more && self.queue.len() <= EVENTS / 2;
+        self.more &= !refill;
+        (event, refill)
+    }
+
+    /// How many messages came before the next event.
+    pub(super) fn next_after(&self) -> Option<usize> {
+        self.queue.front().map(|placed| placed.after)
+    }
+
+    /// The failures that no flush reported, with their nodes: this one does.
+    pub(super) fn flush_failures(&mut self) -> impl Iterator<Item = (NodeId, u64)> {
+        let failures = self.queue.iter_mut().map(|placed| {
+            let failed = core::mem::take(&mut placed.failed);
+            (placed.event.node(), failed)
+        });
+        failures.filter(|(_, failed)| *failed > 0)
+    }
+
+    /// Drops what later events replace. Of one node stay: the newest event about each [`State`] of the present session, what
+    /// became of messages that the program sent, and the ends of sessions, which become one where `is_between` finds none
+    /// of the node's messages after the one event and before the other.
+    fn compact(&mut self, is_between: impl Fn(NodeId, usize, usize) -> bool) {
+        let mut later: BTreeMap<NodeId, Later> = BTreeMap::new();
+        let mut kept: Vec<Placed> = Vec::new();
+        for placed in core::mem::take(&mut self.queue).into_iter().rev() {
+            let node = placed.event.node();
+            let later = later.entry(node).or_default();
+            if let Some(state) = state(&placed.event) {
+                if later.end.is_none() && later.states.insert(state) {
+                    kept.push(placed);
+                }
+                continue;
+            }
+            if matches!(placed.event, Event::Ended { .. }) {
+                let next = later.end.and_then(|place| kept.get_mut(place));
+                if let Some(next) = next
+                    && !is_between(node, placed.after, next.after)
+                {
+                    next.take_up(placed);
+                    continue;
+                }
+                later.end = Some(kept.len());
+            }
+            kept.push(placed);
+        }
+        self.queue = kept.into_iter().rev().collect();
+    }
+}
+
+impl Shard {
+    /// Bounds what waits for a program that takes no events. Of nodes that the engine forgot nothing stays if that is too
+    /// much, as in the engine.
+    pub(super) fn compact(&self, events: &mut Events, engine: &Engine) {
+        if events.len() < events.compact_at {
+            return;
+        }
+        let most = EVENTS + 2 * engine.peer_count();
+        if !self.messages.is_closed() {
+            // The thread cannot look at messages in the ring.
+            let taken = self.taken();
+            events.compact(|_, from, to| from != to && !has_reached(taken, to));
+        }
+        if events.len() > most || self.messages.is_closed() {
+            let mut places: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+            for (place, message) in self.sort().places() {
+                places.entry(message.from).or_default().push(place);
+            }
+            events.compact(|node, from, to| {
+                let is_there =
+                    |place: &usize| has_reached(*place, from) && !has_reached(*place, to);
+                places
+                    .get(&node)
+                    .is_some_and(|places| places.iter().any(is_there))
+            });
+        }
+        if events.len() > most {
+            events
+                .queue
+                .retain(|placed| engine.knows(placed.event.node()));
+        }
+        events.compact_at = EVENTS.max(2 * events.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suci_proto::types::SessionNumber;
+    use suci_proto::{EndReason, Outcome};
+
+    const PEER: NodeId = NodeId(1);
+    const OTHER: NodeId = NodeId(2);
+
+    fn up(node: NodeId, session: u32) -> Event {
+        let session = SessionNumber(session);
+        Event::Up { node, session }
+    }
+
+    fn ended(node: NodeId, session: u32, sessions: u32, tokens: &[(u64, bool)]) -> Event {
+        let outcome = |&(token, notify): &(u64, bool)| MessageOutcome {
+            channel: ChannelId(0),
+            number: 0,
+            token,
+            notify,
+            outcome: Outcome::Unknown,
+        };
+        Event::Ended {
+            node,
+            session: SessionNumber(session),
+            sessions,
+            reason: EndReason::Closed,
+            outcomes: tokens.iter().map(outcome).collect(),
+        }
+    }
+
+    fn delivered(token: u64) -> Event {
+        Event::Delivered {
+            node: PEER,
+            channel: ChannelId(0),
+            number: 0,
+            token,
+        }
+    }
+
+    fn queue(events: &[(usize, Event)]) -> Events {
+        let mut all = Events::default();
+        for (after, event) in events {
+            all.push(*after, event.failures(), event.clone());
+        }
+        all
+    }
+
+    fn drain(mut events: Events) -> Vec<Event> {
+        std::iter::from_fn(|| events.pop().0).collect()
+    }
+
+    #[test]
+    fn ends_without_messages_between_them_become_one() {
+        let mut events = queue(&[
+            (0, up(PEER, 0)),
+            (1, delivered(7)),
+            (1, ended(PEER, 0, 1, &[(1, false)])),
+            (1, up(OTHER, 0)),
+            (1, up(PEER, 1)),
+            (2, ended(PEER, 1, 1, &[(2, false), (3, true)])),
+            (2, up(PEER, 2)),
+        ]);
+        events.compact(|_, _, _| false);
+        let failures: Vec<_> = events.flush_failures().collect();
+        assert_eq!(
+            failures,
+            [(PEER, 3)],
+            "also those whose outcomes are left out"
+        );
+        let expected = [
+            delivered(7),
+            up(OTHER, 0),
+            ended(PEER, 1, 2, &[(1, false), (3, true)]),
+            up(PEER, 2),
+        ];
+        assert_eq!(drain(events), expected);
+    }
+
+    #[test]
+    fn an_end_stays_before_the_messages_of_the_next_session() {
+        let all = [
+            (1, ended(PEER, 0, 1, &[])),
+            (2, ended(OTHER, 0, 1, &[])),
+            (3, ended(PEER, 1, 1, &[])),
+            (4, ended(OTHER, 1, 1, &[])),
+        ];
+        let mut events = queue(&all);
+        // A message of the peer's is the third one.
+        events.compact(|node, from, to| node == PEER && (from..to).contains(&2));
+        let [(_, first), _, (_, third), _] = all;
+        assert_eq!(drain(events), [first, third, ended(OTHER, 1, 2, &[])]);
+    }
+
+    /// Whatever a peer does in one session.
+    #[test]
+    fn f04_of_each_state_the_newest_event_stays() {
+        let (node, by) = (PEER, Side::There);
+        let mut events = Events::default();
+        for session in 0..1_000 {
+            events.push(0, 0, up(node, session));
+            events.push(0, 0, Event::Quiet { node });
+            events.push(0, 0, Event::Suspended { node, by });
+            events.push(0, 0, Event::Resumed { node, by });
+        }
+        events.compact(|_, _, _| false);
+        let expected = [Event::Quiet { node }, Event::Resumed { node, by }];
+        assert_eq!(drain(events), expected);
+    }
+}
