@@ -137,10 +137,12 @@ impl Node {
         }
     }
 
-    /// A call that only asks: it takes what arrived, and sends nothing.
+    /// A call that only asks: it takes what arrived, and sends nothing, unless the node has no helper that would.
     fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
-        if !self.closed && !std::thread::panicking() {
+        if !self.closed && !turn.gather.allowed {
+            serve(&mut turn);
+        } else if !self.closed && !std::thread::panicking() {
             // The next call that needs the socket meets the same error and reports it.
             let _ = turn.look_to_answer();
         }

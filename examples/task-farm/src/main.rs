@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut node = Node::builder().silence_timeout(SILENCE).watch().open()?;
     if node.id() == MASTER {
         let primes = Farm::new(below).run(&mut node)?;
+        let primes = primes.ok_or("no worker is left, and not all tasks are done")?;
         println!("{primes} primes below {below}");
     } else {
         work(&mut node, below)?;
@@ -60,6 +61,8 @@ struct Farm {
     idle: Vec<Message>,
     /// Workers that were not told yet that all is done.
     workers: BTreeSet<NodeId>,
+    /// Workers that do not answer, and may come back.
+    lost: BTreeSet<NodeId>,
 }
 
 impl Farm {
@@ -71,27 +74,35 @@ impl Farm {
             done: BTreeMap::new(),
             idle: Vec::new(),
             workers: BTreeSet::new(),
+            lost: BTreeSet::new(),
         }
     }
 
-    /// Hands out all tasks, and tells the workers when all are done. Returns how many primes there are.
-    fn run(mut self, node: &mut Node) -> Result<u64, Error> {
+    /// Hands out all tasks, and tells the workers when all are done. Returns how many primes there are; none if there are
+    /// tasks left and no worker.
+    fn run(mut self, node: &mut Node) -> Result<Option<u64>, Error> {
         self.workers = node.peers()?.into_iter().map(|peer| peer.node).collect();
-        while !self.workers.is_empty() {
+        while !self.is_done() || !self.workers.is_empty() {
+            if self.workers.is_empty() && self.lost.is_empty() {
+                return Ok(None);
+            }
             match node.next()? {
                 Next::Message(request) => self.take(request),
-                Next::Event(Event::Lost { node, .. } | Event::Ended { node, .. }) => {
-                    self.lose(node)
-                }
+                Next::Event(Event::Lost { node, .. }) => self.lose(node, false),
+                Next::Event(Event::Ended { node, .. }) => self.lose(node, true),
                 Next::Event(_) => {}
             }
             self.hand_out(node)?;
         }
-        Ok(self.done.values().sum())
+        Ok(Some(self.done.values().sum()))
     }
 
     fn tasks(&self) -> u64 {
         self.below.div_ceil(TASK)
+    }
+
+    fn is_done(&self) -> bool {
+        self.done.len() as u64 == self.tasks()
     }
 
     /// A worker asks for a task. Except for its first time it has a result.
@@ -104,22 +115,27 @@ impl Farm {
             }
         }
         self.running.remove(&request.from);
+        self.lost.remove(&request.from);
         self.workers.insert(request.from);
         self.idle.push(request);
     }
 
-    /// A worker is dead or does not answer.
-    fn lose(&mut self, worker: NodeId) {
+    /// A worker does not answer, or is dead for certain.
+    fn lose(&mut self, worker: NodeId, ended: bool) {
         let task = self.running.remove(&worker);
         let open = task.filter(|task| !self.done.contains_key(task));
         self.waiting.extend(open);
         self.idle.retain(|request| request.from != worker);
         self.workers.remove(&worker);
+        match ended {
+            true => self.lost.remove(&worker),
+            false => self.lost.insert(worker),
+        };
     }
 
     /// Gives each idle worker a task, or the word that there will be none.
     fn hand_out(&mut self, node: &mut Node) -> Result<(), Error> {
-        let all_done = self.done.len() as u64 == self.tasks();
+        let all_done = self.is_done();
         while let Some(request) = self.idle.pop() {
             if let Some(task) = self.waiting.pop_first() {
                 self.running.insert(request.from, task);

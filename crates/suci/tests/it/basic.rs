@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suci::{
     Accept, AddressBook, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, Node, NodeId,
     SessionNumber,
@@ -211,6 +211,21 @@ fn flush_waits_for_all_and_queue_len_tells() {
     assert_eq!(a.delivered(b.id(), ChannelId(0)).unwrap(), 10);
 }
 
+/// A program that only asks is the only one that can send for a node without a helper.
+#[test]
+fn an_unattended_node_sends_while_its_program_only_asks() {
+    let mut a = builder(0).unattended().open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    introduce(&mut a, &mut b);
+    a.send(b.id(), "x").unwrap();
+    let deadline = Instant::now() + LONG;
+    while a.queue_len(b.id()).unwrap().0 > 0 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(take(&mut b).payload, "x");
+}
+
 #[test]
 fn delivery_is_told_to_those_who_ask() {
     let (mut a, mut b) = pair();
@@ -268,8 +283,8 @@ fn await_event_between(
     b: &mut suci::Node,
     wanted: impl Fn(&Event) -> bool,
 ) -> Event {
-    let end = std::time::Instant::now() + LONG;
-    while std::time::Instant::now() < end {
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
         a.poll(Duration::from_millis(1)).unwrap();
         b.poll(Duration::from_millis(1)).unwrap();
         if let Some(event) = a.events().unwrap().into_iter().find(&wanted) {
@@ -386,7 +401,7 @@ fn a_name_finds_a_node_at_any_of_its_addresses() {
         let back = std::net::SocketAddr::new(b.local_addr().ip(), a.local_addr().port());
         b.add_peer(NodeId(0), back).unwrap();
         a.send(NodeId(1), "found").unwrap();
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while b.try_recv().unwrap().is_none() {
             a.poll(Duration::from_millis(1)).unwrap();
             assert!(begun.elapsed() < LONG, "{at}");
