@@ -1,7 +1,7 @@
 //! Planted faults: a simulator that cannot fail proves nothing, so known mistakes are built
 //! in behind `--cfg suci_plant`, and each must be found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Context, Failure, Result};
@@ -24,17 +24,8 @@ pub fn find_all() -> Result<usize> {
     }
     let mut missed = Vec::new();
     for name in &names {
-        let mut run = Command::new(&simulator);
-        run.args([
-            "--quiet",
-            "--seeds",
-            SEEDS,
-            "--plant",
-            name,
-            "--expect-failure",
-        ]);
-        match exec::capture(&mut run) {
-            Ok(said) => println!("   {name}: {}", said.lines().last().unwrap_or("found")),
+        match find_in(&simulator, name) {
+            Ok(said) => println!("   {name}: {said}"),
             Err(failure) => missed.push(format!("{name}: {failure}")),
         }
     }
@@ -45,6 +36,22 @@ pub fn find_all() -> Result<usize> {
         "not found within seeds {SEEDS}:\n{}",
         missed.join("\n")
     )))
+}
+
+/// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the simulator's summary.
+///
+/// # Errors
+/// The build fails, or the mistake is not found.
+pub(crate) fn find(name: &str) -> Result<String> {
+    find_in(&build()?, name)
+}
+
+fn find_in(simulator: &Path, name: &str) -> Result<String> {
+    let mut run = Command::new(simulator);
+    run.args(["--quiet", "--seeds", SEEDS]);
+    run.args(["--plant", name, "--expect-failure"]);
+    let said = exec::capture(&mut run)?;
+    Ok(said.lines().last().unwrap_or("found").to_owned())
 }
 
 /// [`find_all`], for those who do not count.

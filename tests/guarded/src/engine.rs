@@ -6,7 +6,7 @@ use bytes::Bytes;
 use suci_proto::limits::ETHERNET_MTU;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
-use suci_proto::{Arrival, Config, Engine, Identity, Message, Outgoing, TransmitResult};
+use suci_proto::{Arrival, CallId, Config, Engine, Identity, Message, Outgoing, TransmitResult};
 
 use crate::{BATCH, Done, LARGE, MIDDLE, SMALL, TINY, of};
 
@@ -30,6 +30,27 @@ pub(crate) fn round_trip(rounds: usize) -> Done {
         pair.until_received(1, 1);
         pair.send(1, &payload, 1);
         pair.until_received(0, 1);
+    }
+    pair.done(rounds as u64)
+}
+
+/// As [`round_trip`], but by a request and its reply.
+pub(crate) fn call(rounds: usize) -> Done {
+    let mut pair = Pair::new();
+    let payload = Bytes::from_static(&SMALL);
+    for round in 0..rounds {
+        let call = CallId(round as u64);
+        pair.act(0, |engine, now| {
+            let request = outgoing(payload.clone());
+            engine.call(now, id(1), call, request).unwrap();
+        });
+        pair.until_received(1, 1);
+        pair.act(1, |engine, now| {
+            let mut reply = outgoing(payload.clone());
+            (reply.channel, reply.tag) = (reply.channel.replies(), call.0);
+            engine.send(now, id(0), reply).unwrap();
+        });
+        pair.until(1, |pair| pair.take_reply(0));
     }
     pair.done(rounds as u64)
 }
@@ -81,6 +102,18 @@ fn id(host: usize) -> NodeId {
     NodeId(host as u32)
 }
 
+fn outgoing(payload: Bytes) -> Outgoing {
+    Outgoing {
+        channel: ChannelId(0),
+        tag: 0,
+        kind: Kind::USER,
+        user_header: Bytes::new(),
+        payload,
+        notify: false,
+        token: 0,
+    }
+}
+
 impl Pair {
     /// Two engines that have exchanged a message.
     fn new() -> Self {
@@ -122,27 +155,29 @@ impl Pair {
 
     /// `count` messages in one batch.
     fn send(&mut self, from: usize, payload: &Bytes, count: usize) {
-        let (now, engine) = (self.now, &mut self.engines[from]);
-        of(from, || {
+        self.act(from, |engine, now| {
             for _ in 0..count {
-                let message = Outgoing {
-                    channel: ChannelId(0),
-                    tag: 0,
-                    kind: Kind::USER,
-                    user_header: Bytes::new(),
-                    payload: payload.clone(),
-                    notify: false,
-                    token: 0,
-                };
+                let message = outgoing(payload.clone());
                 engine.send(now, id(1 - from), message).unwrap();
             }
         });
-        self.output(from);
-        self.busy[from] = true;
+    }
+
+    /// The program of node `host` has its engine send.
+    fn act(&mut self, host: usize, work: impl FnOnce(&mut Engine, Instant)) {
+        let (now, engine) = (self.now, &mut self.engines[host]);
+        of(host, || work(engine, now));
+        self.output(host);
+        self.busy[host] = true;
     }
 
     /// Lets both wait until node `to` has taken `count` messages.
     fn until_received(&mut self, to: usize, count: usize) {
+        self.until(count, |pair| pair.take(to));
+    }
+
+    /// Lets both wait until `take` has taken `count` messages.
+    fn until(&mut self, count: usize, mut take: impl FnMut(&mut Self) -> usize) {
         let mut received = 0;
         while received < count {
             for host in 0..2 {
@@ -152,7 +187,7 @@ impl Pair {
             for host in 0..2 {
                 self.turn(host);
             }
-            received += self.take(to);
+            received += take(self);
         }
     }
 
@@ -212,6 +247,13 @@ impl Pair {
         });
         self.busy[host] |= taken > 0;
         taken
+    }
+
+    fn take_reply(&mut self, host: usize) -> usize {
+        let engine = &mut self.engines[host];
+        let taken = of(host, || engine.poll_call().is_some());
+        self.busy[host] |= taken;
+        usize::from(taken)
     }
 
     /// Everything that may go. What a driver hands to the kernel is copied to the wire here, which is nobody's work.

@@ -68,6 +68,7 @@ type Workload = fn(usize) -> Done;
 
 const WORKLOADS: &[(&str, Workload)] = &[
     ("engine-round-trip", engine::round_trip),
+    ("engine-call", engine::call),
     ("engine-batch", engine::batch),
     ("engine-middle", engine::middle),
     ("engine-large", engine::large),

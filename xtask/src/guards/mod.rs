@@ -27,10 +27,21 @@ struct Workload {
     has_host: bool,
 }
 
+/// 64 B there and back, by two messages and by a call.
+const ROUND_TRIP: &str = "engine-round-trip";
+const CALL: &str = "engine-call";
+
 const WORKLOADS: &[Workload] = &[
     Workload {
-        name: "engine-round-trip",
+        name: ROUND_TRIP,
         what: "Two engines in virtual time: 64 B there and back. The sender asks, the receiver answers",
+        unit: "round trip",
+        rounds: 1_000,
+        has_host: false,
+    },
+    Workload {
+        name: CALL,
+        what: "The same by a request and its reply",
         unit: "round trip",
         rounds: 1_000,
         has_host: false,
@@ -151,6 +162,22 @@ pub(crate) fn twice() -> Result<String> {
         true => Ok(format!("{} counts, the same again", pages[0].rows.len())),
         false => Err(Failure::new(other.join("\n"))),
     }
+}
+
+/// Instructions of a call, and of a round trip by two messages: of both nodes together.
+///
+/// # Errors
+/// The build fails, or valgrind does.
+pub(crate) fn call_and_round_trip() -> Result<[f64; 2]> {
+    let guarded = build()?;
+    let instructions = |name: &str| -> Result<f64> {
+        let mut workloads = WORKLOADS.iter();
+        let workload = workloads.find(|workload| workload.name == name);
+        let rows = rows(&guarded, workload.context(name)?)?;
+        let instructions = rows.iter().filter(|row| row.is_instructions());
+        Ok(instructions.map(|row| row.value).sum())
+    };
+    Ok([instructions(CALL)?, instructions(ROUND_TRIP)?])
 }
 
 /// The command that builds `guarded`.

@@ -1,10 +1,12 @@
 //! Programs as users write them: they get right results, and their mistakes harm nobody.
 
+use std::time::{Duration, Instant};
+
 use super::flow::STRICT;
-use super::tools::{process_tests, tests_of};
-use super::{Figure, Line, foundation};
+use super::tools::{count, process_tests, simulate, tests_of};
+use super::{Ctx, Figure, Line, foundation};
 use crate::error::Result;
-use crate::soak;
+use crate::{guards, planted, soak};
 
 pub(super) const LINES: &[Line] = &[
     Line {
@@ -48,6 +50,50 @@ pub(super) const LINES: &[Line] = &[
         run: |_| process_tests("starts_again_on_another_port", &[STRICT]),
     },
     Line {
+        name: "handshake",
+        must: "one handshake packet lost, overtaken or doubled, at 64 KiB, 212,992 B and 8 MiB: first answer within 5 probe timeouts",
+        run: |_| tests_of("suci-sim", "f31_one_faulty_packet", &[]),
+    },
+    Line {
+        name: "newcomers",
+        must: "400 newcomers at once, at 64 KiB, 212,992 B and 8 MiB: all answered within 2 s",
+        run: |_| tests_of("suci-sim", "f31_400_newcomers", &[]),
+    },
+    Line {
+        name: "call-cost",
+        must: "64 B there and back by a call: at most 3 % more instructions than by send and recv",
+        run: |_| call_cost(),
+    },
+    Line {
+        name: "churn",
+        must: "10,000 seeds in which a node starts hundreds of times",
+        run: churn,
+    },
+    Line {
+        name: "planted-epoch",
+        must: "planted fault higher-epoch-ends-session: found within 1,000 seeds",
+        run: |_| {
+            let said = planted::find("higher-epoch-ends-session")?;
+            Ok(Figure::new(true, said))
+        },
+    },
+    Line {
+        name: "nodes-1000",
+        must: "a seed of 1,000 nodes in at most 30 s",
+        run: |ctx| {
+            let seed = ["--seeds", "5466029639..5466029640", "--nodes", "1000"];
+            seed_within(ctx, &seed, Duration::from_secs(30))
+        },
+    },
+    Line {
+        name: "nodes-10000",
+        must: "a seed of 10,000 nodes in at most 600 s",
+        run: |ctx| {
+            let seed = ["--seeds", "0..1", "--profile", "vast"];
+            seed_within(ctx, &seed, Duration::from_secs(600))
+        },
+    },
+    Line {
         name: "snippets",
         must: "every README snippet and each example 5 times in a row with the stock rmem_max: no refusal, no hang",
         run: |_| {
@@ -73,4 +119,35 @@ pub(super) const LINES: &[Line] = &[
 /// Tests in which a process starts again and again, at full length.
 fn starts(filter: &str) -> Result<Figure> {
     process_tests(filter, &[STRICT, ("SUCI_TEST_STARTS", "1000")])
+}
+
+fn call_cost() -> Result<Figure> {
+    let [call, round_trip] = guards::call_and_round_trip()?;
+    let more = 100.0 * (call / round_trip - 1.0);
+    let text = format!("{call:.0} instructions, {round_trip:.0} without: {more:+.1} %");
+    Ok(Figure::new(more <= 3.0, text))
+}
+
+fn churn(ctx: &Ctx) -> Result<Figure> {
+    let summary = simulate(ctx, &["--profile", "churn", "--seeds", "0..10000"])?;
+    let count = |name| count(&summary, name);
+    let (seeds, messages) = (count("seeds")?, count("messages")?);
+    Ok(Figure::new(
+        seeds == 10_000,
+        format!("{seeds} seeds, {messages} messages"),
+    ))
+}
+
+/// Runs one simulated seed and measures the wall time.
+fn seed_within(ctx: &Ctx, seed: &[&str], limit: Duration) -> Result<Figure> {
+    ctx.simulator()?;
+    let begun = Instant::now();
+    let summary = simulate(ctx, seed)?;
+    let took = begun.elapsed();
+    let text = format!(
+        "{:.1} s, {} messages",
+        took.as_secs_f64(),
+        count(&summary, "messages")?
+    );
+    Ok(Figure::new(took <= limit, text))
 }
