@@ -323,6 +323,16 @@ impl Options {
             && !self.port_unreachable
     }
 
+    /// Whether the first message of a process at `place` must arrive: the network delivers every packet, and the process
+    /// tries for longer than others may take one that had its node ID for alive. A process that gives up sooner is told.
+    #[must_use]
+    pub fn must_arrive(&self, place: usize) -> bool {
+        let silences = self.configs.iter().map(|config| config.silence_timeout);
+        let own = self.configs.get(place % self.configs.len().max(1));
+        let outlasts = own.is_some_and(|own| silences.max() < Some(own.give_up_after));
+        outlasts && self.loses_nothing()
+    }
+
     /// Within this time a first message arrives, or its sender is told that it may not have. An address that a dead process
     /// had is asked for `silence_timeout` first.
     #[must_use]
@@ -416,5 +426,25 @@ impl Traffic {
             refuse: 0,
             huge_first: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that gives up while others take its predecessor for alive is told, and its message need not arrive.
+    #[test]
+    fn a_first_message_must_arrive_if_its_sender_outlasts_the_silence_of_others() {
+        let mut options = Options::quiet(2);
+        options.configs = vec![Config::default(), Config::default()];
+        assert!(options.must_arrive(1));
+        options.configs[1].give_up_after = options.configs[0].silence_timeout;
+        assert!(!options.must_arrive(1));
+        options.configs[0].silence_timeout /= 2;
+        options.configs[1].silence_timeout /= 2;
+        assert!(options.must_arrive(1));
+        options.faults.loss = 1;
+        assert!(!options.must_arrive(1));
     }
 }

@@ -39,8 +39,9 @@ impl World {
         {
             return;
         }
-        let (within, calm) = (self.options.first_within(), self.options.loses_nothing());
-        self.oracle.judge_first(id, within, calm);
+        let within = self.options.first_within();
+        let arrives = self.options.must_arrive(place);
+        self.oracle.judge_first(id, within, arrives);
         let now = self.now;
         if let Some(it) = self.places.get_mut(place) {
             it.workload.start_anew(now);
