@@ -12,6 +12,8 @@ use crate::tries::Tries;
 use crate::wait::{Habit, Spinner, Wait};
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_net::Backend;
 use suci_proto::time::Instant;
@@ -67,6 +69,10 @@ pub(crate) struct Driver {
     want_write: bool,
     /// Sending stopped to look at the socket first: more may go.
     left_off: bool,
+    /// Somebody wants the thread for something urgent: looks and outputs end.
+    pub(crate) interrupt: Arc<AtomicBool>,
+    /// Since when output waits for the program to take an urgent message.
+    yields_since: Option<Instant>,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
     /// Whether that is worth it after a message that was there already, and that the next look tries.
@@ -126,6 +132,8 @@ impl Driver {
             spill: Vec::new(),
             want_write: false,
             left_off: false,
+            interrupt: Arc::default(),
+            yields_since: None,
             bulk: false,
             crowds: Tries::new(3),
             expects: false,
@@ -159,6 +167,11 @@ impl Driver {
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         let responder = self.outlook.responder.iter();
         responder.flat_map(Responder::descriptors).collect()
+    }
+
+    /// Whether a look or an output should end, since somebody has something urgent for this thread.
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -38,6 +38,11 @@ impl Urgent {
         self.note(key, class, own);
     }
 
+    /// Whether no peer stands here.
+    fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
     /// The peer, whose own class is `own`, has something on a channel of `class`.
     #[inline]
     fn note(&mut self, key: usize, class: Option<u8>, own: u8) {
@@ -101,6 +106,42 @@ impl Engine {
         let urgent = self.ranks.sending.front(&self.dirty, class_of);
         self.ranks.turn = urgent.map(|(_, class)| class);
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
+    }
+
+    /// Whether the next message for the program is of a higher class than all that is to be sent: then the program should have it
+    /// before the driver transmits.
+    pub fn message_outranks_output(&mut self) -> bool {
+        let class = self.next_class_received();
+        class > self.dirty.front_class() && class > self.next_class_to_send()
+    }
+
+    /// Whether a channel of a higher class than its peer has something to send that all other peers' turns come after.
+    pub fn has_urgent_output(&mut self) -> bool {
+        !self.ranks.sending.is_empty() && self.next_class_to_send() > self.dirty.front_class()
+    }
+
+    /// The class of the next message for the program.
+    fn next_class_received(&mut self) -> Option<u8> {
+        let in_order = self.readable.front_class();
+        if self.ranks.receiving.is_empty() {
+            return in_order;
+        }
+        let peers = &self.peers;
+        let class_of = |key| peers.awake(key)?.session.inbox.next_class();
+        let urgent = self.ranks.receiving.front(&self.readable, class_of);
+        urgent.map_or(in_order, |(_, class)| Some(class))
+    }
+
+    /// The class of what is to be sent next.
+    fn next_class_to_send(&mut self) -> Option<u8> {
+        let in_order = self.dirty.front_class();
+        if self.ranks.sending.is_empty() {
+            return in_order;
+        }
+        let peers = &self.peers;
+        let class_of = |key| peers.awake(key)?.session.outbox.next_class();
+        let urgent = self.ranks.sending.front(&self.dirty, class_of);
+        urgent.map_or(in_order, |(_, class)| Some(class))
     }
 
     /// Whoever has the turn can do nothing with it.

@@ -152,6 +152,52 @@ fn a_message_of_an_urgent_channel_is_received_before_those_of_other_peers() {
     assert!(!engine.has_message() && engine.recv().is_none());
 }
 
+/// The driver asks before it transmits. A message outranks what is to be sent by its class only.
+#[test]
+fn an_urgent_message_outranks_bulk_that_is_to_be_sent_but_no_urgent_output() {
+    let mut net = hub(2);
+    net.reading = false;
+    for to in [1, 2] {
+        let engine = net.engine(0);
+        engine
+            .set_channel_priority(id(to), ChannelId(7), class(6))
+            .unwrap();
+    }
+    assert!(!net.engine(0).message_outranks_output(), "there is none");
+    net.send(1, id(0), message(b"bulk"));
+    net.run(SECOND);
+    net.queue(0, id(2), message(&vec![0; 200_000]));
+    assert!(!net.engine(0).message_outranks_output());
+    assert!(!net.engine(0).has_urgent_output());
+    trains(&mut net);
+    net.send(1, id(0), on(7, b"question"));
+    net.run(SECOND);
+    net.queue(0, id(2), message(&vec![0; 200_000]));
+    assert!(net.engine(0).message_outranks_output());
+    net.queue(0, id(2), on(7, b"urgent, too"));
+    assert!(!net.engine(0).message_outranks_output());
+    assert!(net.engine(0).has_urgent_output());
+    assert_eq!(next_train(&mut net), 2);
+    assert!(!net.engine(0).has_urgent_output());
+    assert!(net.engine(0).message_outranks_output());
+    assert!(net.engine(0).recv().is_some());
+    assert!(!net.engine(0).message_outranks_output(), "it was taken");
+}
+
+/// A class of a peer counts as one of a channel.
+#[test]
+fn a_message_of_a_peer_of_a_higher_class_outranks_what_is_to_be_sent_to_others() {
+    let mut net = hub(2);
+    net.reading = false;
+    net.engine(0).set_priority(id(1), class(5)).unwrap();
+    net.send(1, id(0), message(b"question"));
+    net.run(SECOND);
+    net.queue(0, id(2), message(&vec![0; 200_000]));
+    assert!(net.engine(0).message_outranks_output());
+    net.queue(0, id(1), message(b"answer"));
+    assert!(!net.engine(0).message_outranks_output());
+}
+
 #[test]
 fn peers_of_a_class_share_by_weight() {
     let mut net = hub(3);

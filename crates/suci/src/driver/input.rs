@@ -112,13 +112,16 @@ impl Driver {
         any
     }
 
-    /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if `prompt`, when the program has a
+    /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if somebody interrupts it, or if `prompt`, when the program has a
     /// message to take and had none before (a program that leaves messages `unread` waits for none, and each of its looks would
     /// end at once); else when everything is taken that was there as it began.
     fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
         let (enough, most) = match prompt {
             true => {
                 let message = !unread && self.engine.has_message();
+                if self.is_interrupted() {
+                    return true;
+                }
                 (message || self.engine.has_call(), PER_LOOK)
             }
             false => (self.late, BEFORE_TIME),

@@ -43,6 +43,10 @@ impl Driver {
         if self.gather.on_output(now) {
             self.engine.force_acks();
         }
+        if self.yields(now) {
+            self.leave_off(now);
+            return Ok(false);
+        }
         let mut busy = self.transmit(now)?;
         if busy && self.take_reports(now) {
             // Sending noticed them, and they may ask for an answer.
@@ -61,6 +65,35 @@ impl Driver {
         }
         self.write_log();
         Ok(busy)
+    }
+
+    /// Whether output waits, since the program should take a message first that is more urgent than all that may go. It waits for no
+    /// longer than an output may take, since the program may take no messages.
+    fn yields(&mut self, now: Instant) -> bool {
+        if !self.engine.message_outranks_output() {
+            self.yields_since = None;
+            return false;
+        }
+        now.since(*self.yields_since.get_or_insert(now)) <= TX_BUDGET
+    }
+
+    /// Output stops although more may go.
+    fn leave_off(&mut self, now: Instant) {
+        self.engine.leave_off(now);
+        self.left_off = true;
+        self.gather.on_left_off();
+    }
+
+    /// Sends what is more urgent than what the last output left, and nothing else: it waits for no look at the socket.
+    pub(crate) fn send_urgent(&mut self) -> Result<(), Error> {
+        while !self.want_write && self.engine.has_urgent_output() {
+            match self.transmit_one(self.clock.now())? {
+                Some(TransmitResult::Again) => self.want_write = true,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     /// Whether the last call stopped transmitting before everything was sent that may go.
@@ -120,10 +153,8 @@ impl Driver {
             }
             if self.engine.has_output() {
                 now = self.clock.now();
-                if now.since(began) > TX_BUDGET {
-                    self.engine.leave_off(now);
-                    self.left_off = true;
-                    self.gather.on_left_off();
+                if now.since(began) > TX_BUDGET || self.is_interrupted() {
+                    self.leave_off(now);
                     break;
                 }
             }

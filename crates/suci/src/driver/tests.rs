@@ -10,6 +10,8 @@ use suci_net::{Capabilities, Counters, Ready, SendOutcome, Train};
 use suci_proto::types::Incarnation;
 use suci_proto::{Accept, Config, Identity};
 
+mod urgent;
+
 /// What a socket will answer instead of sending; and how many segments each attempt had.
 #[derive(Default)]
 struct Script {
@@ -18,6 +20,8 @@ struct Script {
     room: Option<usize>,
     attempts: Vec<(usize, usize)>,
     segments: usize,
+    /// Looks for datagrams, and trains, as they came.
+    order: Vec<&'static str>,
     /// Receives that may block.
     blocking: usize,
     /// What so many of them find is nothing to hand on.
@@ -76,6 +80,7 @@ impl Backend for Moody {
         }
         let total: usize = train.slices.iter().map(|slice| slice.len()).sum();
         assert_eq!(total, train.len);
+        script.order.push("train");
         script
             .attempts
             .push((train.len.div_ceil(train.segment.max(1)), train.slices.len()));
@@ -100,10 +105,11 @@ impl Backend for Moody {
         sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
     ) -> io::Result<usize> {
         let (slowness, noise, unstamped) = {
-            let script = self.script.lock().unwrap();
+            let mut script = self.script.lock().unwrap();
             if script.broken {
                 return Err(io::ErrorKind::NotConnected.into());
             }
+            script.order.push("look");
             (script.slowness, script.noise, script.unstamped)
         };
         std::thread::sleep(slowness);

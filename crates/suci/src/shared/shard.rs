@@ -97,6 +97,8 @@ pub(crate) struct Shard {
     send_queue: u64,
     pub(super) commands: Ring<Command>,
     pub(super) command_room: Sleepers,
+    /// An urgent message is among the commands: the thread should not go on with what it does.
+    pub(super) urgent: Arc<AtomicBool>,
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
     pub(super) messages: Ring<Message>,
     /// Where they lie once a call wants some of them only, and how many those are.
@@ -147,6 +149,7 @@ impl Shard {
             send_queue,
             commands: Ring::new(COMMANDS),
             command_room: Sleepers::new(),
+            urgent: Arc::clone(&driver.interrupt),
             gates: RwLock::new(BTreeMap::new()),
             messages: Ring::new(MESSAGES),
             sorted: Mutex::default(),

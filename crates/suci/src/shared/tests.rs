@@ -5,10 +5,9 @@ use crate::message::Message;
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
 use std::task::{Context, Poll};
-use suci_proto::Event;
 use suci_proto::message::Held;
 use suci_proto::types::SessionNumber;
-use suci_proto::{Filter, UNNUMBERED};
+use suci_proto::{Event, Filter, Priority, UNNUMBERED};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -475,6 +474,35 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
     let took = ["one", "two", "three"].map(round);
     assert!(took.into_iter().min() < Some(ACK_DELAY / 2), "{took:?}");
     a.flush(LONG).unwrap();
+}
+
+/// The thread is in the middle of something: it ends that for an urgent message, and for no other.
+#[test]
+fn an_urgent_message_interrupts_the_thread() {
+    let (a, peers) = star(1, 1);
+    let urgent = Priority::new(6, 16).unwrap();
+    a.set_channel_priority(NodeId(1), ChannelId(7), urgent)
+        .unwrap();
+    let (is_busy, busy) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel();
+    let call = Command::Call(Box::new(move |_| {
+        is_busy.send(()).unwrap();
+        goes.recv().unwrap();
+    }));
+    assert!(a.inner.shards[0].push(call).is_ok());
+    busy.recv().unwrap();
+    let is_interrupted = || a.inner.shards[0].urgent.load(Ordering::Relaxed);
+    a.send(NodeId(1), "bulk").unwrap();
+    assert!(!is_interrupted());
+    a.send(NodeId(1), Draft::new("urgent").channel(ChannelId(7)))
+        .unwrap();
+    assert!(is_interrupted());
+    go.send(()).unwrap();
+    for _ in 0..2 {
+        take(&peers[0]);
+    }
+    a.peers().unwrap();
+    assert!(!is_interrupted(), "it was taken");
 }
 
 /// Whoever came once leaves nothing behind for ever; what a call still uses stays.

@@ -163,13 +163,16 @@ impl Worker {
         let mut look = true;
         loop {
             let commands = self.take_commands();
+            if commands > 0 {
+                self.driver.send_urgent()?;
+            }
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(look)?;
             self.deliver();
             self.end_calls();
             let offered = self.settle(EVENTS);
-            // Sending brought an event: a step more is due.
-            let heard = self.driver.send_rest()?;
+            // Sending brought an event: a step more is due. It is in any case if something was left to be sent.
+            let heard = !self.driver.left_off() && self.driver.send_rest()?;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -184,6 +187,8 @@ impl Worker {
     /// Executes what the handles asked for, [`PER_TURN`] of it at most. Returns how much that was.
     fn take_commands(&mut self) -> usize {
         let mut count = 0;
+        // What sets it after this may be taken here, too: then it ends one look early.
+        self.ending.shard().urgent.store(false, Ordering::Relaxed);
         while count < PER_TURN
             && let Some(command) = self.ending.shard().commands.pop()
         {

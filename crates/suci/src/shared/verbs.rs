@@ -17,7 +17,7 @@ use std::time::Duration;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::message::Held;
 use suci_proto::types::NodeId;
-use suci_proto::{Event, Filter};
+use suci_proto::{Event, Filter, Priority};
 
 /// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
 /// has its own, so that handles do not slow each other down.
@@ -68,7 +68,12 @@ impl Inner {
         }
         let (asked, made) = make(shard);
         match shard.push(Command::Send(to, class, outgoing, asked)) {
-            Ok(()) => Ok(made),
+            Ok(()) => {
+                if class > Priority::DEFAULT.class() {
+                    shard.urgent.store(true, Ordering::Relaxed);
+                }
+                Ok(made)
+            }
             Err(command) => {
                 gate.credit(class, held);
                 self.check_open()?;
