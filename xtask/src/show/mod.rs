@@ -1,6 +1,7 @@
 //! What each capability must show: one line per promise, each measured anew and printed with
 //! its figures and its bound.
 
+mod control;
 mod flow;
 mod foundation;
 mod speed;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::flow::STRICT;
 use super::tools::{count, process_tests, simulate, tests_of};
-use super::{Ctx, Figure, Line, foundation};
+use super::{Ctx, Figure, Line, control, foundation};
 use crate::error::Result;
 use crate::{guards, planted, soak};
 
@@ -92,6 +92,11 @@ pub(super) const LINES: &[Line] = &[
             let seed = ["--seeds", "0..1", "--profile", "vast"];
             seed_within(ctx, &seed, Duration::from_secs(600))
         },
+    },
+    Line {
+        name: "control",
+        must: "a question beside bulk, Node and SharedNode: p99 at most TCP's or 5 ms, bulk keeps 0.9 of its rate",
+        run: control::beside_bulk,
     },
     Line {
         name: "snippets",
