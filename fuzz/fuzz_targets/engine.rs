@@ -267,7 +267,7 @@ impl World {
     fn rarely(&mut self, side: usize, input: &mut Input<'_>) {
         let other = node(1 - side);
         let engine = &mut self.sides[side].engine;
-        match input.byte() % 8 {
+        match input.byte() % 9 {
             0 => {
                 self.honest = false;
                 let _ = engine.abandon(self.now, other);
@@ -293,6 +293,10 @@ impl World {
                 engine.transmit_done(self.now, TransmitResult::Unreachable(Unreachable::Host));
             }
             6 => self.now += Duration::from_secs(u64::from(input.byte())),
+            7 => {
+                let channel = ChannelId(u32::from(input.byte() % CHANNELS));
+                let _ = engine.finish_channel(self.now, other, channel);
+            }
             _ => self.pass(Duration::from_secs(u64::from(input.byte()))),
         }
     }

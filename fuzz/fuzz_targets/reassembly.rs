@@ -14,7 +14,7 @@ use suci_proto::wire::{Frag, FragHead, Frame, Rts, Run, Start, frames};
 const WINDOW: u64 = 20_000;
 const LARGE: u64 = 8_000;
 const MAX_MESSAGE: u64 = 4_000;
-const CHANNELS: usize = 4;
+const CHANNELS: u64 = 4;
 
 /// What a message counts beside its length and its user header.
 const MESSAGE: u64 = 64;

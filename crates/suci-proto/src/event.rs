@@ -106,6 +106,14 @@ pub enum Event {
         /// Its user header.
         user_header: Bytes,
     },
+    /// The peer's program finished a channel, and all its messages were handed over: no more will come on it in this
+    /// session. Not told any more once the session is over, which ends all channels.
+    ChannelFinished {
+        /// Who.
+        node: NodeId,
+        /// The channel.
+        channel: ChannelId,
+    },
     /// The peer refuses to talk (tried again every second or so until `give_up_after`), or the route does not carry packets.
     Refused {
         /// Who.
@@ -129,6 +137,7 @@ impl Event {
             | Self::Delivered { node, .. }
             | Self::NotDelivered { node, .. }
             | Self::Incoming { node, .. }
+            | Self::ChannelFinished { node, .. }
             | Self::Refused { node, .. } => node,
         }
     }

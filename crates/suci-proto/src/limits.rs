@@ -60,8 +60,14 @@ pub const MESSAGE_CHARGE: u64 = 64;
 /// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many bytes.
 pub const MIN_PIECE: usize = 128;
 
-/// Channels that one peer may have open towards us in one session.
-pub const MAX_CHANNELS: usize = 1_024;
+/// Channels that one peer may have open towards us in one session at most, and ranges of those that it finished.
+pub const MAX_CHANNELS: u64 = 65_536;
+
+/// Channels that every receiver lets a peer open, though it did not say so.
+pub const MIN_CHANNELS: u64 = 1_024;
+
+/// What a channel that is open and idle costs each side in memory at most, in bytes, both directions together.
+pub const CHANNEL_MEMORY: u64 = 128;
 
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.
 pub const CREDIT_LAPSE: Duration = Duration::from_secs(10);
@@ -93,5 +99,6 @@ const _: () = {
     assert!(DEDUP_WINDOW >= 8_192, "the published window");
     assert!(MAX_ACK_RANGES <= MAX_TRACKED_RANGES);
     assert!(CONTROL_PACKET < MIN_MTU);
+    assert!(MIN_CHANNELS <= MAX_CHANNELS);
     assert!(MAX_SEALED < MIN_MTU, "INIT fits every path");
 };

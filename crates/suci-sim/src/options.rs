@@ -149,6 +149,8 @@ pub enum Step {
     Prefer(usize, usize, Mode),
     /// A program ranks another place's node among all, or one of the channels with it.
     Rank(usize, usize, Option<u32>, Priority),
+    /// A program finishes one of the channels with another place's node.
+    Finish(usize, usize, u32),
     /// A program decides about its traffic to another place's node.
     Decide(usize, usize, Will),
 }
@@ -163,6 +165,7 @@ impl Step {
                 | Self::Suspend(..)
                 | Self::Prefer(..)
                 | Self::Rank(..)
+                | Self::Finish(..)
                 | Self::Decide(..)
         )
     }

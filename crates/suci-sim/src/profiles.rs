@@ -12,7 +12,7 @@ use crate::options::{Consume, Drive, Faults, Links, Options, Step, Traffic};
 use crate::rng::Rng;
 use crate::steering;
 use churn::{churn, vast};
-use steps::{flood, steps};
+use steps::{finishes, flood, steps};
 
 mod churn;
 mod steps;
@@ -61,10 +61,12 @@ pub enum Profile {
     Churn,
     /// Ten thousand nodes.
     Vast,
+    /// Programs finish channels, and use their numbers all the same.
+    Channels,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 20] = [
+pub const PROFILES: [(&str, Profile); 21] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -85,6 +87,7 @@ pub const PROFILES: [(&str, Profile); 20] = [
     ("crowd", Profile::Crowd),
     ("churn", Profile::Churn),
     ("vast", Profile::Vast),
+    ("channels", Profile::Channels),
 ];
 
 /// One seed in so many has 100 nodes when the seed chooses.
@@ -184,6 +187,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Crowd => crowd(&mut run, &mut rng),
         Profile::Churn => churn(&mut run, &mut rng),
         Profile::Vast => vast(&mut run, &mut rng),
+        Profile::Channels => channels(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
     run.sparse = nodes >= SPARSE;
@@ -437,6 +441,28 @@ fn swarm(run: &mut Options, rng: &mut Rng) {
     if rng.chance(100_000) {
         run.traffic.huge_first = true;
     }
+    if rng.chance(100_000) {
+        finishes(run, rng);
+    }
+}
+
+/// Channels come and go, in one session or in several.
+fn channels(run: &mut Options, rng: &mut Rng) {
+    run.traffic.channels = rng.pick(&[8, 40, 400]);
+    if rng.chance(700_000) {
+        run.faults = lossy(rng);
+    }
+    for kind in [
+        Profile::Restart,
+        Profile::Close,
+        Profile::Suspend,
+        Profile::Rebind,
+    ] {
+        if rng.chance(200_000) {
+            steps(run, kind, rng);
+        }
+    }
+    finishes(run, rng);
 }
 
 /// A run that is about one kind of fault, with a little of the ordinary ones.

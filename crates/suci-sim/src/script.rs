@@ -78,9 +78,23 @@ impl World {
                 });
             }
             Step::Decide(place, other, will) => self.decide(place, other, will),
+            Step::Finish(place, other, channel) => self.finish_channel(place, other, channel),
             Step::Rank(place, other, channel, priority) => {
                 self.rank(place, other, channel, priority);
             }
+        }
+    }
+
+    fn finish_channel(&mut self, place: PlaceId, other: PlaceId, channel: u32) {
+        let (now, node) = (self.now, self.node_of(other));
+        let mut finished = Vec::new();
+        // A node that the process does not know is none of its business.
+        self.each_process(place, |process| {
+            let done = process.engine.finish_channel(now, node, ChannelId(channel));
+            finished.extend(done.is_ok_and(|new| new).then_some(process.id));
+        });
+        for process in finished {
+            self.oracle.finishes(process, node.0, channel);
         }
     }
 

@@ -234,6 +234,8 @@ fn frame_name(kind: u8) -> &'static str {
         0x10..=0x13 => "ACK",
         0x18 => "CHALLENGE",
         0x19 => "RESPONSE",
+        0x1a => "FIN",
+        0x1b => "MAX_CHANNELS",
         _ => "FRAG",
     }
 }
@@ -306,8 +308,8 @@ fn frame(cursor: &mut Cursor<'_>, found: &mut Vec<Part>) -> Option<()> {
         0x00 | 0x01 => Some(()),
         0x10..=0x13 => ack(cursor, kind),
         0x03 | 0x06 => cursor.varints(4),
-        0x04 | 0x0d | 0x0e => cursor.varints(1),
-        0x05 | 0x07 | 0x08 | 0x0a => cursor.varints(2),
+        0x04 | 0x0d | 0x0e | 0x1b => cursor.varints(1),
+        0x05 | 0x07 | 0x08 | 0x0a | 0x1a => cursor.varints(2),
         0x0b | 0x0f => cursor.varints(3),
         0x09 => {
             cursor.varints(4)?;

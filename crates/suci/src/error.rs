@@ -153,14 +153,30 @@ pub enum Error {
         /// The channel.
         channel: ChannelId,
     },
-    /// Too many channels to one peer.
+    /// The peer lets no more channels be opened. How many it lets a node have follows from its memory
+    /// ([`NodeBuilder::memory`](crate::NodeBuilder::memory)): one for each 128 B of the window that it promised the session,
+    /// at least 1,024 and at most 65,536. Finished channels whose numbers do not follow one another count, too: each gap is
+    /// as much to remember as a channel.
     #[error(
-        "more than {} channels to node {to}: use fewer",
-        suci_proto::limits::MAX_CHANNELS
+        "node {to} lets this node have {open} channels open at once now, and so many are: finish those that are done \
+         (finish_channel), number new ones upwards without gaps, or give node {to} more memory (its builder's memory)"
     )]
     Channels {
         /// To whom.
         to: NodeId,
+        /// How many may be open at once.
+        open: u64,
+    },
+    /// This side finished the channel ([`Node::finish_channel`](crate::Node::finish_channel)).
+    #[error(
+        "channel {} to node {to} was finished: use a number that was not used before in this session",
+        .channel.0
+    )]
+    FinishedChannel {
+        /// To whom.
+        to: NodeId,
+        /// The channel.
+        channel: ChannelId,
     },
     /// The node is closed or closing.
     #[error("closed: open a new node to go on")]
@@ -431,7 +447,8 @@ impl Error {
             },
             E::TooLong { length } => Self::TooLong { length },
             E::HeaderTooLong { length } => Self::HeaderTooLong { length },
-            E::Channels => Self::Channels { to },
+            E::Channels { open } => Self::Channels { to, open },
+            E::Finished { channel } => Self::FinishedChannel { to, channel },
             E::Suspended { message, by } => Self::suspended(to, message, by),
             E::Closing(outgoing) => Self::Closing {
                 to,

@@ -1,11 +1,14 @@
-//! What the program decides about its link with one peer: whether messages flow, and how silence is borne.
+//! What the program decides about its link with one peer: whether messages flow, which channels end, and how silence is
+//! borne.
 
 use super::{Engine, SendError};
 use crate::config::{self, ConfigError};
 use crate::event::Side;
+use crate::message::NoRoom;
+use crate::peer::Closing;
 use crate::time::{Duration, Instant};
 use crate::turns::Priority;
-use crate::types::NodeId;
+use crate::types::{ChannelId, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a peer's limits of silence were not set.
@@ -58,6 +61,39 @@ impl Engine {
     /// that keep what it says elsewhere; others need not ask.
     pub fn poll_suspension(&mut self) -> Option<NodeId> {
         self.shared.resuspended.pop_first()
+    }
+
+    /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged the peer is told, whose program
+    /// hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last of them; then nothing of the channel is kept but its number,
+    /// which cannot be used again in this session. The other direction goes on until the peer finishes it. Its priority
+    /// is forgotten. False if that was said before, or the session is closing.
+    ///
+    /// # Errors
+    /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if it was not used yet and cannot be opened.
+    pub fn finish_channel(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        channel: ChannelId,
+    ) -> Result<bool, SendError> {
+        let key = self.reach(node)?;
+        let token = self.shared.random();
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Err(SendError::UnknownPeer(node));
+        };
+        if peer.closing != Closing::Open {
+            return Ok(false);
+        }
+        let finished = match peer.session.outbox.finish(channel) {
+            Ok(finished) => finished,
+            Err(NoRoom::Channels(open)) => return Err(SendError::Channels { open }),
+            Err(NoRoom::Full | NoRoom::Finished(_)) => false,
+        };
+        if finished && !peer.has_connection() && peer.attempt.is_none() {
+            peer.open(now, token);
+        }
+        self.touch(key);
+        Ok(finished)
     }
 
     /// How long the silence of `node` is borne before it counts as lost, and before its session ends,

@@ -50,9 +50,20 @@ pub enum SendError {
         /// Its length.
         length: usize,
     },
-    /// Too many channels to one peer.
-    #[error("more than {} channels to one peer", limits::MAX_CHANNELS)]
-    Channels,
+    /// The peer lets no more channels be opened.
+    #[error(
+        "the peer lets {open} channels be open at once now, and so many are: finish some (finish_channel)"
+    )]
+    Channels {
+        /// How many may be open at once.
+        open: u64,
+    },
+    /// This side finished the channel.
+    #[error("channel {} was finished: use a number not used before in this session", .channel.0)]
+    Finished {
+        /// The channel.
+        channel: ChannelId,
+    },
     /// The session is suspended: nothing is accepted until that side resumes it.
     #[error(
         "suspended by {}",
@@ -139,7 +150,8 @@ impl From<NoRoom> for Refusal {
     fn from(no: NoRoom) -> Self {
         match no {
             NoRoom::Full => Self::Full,
-            NoRoom::Channels => Self::For(SendError::Channels),
+            NoRoom::Channels(open) => Self::For(SendError::Channels { open }),
+            NoRoom::Finished(channel) => Self::For(SendError::Finished { channel }),
         }
     }
 }
@@ -224,7 +236,7 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn reach(&mut self, node: NodeId) -> Result<usize, SendError> {
+    pub(super) fn reach(&mut self, node: NodeId) -> Result<usize, SendError> {
         match self.recent {
             Some((recent, key)) if recent == node && self.closing.is_none() => Ok(key),
             _ => self.look_up(node),
@@ -458,7 +470,8 @@ impl Engine {
             self.touch(key);
             Ok(())
         } else {
-            Err(SendError::Channels)
+            let open = limits::MAX_CHANNELS;
+            Err(SendError::Channels { open })
         }
     }
 

@@ -50,6 +50,11 @@ pub enum Answer {
         /// The absolute limit.
         limit: u64,
     },
+    /// How many channels the peer may open.
+    MaxChannels {
+        /// All that it ever opened counted.
+        limit: u64,
+    },
 }
 
 impl Answer {
@@ -77,6 +82,7 @@ impl Answer {
                 Frame::MaxChannel { channel, limit },
                 SentFrame::MaxChannel { channel },
             ),
+            Self::MaxChannels { limit } => (Frame::MaxChannels { limit }, SentFrame::MaxChannels),
         }
     }
 }

@@ -9,21 +9,27 @@
 //! starves and, where one fits at all, one is always under way. A request that waits holds up nothing but the
 //! later messages of its own channel (F22).
 
+mod cold;
+mod finish;
+mod large;
 mod rest;
 mod sequel;
 mod take;
 
-use super::answer::{Answer, AnswerError, IncomingInfo};
+use super::answer::{Answer, IncomingInfo};
 use super::assembly::budgeted;
-use super::incoming::{Accounts, Asked, Channel, Freed, Verdict, planted_consumption};
-use super::len64;
+use super::finished::Finished;
+use super::incoming::{
+    Accounts, Asked, Channel, Cold, Freed, Request, Verdict, planted_consumption,
+};
 use super::pool::{Chunk, Pool};
 use super::runs::SpareRuns;
 use super::slot::SpareSlots;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::types::{ChannelId, ProtocolError};
 use crate::wire::{self, Frag, Rts, Run};
+use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest memory window of a session, in bytes, of which each channel has half: room for the messages
@@ -39,8 +45,9 @@ pub struct InboxLimits {
     pub session_window: u64,
     /// Longest message taken without asking the program, in bytes.
     pub max_message: u64,
-    /// Channels that the peer may use.
-    pub max_channels: usize,
+    /// Channels that the peer may have open, and ranges of those that it finished, together. Until
+    /// [`Inbox::set_max_channels`] allows more.
+    pub max_channels: u64,
     /// Bytes of large messages held at once, and the longest that is ever taken into memory of ours.
     pub max_large: u64,
 }
@@ -61,8 +68,22 @@ pub struct Inbox {
     consumed: u64,
     /// Messages that the program received or refused.
     decided: u64,
-    channels: Vec<Channel>,
+    /// Those that have something to do, and some others.
+    channels: Slab<Channel>,
     by_id: BTreeMap<ChannelId, usize>,
+    /// Those that are open and idle.
+    cold: BTreeMap<ChannelId, Cold>,
+    /// The newest large message of each of these, if the program refused it.
+    refusals: BTreeMap<ChannelId, Request>,
+    /// Those that the peer finished and whose messages the program took, and of these what it was not told.
+    finished: Finished,
+    untold: Finished,
+    /// Channels that the peer ever opened, how many may be open at once, and how many openings it was allowed.
+    opened: u64,
+    max_channels: u64,
+    channels_told: u64,
+    /// That is to be told again.
+    channels_untold: bool,
     /// The channel used last: most frames are about it.
     recent: Option<(ChannelId, usize)>,
     /// Channels of which the program can take a message, a message in each turn.
@@ -73,8 +94,8 @@ pub struct Inbox {
     priorities: BTreeMap<ChannelId, Priority>,
     /// Channels whose RTS waits for the budget, in order.
     waiting: VecDeque<usize>,
-    answers: VecDeque<usize>,
-    updates: VecDeque<usize>,
+    answers: VecDeque<ChannelId>,
+    updates: VecDeque<ChannelId>,
     incoming: VecDeque<IncomingInfo>,
 }
 
@@ -104,9 +125,17 @@ impl Inbox {
             },
             consumed: 0,
             decided: 0,
-            channels: Vec::new(),
+            channels: Slab::new(),
             by_id: BTreeMap::new(),
             recent: None,
+            cold: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            finished: Finished::default(),
+            untold: Finished::default(),
+            opened: 0,
+            max_channels: limits.max_channels,
+            channels_told: limits.max_channels,
+            channels_untold: false,
             ready: Turns::default(),
             replies: VecDeque::new(),
             priorities: BTreeMap::new(),
@@ -125,7 +154,9 @@ impl Inbox {
     /// As `on_frag`. What came before in the run stays good.
     #[inline]
     pub fn on_run(&mut self, run: &Run<'_>) -> Result<(), ProtocolError> {
-        let place = self.find_or_open(run.channel())?;
+        let Some(place) = self.find_or_open(run.channel())? else {
+            return Ok(());
+        };
         if let Some(channel) = self.channels.get_mut(place)
             && channel.on_run(run, &mut self.accounts)
         {
@@ -145,7 +176,9 @@ impl Inbox {
     /// The peer broke a rule: its connection is to be closed. What was received before stays good.
     #[inline]
     pub fn on_frag(&mut self, frag: &Frag<'_>) -> Result<(), ProtocolError> {
-        let place = self.find_or_open(frag.channel)?;
+        let Some(place) = self.find_or_open(frag.channel)? else {
+            return Ok(());
+        };
         let Some(channel) = self.channels.get_mut(place) else {
             return Ok(());
         };
@@ -159,7 +192,9 @@ impl Inbox {
     /// # Errors
     /// The peer broke a rule: its connection is to be closed.
     pub fn on_rts(&mut self, rts: &Rts<'_>) -> Result<(), ProtocolError> {
-        let place = self.find_or_open(rts.channel)?;
+        let Some(place) = self.find_or_open(rts.channel)? else {
+            return Ok(());
+        };
         let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
         let first = if welcome {
             Verdict::Waiting
@@ -201,12 +236,16 @@ impl Inbox {
                 {
                     self.list_answer(place);
                 }
+                if let Some(place) = self.find(channel) {
+                    self.cool(place);
+                }
             }
             SentFrame::MaxChannel { channel } => {
                 if let Some(place) = self.find(channel) {
                     self.list_update(place);
                 }
             }
+            SentFrame::MaxChannels => self.channels_untold = true,
             _ => {}
         }
     }
@@ -221,24 +260,34 @@ impl Inbox {
     /// Something to tell the peer: answers to its RTS, and a channel's credit once it moved by a quarter of
     /// the window or was asked for. What is not sent is lost: [`on_lost`](Self::on_lost).
     pub fn poll_answer(&mut self) -> Option<Answer> {
-        while let Some(place) = self.answers.pop_front() {
-            let Some(channel) = self.channels.get_mut(place) else {
-                continue;
-            };
-            channel.listed.answer = false;
-            if let Some(answer) = channel.answer() {
-                return Some(answer);
+        while let Some(channel) = self.answers.pop_front() {
+            let answer = self.say(channel, |channel| {
+                channel.listed.answer = false;
+                channel.answer()
+            });
+            if answer.is_some() {
+                return answer;
             }
         }
-        let channel = self.channels.get_mut(self.updates.pop_front()?)?;
-        channel.listed.update = false;
-        Some(channel.announce())
+        if self.channels_due() {
+            return Some(self.announce_channels());
+        }
+        while let Some(channel) = self.updates.pop_front() {
+            let update = self.say(channel, |channel| {
+                channel.listed.update = false;
+                Some(channel.announce())
+            });
+            if update.is_some() {
+                return update;
+            }
+        }
+        None
     }
 
     /// Whether [`poll_answer`](Self::poll_answer) has something.
     #[must_use]
     pub fn has_answers(&self) -> bool {
-        !self.answers.is_empty() || !self.updates.is_empty()
+        !self.answers.is_empty() || !self.updates.is_empty() || self.channels_due()
     }
 
     // ---- verbs
@@ -246,7 +295,7 @@ impl Inbox {
     /// Sets the priority in which a channel's messages are handed over: by class, its weight is not looked at.
     pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) {
         self.priorities.insert(channel, priority);
-        if let Some(place) = self.find(channel) {
+        if let Some(&place) = self.by_id.get(&channel) {
             self.ready.set_priority(place, priority);
         }
     }
@@ -254,74 +303,6 @@ impl Inbox {
     /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
     pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
         self.priorities = priorities;
-    }
-
-    /// Permits a large message. With a buffer, at least as long as the message, it goes there and becomes its
-    /// payload; without, it waits until the budget of large messages has room.
-    ///
-    /// # Errors
-    /// [`AnswerError`]. Nothing has changed then.
-    pub fn accept(
-        &mut self,
-        channel: ChannelId,
-        number: MessageNumber,
-        buffer: Option<Vec<u8>>,
-    ) -> Result<(), AnswerError> {
-        let (place, total) = self.unanswered(channel, number)?;
-        let max = self.limits.max_large;
-        match buffer {
-            Some(buffer) if len64(buffer.len()) < total => {
-                return Err(AnswerError::TooShort {
-                    buffer,
-                    needed: total,
-                });
-            }
-            None if total > max || usize::try_from(total).is_err() => {
-                return Err(AnswerError::NeedsBuffer { total, max });
-            }
-            Some(buffer) => {
-                if let Some(channel) = self.channels.get_mut(place) {
-                    channel.grant(Some(buffer), &mut self.accounts);
-                }
-                self.waiting.retain(|waiting| *waiting != place);
-                self.list_answer(place);
-            }
-            None => {
-                if let Some(channel) = self.channels.get_mut(place) {
-                    channel.wait();
-                }
-                if !self.waiting.contains(&place) {
-                    self.waiting.push_back(place);
-                }
-            }
-        }
-        self.withdraw(channel, number);
-        self.grant_waiting();
-        Ok(())
-    }
-
-    /// Refuses a large message; its number is passed over. `reason` is told to the sender.
-    ///
-    /// # Errors
-    /// [`AnswerError::NotWaiting`].
-    pub fn refuse(
-        &mut self,
-        channel: ChannelId,
-        number: MessageNumber,
-        reason: u64,
-    ) -> Result<(), AnswerError> {
-        let (place, _) = self.unanswered(channel, number)?;
-        if let Some(channel) = self.channels.get_mut(place) {
-            let freed = channel.refuse(reason);
-            self.free(place, freed);
-        }
-        self.decided += 1;
-        self.waiting.retain(|waiting| *waiting != place);
-        self.withdraw(channel, number);
-        self.list_answer(place);
-        self.list_ready(place);
-        self.grant_waiting();
-        Ok(())
     }
 
     /// Shares the session other windows: of each channel, and in all. Credit that was announced stays.
@@ -334,7 +315,8 @@ impl Inbox {
         if self.first_limit == 0 {
             self.first_limit = channel;
         }
-        for place in 0..self.channels.len() {
+        let places: Vec<usize> = self.by_id.values().copied().collect();
+        for place in places {
             if let Some(changed) = self.channels.get_mut(place) {
                 changed.set_window(channel);
                 self.list_due_update(place);
@@ -421,60 +403,19 @@ impl Inbox {
         {
             return Some(place);
         }
-        let place = *self.by_id.get(&channel)?;
+        let Some(&place) = self.by_id.get(&channel) else {
+            return self.thaw(channel);
+        };
         self.recent = Some((channel, place));
         Some(place)
     }
 
-    fn find_or_open(&mut self, id: ChannelId) -> Result<usize, ProtocolError> {
-        if let Some(place) = self.find(id) {
-            return Ok(place);
-        }
-        if self.channels.len() >= self.limits.max_channels {
-            return Err(ProtocolError::Limit("channels"));
-        }
-        let place = self.channels.len();
-        self.channels
-            .push(Channel::new(id, self.first_limit, self.each_window));
-        self.by_id.insert(id, place);
-        let priority = self.priorities.get(&id).copied().unwrap_or_default();
-        self.ready.set_priority(place, priority);
-        self.list_due_update(place);
-        Ok(place)
-    }
-
-    fn unanswered(
-        &mut self,
-        channel: ChannelId,
-        number: MessageNumber,
-    ) -> Result<(usize, u64), AnswerError> {
-        let place = self.find(channel).ok_or(AnswerError::NotWaiting)?;
-        let unanswered = self.channels.get(place).and_then(Channel::unanswered);
-        match unanswered {
-            Some((waiting, total)) if waiting == number => Ok((place, total)),
-            _ => Err(AnswerError::NotWaiting),
-        }
-    }
-
-    /// Takes an announcement back that was answered before the program polled it.
-    fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
-        self.incoming
-            .retain(|info| info.channel != channel || info.number != number);
-    }
-
-    /// Permits what waits, as far as the session's budget reaches.
-    fn grant_waiting(&mut self) {
-        while let Some(&place) = self.waiting.front() {
-            let wanted = self.large_wanted().unwrap_or(0);
-            let large = self.accounts.large.saturating_add(wanted);
-            if large > self.large_budget {
-                return;
-            }
-            self.waiting.pop_front();
-            if let Some(channel) = self.channels.get_mut(place) {
-                channel.grant(None, &mut self.accounts);
-            }
-            self.list_answer(place);
+    /// The place of a channel that the peer sends on, which may be new. None if it is finished: what came was repeated.
+    #[inline]
+    fn find_or_open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
+        match self.find(id) {
+            None => self.open(id),
+            place => Ok(place),
         }
     }
 
@@ -490,6 +431,7 @@ impl Inbox {
             self.grant_waiting();
         }
         self.list_due_update(place);
+        self.leave_if_over(place);
     }
 
     fn move_session_limit(&mut self) {
@@ -515,7 +457,7 @@ impl Inbox {
             && !channel.listed.answer
         {
             channel.listed.answer = true;
-            self.answers.push_back(place);
+            self.answers.push_back(channel.id());
         }
     }
 
@@ -530,7 +472,7 @@ impl Inbox {
             && !channel.listed.update
         {
             channel.listed.update = true;
-            self.updates.push_back(place);
+            self.updates.push_back(channel.id());
         }
     }
 }
@@ -539,12 +481,12 @@ impl Inbox {
 impl Inbox {
     /// Messages that came as runs and that the program did not take yet.
     pub(super) fn held_as_runs(&self) -> u64 {
-        self.channels.iter().map(Channel::held_as_runs).sum()
+        self.channels.iter().map(|(_, c)| c.held_as_runs()).sum()
     }
 
     /// Bytes allocated for messages that the program did not take yet.
     pub(super) fn footprint(&self) -> usize {
-        let held = self.channels.iter().map(Channel::footprint);
+        let held = self.channels.iter().map(|(_, c)| c.footprint());
         let (slots, runs) = (&self.accounts.spare, &self.accounts.spare_runs);
         held.sum::<usize>() + slots.footprint() + runs.footprint()
     }

@@ -5,6 +5,7 @@ mod rest;
 mod run;
 
 pub(super) use accounts::{Accounts, Freed};
+pub(super) use rest::Cold;
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
@@ -22,7 +23,7 @@ use std::collections::VecDeque;
 /// The channel's newest RTS. An older one needs no memory: its sender had the answer, else it could not
 /// have sent this one.
 #[derive(Clone, Copy, Debug)]
-struct Request {
+pub(super) struct Request {
     number: MessageNumber,
     total: u64,
     verdict: Verdict,
@@ -50,7 +51,7 @@ pub(super) enum Asked {
 }
 
 /// Places in the inbox's lists.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Listed {
     pub(super) answer: bool,
     pub(super) update: bool,
@@ -72,6 +73,10 @@ pub(super) struct Channel {
     window: u64,
     limit: u64,
     request: Option<Request>,
+    /// Requests that were granted before are forgotten.
+    thawed: bool,
+    /// How many messages it had, once its sender said that no more will come.
+    end: Option<MessageNumber>,
     pub(super) listed: Listed,
 }
 
@@ -93,6 +98,8 @@ impl Channel {
             window,
             limit,
             request: None,
+            thawed: false,
+            end: None,
             listed: Listed::default(),
         }
     }
@@ -134,6 +141,11 @@ impl Channel {
                 .saturating_mul(MESSAGE_CHARGE)
                 .saturating_add(charge),
         };
+        if self.end.is_some() && more > 0 {
+            return Err(ProtocolError::OutOfPlace(
+                "a message behind the end of its channel",
+            ));
+        }
         if !self.charge(more, accounts) {
             return Err(ProtocolError::MemoryCredit(self.id.0));
         }
@@ -419,7 +431,10 @@ impl Channel {
             };
         }
         let Some(place) = self.place(rts.message) else {
-            return Err(self.contradiction(rts.message));
+            return match self.thawed {
+                true if self.request.is_none() => Ok(Asked::Stale),
+                _ => Err(self.contradiction(rts.message)),
+            };
         };
         if !matches!(self.slot(place), Slot::Unseen) {
             return Err(self.contradiction(rts.message));

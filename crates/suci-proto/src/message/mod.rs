@@ -15,6 +15,7 @@
 //! | `chain` | the same for longer ones that are alike, while several wait |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
+//! | `finished` | channel numbers that are not used again |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
 //! | `runs` | small messages that came in order, a packet's side by side |
 //! | `slot` | any other message on its way in |
@@ -32,6 +33,7 @@ mod brief;
 mod chain;
 mod data;
 mod entry;
+mod finished;
 mod held;
 mod inbox;
 mod incoming;
@@ -59,6 +61,25 @@ use crate::recovery::SentFrame;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
 use core::fmt;
+
+/// Channels of a direction that keep what they need for messages although they are idle. Others are cold: they are kept
+/// apart, in few bytes.
+const WARM: usize = if cfg!(test) { 2 } else { 64 };
+
+/// A number that stands beside shorter ones without a gap between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Halves([u32; 2]);
+
+impl Halves {
+    const fn of(number: u64) -> Self {
+        Self([number as u32, (number >> 32) as u32])
+    }
+
+    const fn whole(self) -> u64 {
+        let [low, high] = self.0;
+        (high as u64) << 32 | low as u64
+    }
+}
 
 /// A message to be sent.
 #[derive(Clone, PartialEq, Eq)]

@@ -5,23 +5,28 @@
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod asking;
+mod cold;
 mod fate;
+mod finish;
+mod priorities;
 mod push;
 mod rest;
 mod run;
 
 pub use push::NoRoom;
 
-use super::outgoing::{Block, Channel, Packed, Plan, Spares, Status};
+use super::finished::Finished;
+use super::outgoing::{Block, Channel, Cold, Fin, Packed, Plan, Spares, Status};
 use super::{ByClass, Completion, Held, Queued, index, len64};
-use crate::limits::MAX_CHANNELS;
+use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
-use crate::turns::{Priority, Turns};
+use crate::turns::{CLASSES, Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
 use crate::wire::{FragHead, Rts};
 use bytes::Bytes;
 use core::ops::Range;
+use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a piece counts in its channel's turn beside its bytes: about the frame's head.
@@ -106,22 +111,33 @@ impl Piece<'_> {
 struct Opened {
     place: usize,
     class: u8,
+    /// The program finished it.
+    ended: bool,
 }
 
 /// The sending half of a session.
 #[derive(Debug)]
 pub struct Outbox {
     limits: OutboxLimits,
-    channels: Vec<Channel>,
+    /// Those that have something to do, and some others.
+    channels: Slab<Channel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last: most calls are about it.
     recent: Option<(ChannelId, Opened)>,
+    /// Those that are open and idle.
+    cold: BTreeMap<ChannelId, Cold>,
+    finished: Finished,
+    /// Channels whose FIN is to go.
+    fins: VecDeque<ChannelId>,
+    /// Channels that were ever opened, and how many the peer allows.
+    opened: u64,
+    max_channels: u64,
     /// Channels that may have something to send.
     turns: Turns,
     /// What the program said of channels, opened or not.
     priorities: BTreeMap<ChannelId, Priority>,
-    /// The highest class of a channel that was opened.
-    highest_class: u8,
+    /// How many open channels each class has.
+    open_by_class: [u32; CLASSES],
     /// Channels parked for want of session credit.
     session_parked: Vec<usize>,
     /// How many are parked for want of their own credit, and how many for an answer.
@@ -153,12 +169,17 @@ impl Outbox {
     pub fn new(limits: OutboxLimits) -> Self {
         Self {
             limits,
-            channels: Vec::new(),
+            channels: Slab::new(),
             by_id: BTreeMap::new(),
             recent: None,
+            cold: BTreeMap::new(),
+            finished: Finished::default(),
+            fins: VecDeque::new(),
+            opened: 0,
+            max_channels: MIN_CHANNELS,
             turns: Turns::default(),
             priorities: BTreeMap::new(),
-            highest_class: 0,
+            open_by_class: [0; CLASSES],
             session_parked: Vec::new(),
             channel_parked: 0,
             answer_parked: 0,
@@ -178,42 +199,6 @@ impl Outbox {
     }
 
     // ---- verbs
-
-    /// Sets the priority of a channel, from its next packet on and in what is lost and sent again. False if as
-    /// many channels as there can be have one already.
-    pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) -> bool {
-        if self.priorities.len() >= MAX_CHANNELS && !self.priorities.contains_key(&channel) {
-            return false;
-        }
-        self.priorities.insert(channel, priority);
-        for channel in [channel, channel.replies()] {
-            if let Some(place) = self.find(channel) {
-                self.move_class(place, priority.class());
-                self.turns.set_priority(place, priority);
-            }
-        }
-        self.recent = None;
-        let open = self.by_id.values();
-        let classes = open.map(|place| self.turns.priority(*place).class());
-        self.highest_class = classes.max().unwrap_or(0);
-        true
-    }
-
-    /// Whether a channel has a priority of its own.
-    #[must_use]
-    pub fn has_priorities(&self) -> bool {
-        !self.priorities.is_empty()
-    }
-
-    /// What the program said of channels: it holds for the next session too.
-    pub fn take_priorities(&mut self) -> BTreeMap<ChannelId, Priority> {
-        core::mem::take(&mut self.priorities)
-    }
-
-    /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
-    pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
-        self.priorities = priorities;
-    }
 
     /// The planted fault `resume-forgets-channel`: a channel never has its turn again.
     #[cfg(suci_plant)]
@@ -244,14 +229,20 @@ impl Outbox {
     pub fn set_initial_channel_limit(&mut self, limit: u64) {
         self.window = Some(self.window.unwrap_or(0).max(limit));
         self.channel_limit = self.channel_limit.max(limit);
-        for place in 0..self.channels.len() {
-            self.raise(place, limit);
+        let places: Vec<usize> = self.by_id.values().copied().collect();
+        places
+            .into_iter()
+            .for_each(|place| self.raise(place, limit));
+        for cold in self.cold.values_mut() {
+            cold.raise_limit(limit);
         }
     }
 
     /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs none.
     pub fn set_channel_limit(&mut self, channel: ChannelId, limit: u64) {
-        if let Some(place) = self.find(channel) {
+        if let Some(cold) = self.cold.get_mut(&channel) {
+            cold.raise_limit(limit);
+        } else if let Some(place) = self.find(channel) {
             self.raise(place, limit);
         }
     }
@@ -279,12 +270,15 @@ impl Outbox {
         channel: ChannelId,
         message: MessageNumber,
     ) -> Result<(), ProtocolError> {
-        let place = self.known(channel)?;
+        let Some(place) = self.known(channel)? else {
+            return Ok(());
+        };
         if let Some(channel) = self.channels.get_mut(place)
             && channel.granted(message)?
         {
             self.activate(place);
         }
+        self.cool(place);
         Ok(())
     }
 
@@ -298,11 +292,13 @@ impl Outbox {
         message: MessageNumber,
         reason: u64,
     ) -> Result<(), ProtocolError> {
-        let place = self.known(channel)?;
+        let Some(place) = self.known(channel)? else {
+            return Ok(());
+        };
         if let Some(channel) = self.channels.get_mut(place) {
             let released = channel.refused(message, reason)?;
-            self.release(place, released);
             self.activate(place);
+            self.release(place, released);
         }
         Ok(())
     }
@@ -328,6 +324,7 @@ impl Outbox {
             }
             self.turns.drop_front();
             self.park(place, status);
+            self.cool(place);
         }
         None
     }
@@ -471,7 +468,8 @@ impl Outbox {
     /// How many messages of this channel, from its first, are all acknowledged (or refused).
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
-        self.get(channel).map_or(0, Channel::base)
+        let cold = || self.cold.get(&channel).map_or(0, Cold::base);
+        self.get(channel).map_or_else(cold, Channel::base)
     }
 
     /// Whether what goes next is of a lower class than a channel that was opened: that one may want to send at
@@ -480,16 +478,16 @@ impl Outbox {
     pub fn is_outranked(&self) -> bool {
         self.turns
             .front_class()
-            .is_some_and(|class| class < self.highest_class)
+            .is_some_and(|class| self.has_class_above(class))
     }
 
     /// Memory credit that is left for a message on `channel`, in bytes as messages are charged.
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
         let session = self.session_limit.saturating_sub(self.session_used);
-        self.get(channel)
-            .map_or(self.channel_limit, Channel::room)
-            .min(session)
+        let cold = || self.cold.get(&channel).map(Cold::room);
+        let room = self.get(channel).map(Channel::room).or_else(cold);
+        room.unwrap_or(self.channel_limit).min(session)
     }
 
     /// Memory credit used and granted in this session.
@@ -517,32 +515,37 @@ impl Outbox {
 
     #[inline(never)]
     fn look_up(&mut self, channel: ChannelId) -> Option<Opened> {
-        let place = *self.by_id.get(&channel)?;
-        let class = self.turns.priority(place).class();
-        let opened = Opened { place, class };
+        let place = match self.by_id.get(&channel) {
+            Some(place) => *place,
+            None => self.thaw(channel)?,
+        };
+        Some(self.remember(channel, place))
+    }
+
+    /// The next call is probably about the same channel.
+    fn remember(&mut self, channel: ChannelId, place: usize) -> Opened {
+        let opened = Opened {
+            place,
+            class: self.turns.priority(place).class(),
+            ended: self.channels.get(place).is_some_and(|c| c.fin != Fin::Open),
+        };
         self.recent = Some((channel, opened));
-        Some(opened)
+        opened
     }
 
     fn get(&self, channel: ChannelId) -> Option<&Channel> {
         self.channels.get(*self.by_id.get(&channel)?)
     }
 
-    fn known(&mut self, channel: ChannelId) -> Result<usize, ProtocolError> {
-        self.find(channel).ok_or(ProtocolError::OutOfPlace(
-            "an answer on a channel never used",
-        ))
-    }
-
-    fn open(&mut self, channel: ChannelId) -> usize {
-        let place = self.channels.len();
-        self.channels
-            .push(Channel::new(channel, self.channel_limit));
-        self.by_id.insert(channel, place);
-        let priority = self.priority_of_unopened(channel);
-        self.turns.set_priority(place, priority);
-        self.highest_class = self.highest_class.max(priority.class());
-        place
+    /// The place of a channel that the peer answers on. None if that is finished: the answer was repeated.
+    fn known(&mut self, channel: ChannelId) -> Result<Option<usize>, ProtocolError> {
+        let place = self.find(channel);
+        if place.is_none() && !self.finished.contains(channel) {
+            return Err(ProtocolError::OutOfPlace(
+                "an answer on a channel never used",
+            ));
+        }
+        Ok(place)
     }
 
     fn raise(&mut self, place: usize, limit: u64) {
@@ -608,6 +611,6 @@ impl Outbox {
 impl Outbox {
     /// Bytes of frames that are kept for messages not yet acknowledged.
     pub(super) fn frames_held(&self) -> usize {
-        self.channels.iter().map(Channel::frames_held).sum()
+        self.channels.iter().map(|(_, c)| c.frames_held()).sum()
     }
 }

@@ -13,6 +13,7 @@ mod run;
 
 pub(super) use fate::Released;
 pub use pack::Packed;
+pub(super) use rest::Cold;
 
 use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;
@@ -107,6 +108,19 @@ pub(super) struct Turn {
     pub(super) to_report: bool,
 }
 
+/// How far the end of a channel has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fin {
+    /// The program goes on.
+    Open,
+    /// Once all messages are acknowledged, FIN is to go.
+    Wanted,
+    /// It stands in the list of those whose FIN is to go.
+    Listed,
+    /// FIN is on its way.
+    Sent,
+}
+
 #[derive(Debug)]
 pub(super) struct Channel {
     id: ChannelId,
@@ -125,6 +139,7 @@ pub(super) struct Channel {
     /// How many entries owe something: long messages, chains, and runs of small ones.
     owed: usize,
     pub(super) turn: Turn,
+    pub(super) fin: Fin,
 }
 
 /// How a message is admitted to the wire.
@@ -146,11 +161,17 @@ impl Channel {
             resend: VecDeque::new(),
             owed: 0,
             turn: Turn::default(),
+            fin: Fin::Open,
         }
     }
 
     pub(super) fn id(&self) -> ChannelId {
         self.id
+    }
+
+    /// Whether all its messages were acknowledged or refused.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     pub(super) fn base(&self) -> MessageNumber {
@@ -208,7 +229,7 @@ impl Channel {
         place: usize,
         most: impl FnOnce(Held) -> u64,
     ) -> Option<ChannelLease> {
-        let last = self.queue.last_small()?;
+        let last = self.queue.last_small().filter(|_| self.fin == Fin::Open)?;
         let (more, held) = (u32::MAX - last.count(), Held::one(last.total()));
         let tail = self.frames.lend()?;
         let left = u32::try_from(most(held)).map_or(more, |most| most.min(more));

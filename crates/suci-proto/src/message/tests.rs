@@ -2,6 +2,7 @@
 
 mod chains;
 mod credit;
+mod ending;
 mod footprint;
 mod lossy;
 mod priorities;
@@ -12,7 +13,7 @@ mod runs;
 mod sending;
 
 use super::*;
-use crate::limits::MAX_CHANNELS;
+use crate::limits::{MAX_CHANNELS, MIN_CHANNELS};
 use crate::time::Duration;
 use crate::types::ProtocolError;
 use crate::wire::{self, Frag, Frame, Rts, Start};
@@ -173,6 +174,7 @@ fn take(inbox: &mut Inbox, packet: &Packet) -> Result<(), ProtocolError> {
         match frame? {
             Frame::Frag(frag) => inbox.on_frag(&frag)?,
             Frame::Rts(rts) => inbox.on_rts(&rts)?,
+            Frame::Fin { channel, count } => inbox.on_fin(channel, count)?,
             Frame::Padding(_) => {}
             other => panic!("{other:?}"),
         }
@@ -210,6 +212,7 @@ fn answer_one(answer: Answer, outbox: &mut Outbox) {
             outbox.on_refused(channel, message, reason).unwrap();
         }
         Answer::MaxChannel { channel, limit } => outbox.set_channel_limit(channel, limit),
+        Answer::MaxChannels { limit } => outbox.set_max_channels(limit),
     }
 }
 

@@ -5,7 +5,7 @@ use super::connection::{Beginning, End, Numbers};
 use crate::credit::Grant;
 use crate::engine::{Promise, Shared};
 use crate::handshake::FIRST_WAIT;
-use crate::limits::MAX_DATAGRAM;
+use crate::limits::{self, MAX_DATAGRAM};
 use crate::recovery::Recovery;
 use crate::time::{Duration, Instant};
 use crate::types::Incarnation;
@@ -18,6 +18,12 @@ const INITIAL_RTT: Duration = Duration::from_millis(20);
 /// Connections of a peer that were replaced before they were heard, and stay on the books until they lapse. A peer
 /// that connects again and again waits then: it would use the socket's budget up.
 const MOST_PREVIOUS: usize = 4;
+
+/// How many channels a peer may open towards a session with such a window: they take no more memory than messages may.
+pub(super) fn channels_beside(window: u64) -> u64 {
+    let channels = window / limits::CHANNEL_MEMORY;
+    channels.clamp(limits::MIN_CHANNELS, limits::MAX_CHANNELS)
+}
 
 /// The peer called: what we begin answers it, and replaces the connection before.
 #[derive(Clone, Copy)]
@@ -102,7 +108,9 @@ impl Peer {
     pub(super) fn furnish(&mut self, promise: Promise) {
         let window = promise.window;
         self.session.promise = promise;
-        self.session.inbox.set_windows(window / 2, window);
+        let inbox = &mut self.session.inbox;
+        inbox.set_windows(window / 2, window);
+        inbox.set_max_channels(channels_beside(window));
     }
 
     /// An index and tag for packets to us.
@@ -134,7 +142,10 @@ impl Peer {
             max_datagram,
             unattended: config.unattended,
             mode: self.mode(),
-            extensions: wire::EXTENSION_MODE | wire::EXTENSION_SUSPENSION,
+            max_channels: self.session.inbox.channels_told(),
+            extensions: wire::EXTENSION_MODE
+                | wire::EXTENSION_SUSPENSION
+                | wire::EXTENSION_CHANNELS,
             ..Params::default()
         }
     }

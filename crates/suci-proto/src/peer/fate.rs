@@ -60,7 +60,7 @@ impl Sink for Fate<'_> {
                         self.arrived = Some(*frame);
                     }
                 }
-                SentFrame::Whole { .. } | SentFrame::Rts { .. } => {
+                SentFrame::Whole { .. } | SentFrame::Rts { .. } | SentFrame::Fin { .. } => {
                     self.settle();
                     self.session.outbox.on_acked(frame);
                 }
@@ -80,10 +80,12 @@ impl Sink for Fate<'_> {
                 SentFrame::Whole { .. }
                 | SentFrame::Part { .. }
                 | SentFrame::Rts { .. }
-                | SentFrame::ChannelBlocked { .. } => self.session.outbox.on_lost(frame),
-                SentFrame::Cts { .. } | SentFrame::Refuse { .. } | SentFrame::MaxChannel { .. } => {
-                    self.session.inbox.on_lost(frame);
-                }
+                | SentFrame::ChannelBlocked { .. }
+                | SentFrame::Fin { .. } => self.session.outbox.on_lost(frame),
+                SentFrame::Cts { .. }
+                | SentFrame::Refuse { .. }
+                | SentFrame::MaxChannel { .. }
+                | SentFrame::MaxChannels => self.session.inbox.on_lost(frame),
                 SentFrame::Return { generation } => self.credit.on_return_lost(generation),
                 SentFrame::Close => self.pending.close = true,
                 SentFrame::Mode { number } => self.modes.on_lost(number),

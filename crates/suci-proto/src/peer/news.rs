@@ -10,6 +10,7 @@
 //! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: what a later one undoes is left out |
 //! | `Suspended`, `Resumed` | one for each side: what undoes one that waits takes it away |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
+//! | `ChannelFinished` | no queue: numbers of channels, as ranges of which there are at most as many as channels |
 //! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
 
 use super::Peer;
@@ -380,7 +381,11 @@ impl Peer {
             }
             let session = self.session.number;
             let inbox = &mut self.session.inbox;
-            return inbox.pop_some(most, &mut |message| each(session, message));
+            let popped = inbox.pop_some(most, &mut |message| each(session, message));
+            if inbox.has_finished() {
+                self.list_news(shared);
+            }
+            return popped;
         };
         shared.memory.release(freed);
         self.list_news(shared);
@@ -405,6 +410,9 @@ impl Peer {
             self.session.inbox.set_large_budget(0);
         }
         let message = self.session.inbox.pop_on(channel)?;
+        if self.session.inbox.has_finished() {
+            self.list_news(shared);
+        }
         Some((self.session.number, message))
     }
 
@@ -461,7 +469,7 @@ impl Peer {
 
     /// Enters the engine's queue of peers with events, if there is one to take.
     pub(super) fn list_news(&mut self, shared: &mut Shared) {
-        if !self.newsworthy && self.news.has_next() {
+        if !self.newsworthy && self.has_event() {
             self.newsworthy = true;
             shared.newsworthy.push_back(self.key);
         }
@@ -469,7 +477,7 @@ impl Peer {
 
     /// Whether [`Peer::next_event`] has one.
     pub(crate) fn has_event(&self) -> bool {
-        self.news.has_next()
+        self.news.has_next() || (self.news.ends() == 0 && self.session.inbox.has_finished())
     }
 
     /// The next event for the program; the peer left the engine's queue for it.
@@ -481,9 +489,16 @@ impl Peer {
         self.newsworthy = false;
         let node = self.node;
         let held = held.filter(|held| held.node == node);
-        self.change_news(shared, |news| {
+        let mut event = self.change_news(shared, |news| {
             news.next(node, held.map(|held| held.session))
-        })
+        });
+        // The message that is held may be the last of its channel.
+        if event.is_none() && self.news.ends() == 0 && held.is_none() {
+            let finished = self.session.inbox.poll_finished();
+            event = finished.map(|channel| Event::ChannelFinished { node, channel });
+        }
+        self.list_news(shared);
+        event
     }
 
     /// Whether the session goes on, or one may begin: not while messages of too many earlier ones are unread (F04).

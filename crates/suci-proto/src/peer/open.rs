@@ -1,6 +1,7 @@
 //! Making a connection, from either side: what the peer's entry contributes to the handshake.
 
 use super::Peer;
+use super::begin::channels_beside;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
@@ -280,6 +281,7 @@ impl Peer {
         let mut params = self.params(beginning.max_datagram, shared);
         if let Some(Promise { window, .. }) = &promise {
             params.channel_memory = window / 2;
+            params.max_channels = channels_beside(*window);
         }
         let grant = self.first_grant(&mut beginning);
         let ride = self.ride(now, cookie.incarnation, &mut beginning);
@@ -431,6 +433,7 @@ impl Peer {
         let channel_memory = agreement.params.channel_memory;
         self.unattended = agreement.params.unattended;
         let max_message = agreement.params.max_message;
+        let max_channels = agreement.params.max_channels;
         beginning.grant.start_at(first);
         let early = beginning.early;
         let acks = AckSettings {
@@ -465,6 +468,7 @@ impl Peer {
         self.session.connected = true;
         self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
+        self.session.outbox.set_max_channels(max_channels);
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
             shared.paths.ask(self.node, address);
         }

@@ -14,7 +14,9 @@ use crate::log::LogRecord;
 use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
 use crate::types::{Ecn, PacketNumber, ProtocolError};
-use crate::wire::{self, Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_SUSPENSION, Frame};
+use crate::wire::{
+    self, Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION, Frame,
+};
 use std::net::SocketAddr;
 
 /// What a packet did beyond its frames' own effects.
@@ -228,6 +230,21 @@ impl Peer {
             Frame::Mode { .. } => return Err(ProtocolError::UnknownFrame(0x0c)),
             Frame::Suspend { .. } => return Err(ProtocolError::UnknownFrame(0x0d)),
             Frame::Resume { .. } => return Err(ProtocolError::UnknownFrame(0x0e)),
+            Frame::Fin { .. } | Frame::MaxChannels { .. } => self.on_channels(frame)?,
+        }
+        Ok(())
+    }
+
+    /// What the peer says of the channels that may be opened, and of those that it finished.
+    fn on_channels(&mut self, frame: &Frame<'_>) -> Result<(), ProtocolError> {
+        let connection = self.connection.as_ref();
+        let speaks = connection.is_some_and(|c| c.speaks(EXTENSION_CHANNELS));
+        match *frame {
+            Frame::Fin { channel, count } if speaks => self.session.inbox.on_fin(channel, count)?,
+            Frame::MaxChannels { limit } if speaks => self.session.outbox.set_max_channels(limit),
+            // An extension that was not announced by both.
+            Frame::Fin { .. } => return Err(ProtocolError::UnknownFrame(0x1a)),
+            _ => return Err(ProtocolError::UnknownFrame(0x1b)),
         }
         Ok(())
     }
@@ -316,6 +333,9 @@ impl Peer {
         }
         self.report_completions(shared);
         self.report_incoming(shared);
+        if self.session.inbox.has_finished() {
+            self.list_news(shared);
+        }
         if let Some(close) = effects.close {
             self.on_close(now, close, shared);
         } else if effects.close_acked && matches!(self.closing, Closing::Sent { .. }) {

@@ -49,7 +49,7 @@ impl Session {
                 channel_window: 0,
                 session_window: 0,
                 max_message: config.max_message,
-                max_channels: limits::MAX_CHANNELS,
+                max_channels: limits::MIN_CHANNELS,
                 max_large: config.memory / 2,
             },
             pool.clone(),

@@ -29,6 +29,8 @@ pub(super) mod kind {
     pub(in super::super) const ACK: u8 = 0x10;
     pub(in super::super) const CHALLENGE: u8 = 0x18;
     pub(in super::super) const RESPONSE: u8 = 0x19;
+    pub(in super::super) const FIN: u8 = 0x1a;
+    pub(in super::super) const MAX_CHANNELS: u8 = 0x1b;
     /// The first of 64: bits 0 to 5 tell which fields follow.
     pub(in super::super) const FRAG: u8 = 0x80;
 }
@@ -208,6 +210,18 @@ pub enum Frame<'a> {
     Challenge(u64),
     /// Repeats the CHALLENGE's value.
     Response(u64),
+    /// Its sender sends nothing more on a channel, and all that it sent was acknowledged.
+    Fin {
+        /// The channel.
+        channel: ChannelId,
+        /// How many messages it had.
+        count: u64,
+    },
+    /// How many channels its receiver may open in the session, all that it ever opened counted.
+    MaxChannels {
+        /// The number.
+        limit: u64,
+    },
     /// Bytes of a message.
     Frag(Frag<'a>),
 }
@@ -280,6 +294,11 @@ impl<'a> Frame<'a> {
             }),
             kind::CHALLENGE => Self::Challenge(r.u64()?),
             kind::RESPONSE => Self::Response(r.u64()?),
+            kind::FIN => Self::Fin {
+                channel: channel(r)?,
+                count: r.varint()?,
+            },
+            kind::MAX_CHANNELS => Self::MaxChannels { limit: r.varint()? },
             unknown => return Err(ProtocolError::UnknownFrame(unknown)),
         })
     }
@@ -356,6 +375,8 @@ impl<'a> Frame<'a> {
                 message,
                 reason,
             } => (kind::REFUSE, [channel.0.into(), message, reason, 0], 3),
+            Self::Fin { channel, count } => (kind::FIN, [channel.0.into(), count, 0, 0], 2),
+            Self::MaxChannels { limit } => (kind::MAX_CHANNELS, [limit, 0, 0, 0], 1),
             Self::Suspend { number } => (kind::SUSPEND, [number, 0, 0, 0], 1),
             Self::Resume { number } => (kind::RESUME, [number, 0, 0, 0], 1),
             Self::Close(Close {

@@ -41,4 +41,4 @@ pub(crate) use row::Row;
 pub(crate) use run::LONGEST;
 pub use run::{Plain, Run};
 pub(crate) use sequel::{Messages, Part, Sequel};
-pub use tlv::{EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};
+pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

@@ -4,11 +4,14 @@
 use super::reader::{Malformed, Reader};
 use super::varint;
 use crate::fold::folds;
-use crate::limits::{LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_MTU};
+use crate::limits::{
+    LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_CHANNELS, MIN_MTU,
+};
 use crate::time::{Duration, nanos};
 
 const MAX_ACK_DELAY: u64 = 1;
 const CHANNEL_MEMORY: u64 = 2;
+const MAX_CHANNEL_COUNT: u64 = 3;
 const MAX_MESSAGE_LENGTH: u64 = 4;
 const MAX_DATAGRAM_SIZE: u64 = 5;
 const PROGRESS: u64 = 6;
@@ -23,6 +26,9 @@ pub const EXTENSION_MODE: u64 = 1;
 
 /// Bit of the extension SUSPEND and RESUME.
 pub const EXTENSION_SUSPENSION: u64 = 2;
+
+/// Bit of the extension FIN and MAX_CHANNELS.
+pub const EXTENSION_CHANNELS: u64 = 4;
 
 /// How the traffic to a peer should flow. It may change at any time and is told to the peer, which acts on it
 /// too.
@@ -76,6 +82,8 @@ pub struct Params {
     pub max_ack_delay: Duration,
     /// Initial memory credit of every channel towards it, an absolute offset in message charges.
     pub channel_memory: u64,
+    /// How many channels may be opened towards it before it says more, at least [`MIN_CHANNELS`].
+    pub max_channels: u64,
     /// Longest message it takes without being asked, in bytes, up to `MAX_MESSAGE`.
     pub max_message: u64,
     /// Largest UDP payload it can receive, `MIN_MTU` to `MAX_DATAGRAM`.
@@ -84,7 +92,7 @@ pub struct Params {
     pub unattended: bool,
     /// How traffic from it flows.
     pub mode: Mode,
-    /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME.
+    /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and MAX_CHANNELS.
     pub extensions: u64,
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
     pub sealed: Option<Vec<u8>>,
@@ -93,6 +101,7 @@ pub struct Params {
 folds!(Params {
     max_ack_delay,
     channel_memory,
+    max_channels,
     max_message,
     max_datagram,
     unattended,
@@ -107,6 +116,7 @@ impl Default for Params {
         Self {
             max_ack_delay: Duration::from_millis(25),
             channel_memory: 64 << 10,
+            max_channels: MIN_CHANNELS,
             max_message: 64 << 10,
             max_datagram: MAX_DATAGRAM,
             unattended: false,
@@ -143,6 +153,7 @@ impl Params {
         match kind {
             MAX_ACK_DELAY => self.max_ack_delay = Duration::from_nanos(value.varint()?),
             CHANNEL_MEMORY => self.channel_memory = value.varint()?,
+            MAX_CHANNEL_COUNT => self.max_channels = value.varint()?.max(MIN_CHANNELS),
             MAX_MESSAGE_LENGTH => self.max_message = value.varint()?.min(MAX_MESSAGE),
             MAX_DATAGRAM_SIZE => {
                 let size = usize::try_from(value.varint()?).unwrap_or(usize::MAX);
@@ -181,6 +192,7 @@ impl Params {
                 nanos(default.max_ack_delay),
             ),
             (CHANNEL_MEMORY, self.channel_memory, default.channel_memory),
+            (MAX_CHANNEL_COUNT, self.max_channels, default.max_channels),
             (MAX_MESSAGE_LENGTH, self.max_message, default.max_message),
             (
                 MAX_DATAGRAM_SIZE,

@@ -141,6 +141,8 @@ fn frame(frame: &Frame<'_>) -> String {
             )
         }
         Frame::Mode { number, mode } => format!("MODE number={number} mode={}", *mode as u8),
+        Frame::Fin { channel, count } => format!("FIN channel={} count={count}", channel.0),
+        Frame::MaxChannels { limit } => format!("MAX_CHANNELS limit={limit}"),
         Frame::Suspend { number } => format!("SUSPEND number={number}"),
         Frame::Resume { number } => format!("RESUME number={number}"),
         Frame::Close(c) => {
@@ -197,10 +199,11 @@ fn payload_again(bytes: &[u8], original: &[u8]) -> Vec<u8> {
 
 fn params(p: &Params) -> String {
     format!(
-        "max_ack_delay={}ns channel_memory={} max_message={} max_datagram={} unattended={} mode={} \
+        "max_ack_delay={}ns channel_memory={} max_channels={} max_message={} max_datagram={} unattended={} mode={} \
          extensions={:#x} sealed={}",
         p.max_ack_delay.as_nanos(),
         p.channel_memory,
+        p.max_channels,
         p.max_message,
         p.max_datagram,
         u8::from(p.unattended),
@@ -414,6 +417,7 @@ fn the_table_of_constants_is_true() {
         ("MESSAGE_CHARGE", limits::MESSAGE_CHARGE.to_string()),
         ("RIDE_CREDIT", limits::RIDE_CREDIT.to_string()),
         ("MAX_CHANNELS", limits::MAX_CHANNELS.to_string()),
+        ("MIN_CHANNELS", limits::MIN_CHANNELS.to_string()),
         ("CREDIT_LAPSE", seconds(limits::CREDIT_LAPSE)),
         ("COOKIE_LIFETIME", seconds(limits::COOKIE_LIFETIME)),
         ("MAX_RETIRED", limits::MAX_RETIRED.to_string()),
@@ -438,6 +442,7 @@ fn the_table_of_constants_is_true() {
             absent.max_message == 65_536,
         ),
         ("can be received | 65,507 |", absent.max_datagram == 65_507),
+        ("in this session | 1,024 |", absent.max_channels == 1_024),
     ] {
         assert!(page.contains(row) && value, "default of a parameter: {row}");
     }

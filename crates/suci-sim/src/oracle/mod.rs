@@ -243,6 +243,8 @@ pub struct Oracle {
     /// Messages without an outcome, by sending process and node.
     open: BTreeMap<(ProcId, u32), BTreeSet<u64>>,
     inbound: BTreeMap<(ProcId, u32), Inbound>,
+    /// Channels that a process ever finished, with which node.
+    finished: BTreeSet<(ProcId, u32, u32)>,
     links: BTreeMap<(ProcId, u32), Link>,
     sessions: BTreeMap<(ProcId, u32), session::Told>,
     returns: credit::Returns,

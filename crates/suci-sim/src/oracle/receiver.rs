@@ -26,6 +26,8 @@ struct Progress {
     last: Option<(u64, usize)>,
     /// Numbers that this program refused; they never arrive.
     refused: BTreeSet<u64>,
+    /// The program was told that nothing more comes.
+    over: bool,
 }
 
 impl Oracle {
@@ -42,6 +44,13 @@ impl Oracle {
             progress.next += 1;
         }
         let expected = progress.next;
+        if progress.over {
+            let text = format!(
+                "process {process} got number {} of channel {} from node {from}, which was finished",
+                message.number, message.channel.0
+            );
+            return broken(Kind::Order, text);
+        }
         if message.number != expected {
             let kind = if message.number > expected {
                 Kind::Gap
@@ -162,6 +171,41 @@ impl Oracle {
                 && self.node_of(record.from) == Some(from.0)
         });
         unreceived.count() as u64
+    }
+
+    /// `process` finished a channel to `node`.
+    pub fn finishes(&mut self, process: ProcId, node: u32, channel: u32) {
+        self.finished.insert((process, node, channel));
+    }
+
+    /// `process` heard that `from` finished a channel. A message that comes later breaks the order, and one that never
+    /// comes is missed in the end.
+    ///
+    /// # Errors
+    /// Nobody did, or it was told before.
+    pub(super) fn channel_finished(
+        &mut self,
+        process: ProcId,
+        from: NodeId,
+        channel: u32,
+    ) -> Verdict {
+        let node = self.node_of(process).unwrap_or_default();
+        let finished = |sender: &ProcId| self.finished.contains(&(*sender, node, channel));
+        if !self.senders(from.0).iter().any(finished) {
+            let text = format!(
+                "process {process} heard that node {from} finished channel {channel}, which nobody did"
+            );
+            return broken(Kind::Events, text);
+        }
+        let inbound = self.inbound.entry((process, from.0)).or_default();
+        let progress = inbound.channels.entry(channel).or_default();
+        if std::mem::replace(&mut progress.over, true) {
+            let text = format!(
+                "process {process} heard twice that channel {channel} of node {from} is over"
+            );
+            return broken(Kind::Events, text);
+        }
+        Ok(())
     }
 
     /// The session of `process` with `node` is over: whatever comes next begins anew.

@@ -75,6 +75,9 @@ impl Oracle {
                 self.check_missing(process, node, reason, sessions)?;
                 self.session_ended(process, node, reason, outcomes)
             }
+            Event::ChannelFinished { node, channel } => {
+                self.channel_finished(process, node, channel.0)
+            }
             Event::Incoming { .. } | Event::Refused { .. } => Ok(()),
         }
     }

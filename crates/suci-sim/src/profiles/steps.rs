@@ -22,6 +22,18 @@ pub(super) fn flood(run: &mut Options, rng: &mut Rng) {
     }
 }
 
+/// Programs finish some of their channels.
+pub(super) fn finishes(run: &mut Options, rng: &mut Rng) {
+    let channels = u64::from(run.traffic.channels.max(1));
+    for _ in 0..rng.scale(4, 400) {
+        let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
+        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        // Some were never used.
+        let channel = u32::try_from(rng.range(0, channels + channels / 8 + 1)).unwrap_or(0);
+        run.script.push((at, Step::Finish(place, other, channel)));
+    }
+}
+
 /// Adds what happens to processes and network in the kind's manner.
 pub(super) fn steps(run: &mut Options, kind: Profile, rng: &mut Rng) {
     for _ in 0..rng.range(1, 6) {

@@ -66,6 +66,27 @@ impl Node {
             .map_err(|error| Error::from_send(node, error))
     }
 
+    /// Sends nothing more on `channel`. When all its messages were acknowledged the peer is told; its program hears
+    /// [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last of them. Then nothing of the channel is kept
+    /// but its number, which cannot be used again in this session: sending on it fails with
+    /// [`Error::FinishedChannel`]. Numbers that go up are remembered as one range. The other direction goes on
+    /// until the peer finishes it. The channel's priority is forgotten.
+    ///
+    /// Returns at once. False if the channel was finished before, or the session is closing.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::ReservedChannel`]; [`Error::Channels`] if it was not used yet
+    /// and cannot be opened.
+    pub fn finish_channel(&mut self, node: NodeId, channel: ChannelId) -> Result<bool, Error> {
+        Error::check_channel(channel)?;
+        let mut turn = self.enter_open()?;
+        let now = turn.now();
+        let finished = turn.engine.finish_channel(now, node, channel);
+        let finished = finished.map_err(|error| Error::from_send(node, error))?;
+        turn.output()?;
+        Ok(finished)
+    }
+
     /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before it
     /// ([`Node::queue_len`]): as far as its kernel's buffer and its library's memory are known to have room. 0 while
     /// it is not up. [`Node::send`] takes more than that; it waits here then.

@@ -53,6 +53,20 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
+    /// As [`Node::finish_channel`](crate::Node::finish_channel), for messages that were accepted before; blocks for a turn of
+    /// the thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish_channel(&self, node: NodeId, channel: ChannelId) -> Result<bool, Error> {
+        Error::check_channel(channel)?;
+        self.ask(node, move |driver| {
+            let now = driver.now();
+            driver.engine.finish_channel(now, node, channel)
+        })?
+        .map_err(|error| Error::from_send(node, error))
+    }
+
     /// As [`Node::remote_window`](crate::Node::remote_window); blocks for a turn of the thread.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Modes, priorities and the remote window, between nodes over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder, introduce, pair, shared_pair, take};
+use crate::common::{LONG, await_event, builder, introduce, pair, shared_pair, take};
 use std::time::{Duration, Instant};
-use suci::{Bytes, ChannelId, Draft, Error, Mode, Node, NodeId, Priority, SharedNode};
+use suci::{Bytes, ChannelId, Draft, Error, Event, Mode, Node, NodeId, Priority, SharedNode};
 
 fn remote_mode(node: &Node, peer: NodeId) -> Mode {
     node.peer_stats(peer).unwrap().unwrap().remote_mode
@@ -131,5 +131,73 @@ fn what_waits_for_a_program_that_stays_away_is_sent_by_its_helper() {
             };
             assert_eq!(message.payload[..], number.to_le_bytes());
         }
+    }
+}
+
+/// The peer's program hears of the end after the last message, and nothing goes on the channel any more.
+#[test]
+fn a_finished_channel_ends_after_its_last_message() {
+    let (mut a, mut b) = pair();
+    let channel = ChannelId(5);
+    let on = |text: &'static str| Draft::new(text).channel(channel);
+    for text in ["one", "two"] {
+        a.send(b.id(), on(text)).unwrap();
+    }
+    assert!(a.finish_channel(b.id(), channel).unwrap());
+    assert!(!a.finish_channel(b.id(), channel).unwrap());
+    let refused = a.send(b.id(), on("three")).unwrap_err();
+    let said = refused.to_string();
+    let named = matches!(refused, Error::FinishedChannel { channel: c, .. } if c == channel);
+    assert!(
+        named && said.contains("channel 5 to node 1 was finished"),
+        "{said}"
+    );
+    let ended = |event: &Event| {
+        *event
+            == Event::ChannelFinished {
+                node: NodeId(0),
+                channel,
+            }
+    };
+    for text in ["one", "two"] {
+        assert_eq!(take(&mut b).payload, text.as_bytes());
+    }
+    // The acknowledgement comes, and FIN goes.
+    a.poll(Duration::from_millis(100)).unwrap();
+    await_event(&mut b, ended);
+    // The other direction goes on.
+    b.send(a.id(), on("back")).unwrap();
+    assert_eq!(take(&mut a).payload, b"back");
+    a.send(b.id(), Draft::new("other").channel(ChannelId(6)))
+        .unwrap();
+    assert_eq!(take(&mut b).channel, ChannelId(6));
+    assert!(matches!(
+        a.finish_channel(b.id(), ChannelId(1 << 24)),
+        Err(Error::ReservedChannel { .. })
+    ));
+    assert!(matches!(
+        a.finish_channel(NodeId(99), channel),
+        Err(Error::UnknownPeer(_))
+    ));
+}
+
+#[test]
+fn threads_finish_channels_too() {
+    let (a, b) = shared_pair();
+    let channel = ChannelId(5);
+    a.send(b.id(), Draft::new("last").channel(channel)).unwrap();
+    assert!(a.finish_channel(b.id(), channel).unwrap());
+    assert_eq!(b.recv_timeout(LONG).unwrap().unwrap().payload, b"last");
+    let end = Event::ChannelFinished {
+        node: a.id(),
+        channel,
+    };
+    let deadline = Instant::now() + LONG;
+    while b.next_event().unwrap() != Some(end.clone()) {
+        assert!(
+            Instant::now() < deadline,
+            "heard within a round trip or two"
+        );
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

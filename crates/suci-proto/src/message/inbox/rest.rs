@@ -1,6 +1,6 @@
 //! The inbox while no message is on its way: what it forgets, and what is written down of it.
 
-use super::{Channel, Inbox};
+use super::Inbox;
 use crate::fold::{Fold, Words};
 
 impl Inbox {
@@ -12,7 +12,10 @@ impl Inbox {
 
     /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
     pub(crate) fn rest(&mut self) -> bool {
-        let nothing = self.waiting.is_empty() && self.incoming.is_empty() && !self.has_answers();
+        let nothing = self.waiting.is_empty()
+            && self.incoming.is_empty()
+            && self.untold.is_empty()
+            && !self.has_answers();
         let taken = self.ready.is_empty() && self.replies.is_empty();
         if !(nothing && taken && self.accounts.rest()) {
             return false;
@@ -23,7 +26,12 @@ impl Inbox {
         self.answers = Default::default();
         self.updates = Default::default();
         self.incoming = Default::default();
-        self.channels.iter_mut().all(Channel::rest)
+        let places: Vec<usize> = self.by_id.values().copied().collect();
+        let frozen = places.into_iter().all(|place| self.freeze(place));
+        if frozen {
+            (self.channels, self.ready) = Default::default();
+        }
+        frozen
     }
 
     /// Writes it down once it [rests](Self::rest).
@@ -37,10 +45,18 @@ impl Inbox {
             accounts,
             consumed,
             decided,
-            channels,
+            channels: _,
             by_id: _,
             recent: _,
-            ready,
+            cold,
+            refusals,
+            finished,
+            untold: _,
+            opened,
+            max_channels,
+            channels_told,
+            channels_untold: _,
+            ready: _,
             replies: _,
             priorities,
             waiting: _,
@@ -56,8 +72,12 @@ impl Inbox {
         to.put_position(*consumed);
         // All that came was received.
         decided.saturating_sub(accounts.complete).fold(to);
-        channels.fold(to);
-        ready.fold(to);
+        cold.fold(to);
+        refusals.fold(to);
+        finished.fold(to);
+        opened.fold(to);
+        max_channels.fold(to);
+        channels_told.fold(to);
         priorities.fold(to);
     }
 
@@ -71,10 +91,12 @@ impl Inbox {
         self.consumed = from.take_position();
         let refused = u64::unfold(from);
         self.decided = self.accounts.complete.saturating_add(refused);
-        self.channels = Fold::unfold(from);
-        let places = self.channels.iter().enumerate();
-        self.by_id = places.map(|(place, c)| (c.id(), place)).collect();
-        self.ready = Fold::unfold(from);
+        self.cold = Fold::unfold(from);
+        self.refusals = Fold::unfold(from);
+        self.finished = Fold::unfold(from);
+        self.opened = Fold::unfold(from);
+        self.max_channels = Fold::unfold(from);
+        self.channels_told = Fold::unfold(from);
         self.priorities = Fold::unfold(from);
     }
 }

@@ -1,8 +1,9 @@
-//! A channel of the inbox without messages, and the session's books beside it.
+//! A channel of the inbox without messages, or at its end, and the session's books beside it.
 
-use super::{Accounts, Channel, Chunk, Request, Runs, SpareRuns, SpareSlots, Verdict};
+use super::{Accounts, Channel, Chunk, Listed, Request, SpareRuns, SpareSlots, Verdict};
 use crate::fold::{Fold, Words, folds};
-use std::collections::VecDeque;
+use crate::message::{Halves, len64};
+use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
 folds!(Request {
     number,
@@ -31,41 +32,30 @@ impl Fold for Verdict {
     }
 }
 
-/// Only once [`Channel::rest`] found nothing.
-impl Fold for Channel {
+/// What is left of a channel that has nothing to do, beside a large message that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::message) struct Cold {
+    /// The number of the next message.
+    base: Halves,
+    /// Memory credit that its messages took and gave back.
+    used: Halves,
+    /// Memory credit that the sender has left.
+    room: u32,
+}
+
+impl Fold for Cold {
     fn fold(&self, to: &mut Words) {
-        let Self {
-            id,
-            runs: _,
-            base,
-            slots: _,
-            settled: _,
-            known,
-            consumed,
-            window,
-            limit,
-            request,
-            listed: _,
-        } = self;
-        id.fold(to);
-        base.fold(to);
-        for position in [known, consumed, limit] {
-            to.put_position(*position);
-        }
-        window.fold(to);
-        request.fold(to);
+        let Self { base, used, room } = self;
+        base.whole().fold(to);
+        to.put_position(used.whole());
+        room.fold(to);
     }
 
     fn unfold(from: &mut Words) -> Self {
-        let channel = Self::new(Fold::unfold(from), 0, 0);
         Self {
-            base: Fold::unfold(from),
-            known: from.take_position(),
-            consumed: from.take_position(),
-            limit: from.take_position(),
-            window: Fold::unfold(from),
-            request: Fold::unfold(from),
-            ..channel
+            base: Halves::of(Fold::unfold(from)),
+            used: Halves::of(from.take_position()),
+            room: Fold::unfold(from),
         }
     }
 }
@@ -115,14 +105,66 @@ impl Accounts {
 }
 
 impl Channel {
-    /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
-    pub(in crate::message) fn rest(&mut self) -> bool {
-        let no_messages = self.runs.is_empty() && self.slots.is_empty();
-        let nothing = no_messages && !self.listed.answer && !self.listed.update;
-        if nothing {
-            self.runs = Runs::default();
-            self.slots = VecDeque::new();
+    /// Takes FIN: the channel had `count` messages, all of which are here or were.
+    ///
+    /// # Errors
+    /// They are not, or another count was told before.
+    pub(in crate::message) fn on_fin(&mut self, count: MessageNumber) -> Result<(), ProtocolError> {
+        let here = self.base.saturating_add(len64(self.settled));
+        if here != count || self.settled != self.slots.len() {
+            return Err(ProtocolError::OutOfPlace(
+                "the end of a channel before its messages",
+            ));
         }
-        nothing
+        self.end = Some(count);
+        Ok(())
+    }
+
+    /// Whether its sender finished it and the program took all its messages.
+    pub(in crate::message) fn is_over(&self) -> bool {
+        self.end.is_some() && self.runs.is_empty() && self.slots.is_empty()
+    }
+
+    /// What is left of it, if none of its messages is here or expected and nothing is to be told.
+    pub(in crate::message) fn frozen(&self) -> Option<Cold> {
+        let no_messages = self.runs.is_empty() && self.slots.is_empty();
+        let Listed {
+            answer,
+            update,
+            reply,
+        } = self.listed;
+        let told = !answer && !update && !reply;
+        let idle = no_messages && told && self.end.is_none() && self.known == self.consumed;
+        let room = u32::try_from(self.limit.saturating_sub(self.known)).ok()?;
+        idle.then_some(Cold {
+            base: Halves::of(self.base),
+            used: Halves::of(self.known),
+            room,
+        })
+    }
+
+    /// The newest request, if it was refused: its sender may not know that yet.
+    pub(in crate::message) fn refusal(&self) -> Option<Request> {
+        let refused = |request: &Request| matches!(request.verdict, Verdict::Refused(_));
+        self.request.filter(refused)
+    }
+
+    /// As it was before it was frozen, but for the window and requests that were granted.
+    pub(in crate::message) fn thawed(
+        id: ChannelId,
+        cold: Cold,
+        request: Option<Request>,
+        window: u64,
+    ) -> Self {
+        let used = cold.used.whole();
+        let limit = used.saturating_add(cold.room.into());
+        Self {
+            base: cold.base.whole(),
+            known: used,
+            consumed: used,
+            request,
+            thawed: true,
+            ..Self::new(id, limit, window)
+        }
     }
 }

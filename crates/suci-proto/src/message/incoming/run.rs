@@ -20,6 +20,7 @@ impl Channel {
         let charge = (run.count().saturating_mul(MESSAGE_CHARGE)).saturating_add(run.payload());
         let taken = run.first() == self.base
             && self.slots.is_empty()
+            && self.end.is_none()
             && Runs::is_worth(run)
             && self.charge(charge, accounts);
         if taken {

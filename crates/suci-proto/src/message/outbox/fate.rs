@@ -40,23 +40,25 @@ impl Outbox {
                     channel.rts_acked(message);
                 }
             }
+            SentFrame::Fin { channel } => self.on_fin_acked(channel),
             _ => {}
         }
     }
 
     /// All that was sent and is not known to have arrived is owed again. O(messages).
     pub fn on_all_lost(&mut self) {
-        for place in 0..self.channels.len() {
-            if let Some(channel) = self.channels.get_mut(place) {
-                channel.all_lost();
-                self.activate(place);
-            }
+        for (place, channel) in &mut self.channels {
+            channel.all_lost();
+            self.turns.add(place);
         }
     }
 
     /// What a packet carried is lost, or its connection is: what is not known to have arrived is owed again.
     /// Frames that are not the outbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {
+        if let SentFrame::Fin { channel } = *frame {
+            return self.on_fin_lost(channel);
+        }
         let (SentFrame::Whole { channel, .. }
         | SentFrame::Part { channel, .. }
         | SentFrame::Rts { channel, .. }
@@ -83,6 +85,7 @@ impl Outbox {
             SentFrame::Rts { message, .. } => channel.rts_lost(message),
             _ => {
                 self.report(place);
+                self.cool(place);
                 return;
             }
         }
@@ -92,6 +95,8 @@ impl Outbox {
     /// Messages are over: the queue has room, and the channel's front may be done.
     pub(super) fn release(&mut self, place: usize, released: Released) {
         if released.messages == 0 {
+            // What arrived may be long known.
+            self.cool(place);
             return;
         }
         let Some(channel) = self.channels.get_mut(place) else {
@@ -99,7 +104,7 @@ impl Outbox {
         };
         let popped = channel.pop_done(&mut self.completions);
         channel.give_back(&mut self.spares);
-        let parked = channel.turn.parked.is_some();
+        let (parked, empty) = (channel.turn.parked.is_some(), channel.is_empty());
         let gone = popped.kept();
         let class = self.turns.priority(place).class();
         self.queued
@@ -108,6 +113,10 @@ impl Outbox {
         if parked {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);
+        } else if empty {
+            self.list_fin(place);
+            self.cool(place);
+            self.tidy();
         }
     }
 }

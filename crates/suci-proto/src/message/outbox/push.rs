@@ -1,11 +1,9 @@
 //! How messages come into the queue.
 
-use super::Outbox;
-use crate::limits::MAX_CHANNELS;
+use super::{Opened, Outbox};
 use crate::message::outgoing::{Channel, Spares};
 use crate::message::small::{ChannelLease, SmallOutgoing};
 use crate::message::{Held, Outgoing, has_room, len64};
-use crate::turns::Priority;
 use crate::types::{ChannelId, MessageNumber};
 
 /// Why a message is not taken.
@@ -13,8 +11,10 @@ use crate::types::{ChannelId, MessageNumber};
 pub enum NoRoom {
     /// The queue is full: later.
     Full,
-    /// The session has as many channels as it can have.
-    Channels,
+    /// The peer lets no more channels be opened: so many are open, or were finished with gaps between their numbers.
+    Channels(u64),
+    /// The channel was finished.
+    Finished(ChannelId),
 }
 
 /// Where a message is queued.
@@ -98,7 +98,7 @@ impl Outbox {
         let opened = self.find_opened(channel);
         let class = match opened {
             Some(opened) => opened.class,
-            None => self.priority_of_unopened(channel).class(),
+            None => self.priority(channel).class(),
         };
         let held = self.queued.get(class);
         let fits = has_room(held.charge(), size.charge(), self.limits.max_queued_bytes);
@@ -106,18 +106,12 @@ impl Outbox {
             return Err(NoRoom::Full);
         }
         let place = match opened {
+            Some(Opened { ended: true, .. }) => return Err(NoRoom::Finished(channel)),
             Some(opened) => opened.place,
             None => self.open_one_more(channel)?,
         };
         let held = held.plus(size);
         Ok(Room { place, class, held })
-    }
-
-    /// The priority with which a channel begins.
-    #[cold]
-    pub(super) fn priority_of_unopened(&self, channel: ChannelId) -> Priority {
-        let said = self.priorities.get(&channel.ranked_as());
-        said.copied().unwrap_or_default()
     }
 
     /// The channel's messages count in `class` from now on. O(messages).
@@ -130,11 +124,13 @@ impl Outbox {
     }
 
     #[cold]
-    fn open_one_more(&mut self, channel: ChannelId) -> Result<usize, NoRoom> {
-        if self.channels.len() < MAX_CHANNELS {
+    pub(super) fn open_one_more(&mut self, channel: ChannelId) -> Result<usize, NoRoom> {
+        if self.finished.contains(channel) {
+            Err(NoRoom::Finished(channel))
+        } else if self.opened < self.max_channels {
             Ok(self.open(channel))
         } else {
-            Err(NoRoom::Channels)
+            Err(NoRoom::Channels(self.channels_at_once()))
         }
     }
 

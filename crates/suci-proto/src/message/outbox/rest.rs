@@ -1,6 +1,6 @@
 //! The outbox while no message is on its way: what it forgets, and what is written down of it.
 
-use super::{Channel, Outbox};
+use super::Outbox;
 use crate::fold::{Fold, Words};
 
 impl Outbox {
@@ -19,21 +19,29 @@ impl Outbox {
         self.to_report = Default::default();
         self.completions = Default::default();
         self.spares = Default::default();
-        self.channel_parked == 0
-            && self.answer_parked == 0
-            && self.channels.iter_mut().all(Channel::rests)
+        let places: Vec<usize> = self.by_id.values().copied().collect();
+        let frozen = places.into_iter().all(|place| self.freeze(place));
+        if frozen {
+            (self.channels, self.turns) = Default::default();
+        }
+        frozen && self.channel_parked == 0 && self.answer_parked == 0
     }
 
     /// Writes it down once it [rests](Self::rest).
     pub(crate) fn fold(&self, to: &mut Words) {
         let Self {
             limits: _,
-            channels,
+            channels: _,
             by_id: _,
             recent: _,
-            turns,
+            cold,
+            finished,
+            fins: _,
+            opened,
+            max_channels,
+            turns: _,
             priorities,
-            highest_class,
+            open_by_class,
             session_parked: _,
             channel_parked: _,
             answer_parked: _,
@@ -50,10 +58,12 @@ impl Outbox {
             completions: _,
             spares: _,
         } = self;
-        channels.fold(to);
-        turns.fold(to);
+        cold.fold(to);
+        finished.fold(to);
+        opened.fold(to);
+        max_channels.fold(to);
         priorities.fold(to);
-        highest_class.fold(to);
+        open_by_class.fold(to);
         peer_max_message.fold(to);
         channel_limit.fold(to);
         window.fold(to);
@@ -64,12 +74,12 @@ impl Outbox {
 
     /// Makes a new one what was written down.
     pub(crate) fn restore(&mut self, from: &mut Words) {
-        self.channels = Fold::unfold(from);
-        let places = self.channels.iter().enumerate();
-        self.by_id = places.map(|(place, c)| (c.id(), place)).collect();
-        self.turns = Fold::unfold(from);
+        self.cold = Fold::unfold(from);
+        self.finished = Fold::unfold(from);
+        self.opened = Fold::unfold(from);
+        self.max_channels = Fold::unfold(from);
         self.priorities = Fold::unfold(from);
-        self.highest_class = Fold::unfold(from);
+        self.open_by_class = Fold::unfold(from);
         self.peer_max_message = Fold::unfold(from);
         self.channel_limit = Fold::unfold(from);
         self.window = Fold::unfold(from);
@@ -84,7 +94,7 @@ impl Outbox {
     /// Each class holds what its channels do.
     pub(in crate::message) fn audit_queued(&self) {
         let mut queued = crate::message::ByClass::default();
-        for (place, channel) in self.channels.iter().enumerate() {
+        for (place, channel) in &self.channels {
             let class = self.turns.priority(place).class();
             queued.change(class, |held| held.plus(channel.held()));
         }
@@ -93,7 +103,7 @@ impl Outbox {
 
     /// Bytes allocated for messages, those of long ones apart.
     pub(in crate::message) fn footprint(&self) -> usize {
-        let held: usize = self.channels.iter().map(Channel::footprint).sum();
+        let held: usize = self.channels.iter().map(|(_, c)| c.footprint()).sum();
         held + self.spares.footprint()
     }
 }

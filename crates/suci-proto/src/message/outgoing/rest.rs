@@ -1,55 +1,79 @@
 //! A channel of the outbox without messages.
 
-use super::{Channel, Queue};
+use super::{Channel, Fin, Queue};
 use crate::fold::{Fold, Words};
-use crate::message::small::FrameQueue;
-use std::collections::VecDeque;
+use crate::message::Halves;
+use crate::types::{ChannelId, MessageNumber};
 
-/// Only once [`Channel::rests`] found nothing.
-impl Fold for Channel {
+/// What is left of a channel that has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::message) struct Cold {
+    base: Halves,
+    used: Halves,
+    /// Memory credit left, or as much of it as can be told.
+    room: u32,
+}
+
+impl Fold for Cold {
     fn fold(&self, to: &mut Words) {
-        let Self {
-            id,
-            queue,
-            frames: _,
-            charged,
-            asked,
-            limit,
-            used,
-            resend: _,
-            owed: _,
-            turn: _,
-        } = self;
-        id.fold(to);
-        to.put_position(queue.base());
-        to.put_position(*charged);
-        asked.fold(to);
-        limit.fold(to);
-        used.fold(to);
+        let Self { base, used, room } = self;
+        to.put_position(base.whole());
+        used.whole().fold(to);
+        room.fold(to);
     }
 
     fn unfold(from: &mut Words) -> Self {
-        let channel = Self::new(Fold::unfold(from), 0);
         Self {
-            queue: Queue::at(from.take_position()),
-            charged: from.take_position(),
-            asked: Fold::unfold(from),
-            limit: Fold::unfold(from),
-            used: Fold::unfold(from),
-            ..channel
+            base: Halves::of(from.take_position()),
+            used: Halves::of(Fold::unfold(from)),
+            room: Fold::unfold(from),
         }
     }
 }
 
+impl Cold {
+    /// The number of the next message.
+    pub(in crate::message) fn base(&self) -> MessageNumber {
+        self.base.whole()
+    }
+
+    /// Memory credit left.
+    pub(in crate::message) fn room(&self) -> u64 {
+        self.room.into()
+    }
+
+    /// Raises the limit.
+    pub(in crate::message) fn raise_limit(&mut self, limit: u64) {
+        let room = limit.saturating_sub(self.used.whole());
+        self.room = self.room.max(u32::try_from(room).unwrap_or(u32::MAX));
+    }
+}
+
 impl Channel {
-    /// Gives back what messages needed. False if there is one.
-    pub(in crate::message) fn rests(&mut self) -> bool {
-        let nothing = self.queue.is_empty() && self.owed == 0;
-        if nothing {
-            self.queue = Queue::at(self.queue.end());
-            self.frames = FrameQueue::default();
-            self.resend = VecDeque::new();
+    /// Whether it has no message, waits for nothing, and is to be told nothing.
+    pub(in crate::message) fn is_idle(&self) -> bool {
+        let nothing = self.queue.is_empty() && self.owed == 0 && self.asked.is_none();
+        let waits = self.turn.parked.is_some() || self.turn.to_report;
+        nothing && !waits && self.fin == Fin::Open
+    }
+
+    /// What is left of it while it is idle.
+    pub(in crate::message) fn frozen(&self) -> Cold {
+        Cold {
+            base: Halves::of(self.base()),
+            used: Halves::of(self.used),
+            room: u32::try_from(self.room()).unwrap_or(u32::MAX),
         }
-        nothing && self.turn.parked.is_none() && !self.turn.to_report
+    }
+
+    /// As it was before it was frozen.
+    pub(in crate::message) fn thawed(id: ChannelId, cold: Cold) -> Self {
+        let (base, used) = (cold.base(), cold.used.whole());
+        Self {
+            queue: Queue::at(base),
+            charged: base,
+            used,
+            ..Self::new(id, used.saturating_add(cold.room()))
+        }
     }
 }

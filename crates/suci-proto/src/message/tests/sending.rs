@@ -216,13 +216,16 @@ fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
 #[test]
 fn f04_channels_are_bounded() {
     let mut outbox = outbox();
-    for channel in 0..MAX_CHANNELS as u32 {
+    for channel in 0..MIN_CHANNELS as u32 {
         outbox
             .push(message(ChannelId(channel), Bytes::new()))
             .unwrap();
     }
     let over = message(ChannelId(u32::MAX), Bytes::new());
-    assert_eq!(outbox.push(over.clone()), Err((NoRoom::Channels, over)));
+    assert_eq!(
+        outbox.push(over.clone()),
+        Err((NoRoom::Channels(MIN_CHANNELS), over))
+    );
     outbox.push(message(C0, Bytes::new())).unwrap();
 }
 
@@ -604,7 +607,7 @@ fn what_one_class_holds_leaves_the_room_of_others() {
     outbox.set_priority(urgent, class(6));
     let takes = |outbox: &mut Outbox, channel, len| {
         let pushed = outbox.push(message(channel, content(0, len)));
-        assert!(!matches!(pushed, Err((NoRoom::Channels, _))));
+        assert!(!matches!(pushed, Err((NoRoom::Channels(_), _))));
         pushed.is_ok()
     };
     // Long ones, small ones, and many.

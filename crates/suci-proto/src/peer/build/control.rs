@@ -8,7 +8,7 @@ use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
-use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, Frame, Mode};
+use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
 /// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then the last one of
 /// the queue does, too: the end of a long message need not wait for a timer, and a lone one makes no packets.
@@ -45,8 +45,14 @@ impl Peer {
 
     /// Whether something is to be said that only goes within the limit of socket credit.
     pub(super) fn has_answers(&self) -> bool {
-        let answers = self.lingering.is_none() && self.session.inbox.has_answers();
-        answers || self.suspension_due().is_some()
+        let answers = self.session.inbox.has_answers() || self.tells_ends();
+        (answers && self.lingering.is_none()) || self.suspension_due().is_some()
+    }
+
+    /// Whether FIN is to go to a peer that knows it.
+    fn tells_ends(&self) -> bool {
+        let speaks = |c: &Connection| c.speaks(EXTENSION_CHANNELS);
+        self.session.outbox.has_fins() && self.connection.as_ref().is_some_and(speaks)
     }
 
     /// Whether the program's reading moved the session's memory limit by a quarter of its window since the
@@ -128,7 +134,7 @@ impl Peer {
         frames: &mut Vec<SentFrame>,
         contents: &mut Contents,
     ) {
-        let answers = self.has_answers();
+        let (answers, ends) = (self.has_answers(), self.tells_ends());
         let is_closing = |connection: &Connection| connection.pending.close;
         let closing = self.connection.as_ref().is_some_and(is_closing);
         let close = closing.then(|| self.close_frame()).flatten();
@@ -184,7 +190,7 @@ impl Peer {
             connection.modes.on_sent();
         }
         if permit.free && self.lingering.is_none() {
-            write_answers(&mut self.session, &mut put);
+            write_answers(&mut self.session, ends, &mut put);
         }
     }
 
@@ -198,9 +204,11 @@ impl Peer {
     }
 }
 
-/// The session's answers to RTS and its news of channel credit, as far as `put` takes them.
+/// The session's answers to RTS, its news of channel credit and, if it `ends` some, of channels' ends, as far as `put` takes
+/// them.
 fn write_answers(
     session: &mut Session,
+    ends: bool,
     put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
 ) {
     while let Some(answer) = session.inbox.poll_answer() {
@@ -213,6 +221,13 @@ fn write_answers(
     while let Some((channel, limit)) = session.outbox.poll_channel_blocked() {
         let sent = SentFrame::ChannelBlocked { channel };
         if !put(Frame::ChannelBlocked { channel, limit }, Some(sent)) {
+            session.outbox.on_lost(&sent);
+            return;
+        }
+    }
+    while ends && let Some((channel, count)) = session.outbox.poll_fin() {
+        let sent = SentFrame::Fin { channel };
+        if !put(Frame::Fin { channel, count }, Some(sent)) {
             session.outbox.on_lost(&sent);
             return;
         }

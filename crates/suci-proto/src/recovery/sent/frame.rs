@@ -57,6 +57,13 @@ pub enum SentFrame {
         /// The channel.
         channel: ChannelId,
     },
+    /// The end of a channel.
+    Fin {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// How many channels may be opened; what is repeated is the newest.
+    MaxChannels,
     /// The announcement of a flow mode.
     Mode {
         /// Which announcement.

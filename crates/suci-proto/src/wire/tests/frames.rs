@@ -101,6 +101,8 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
     ];
     let about_messages = prop_oneof![
         (channel(), number()).prop_map(|(channel, limit)| Frame::MaxChannel { channel, limit }),
+        (channel(), number()).prop_map(|(channel, count)| Frame::Fin { channel, count }),
+        number().prop_map(|limit| Frame::MaxChannels { limit }),
         (channel(), number()).prop_map(|(channel, limit)| Frame::ChannelBlocked { channel, limit }),
         rts().prop_map(Frame::Rts),
         (channel(), number()).prop_map(|(channel, message)| Frame::Cts { channel, message }),
@@ -250,7 +252,7 @@ fn channels_have_32_bits() {
         None
     );
     assert_eq!(error(&raw_frag(FIRST | END, &[1 << 32, 0], b"")), wide);
-    for kind in [0x07, 0x08, 0x09, 0x0a, 0x0b] {
+    for kind in [0x07, 0x08, 0x09, 0x0a, 0x0b, 0x1a] {
         let mut buf = vec![kind];
         varint::put(&mut buf, 1 << 32);
         buf.extend_from_slice(&[1; 8]);
@@ -260,7 +262,7 @@ fn channels_have_32_bits() {
 
 #[test]
 fn unannounced_frame_types_end_the_packet() {
-    let known = |byte: u8| matches!(byte, 0..=1 | 3..=0x13 | 0x18..=0x19 | 0x80..=0xbf);
+    let known = |byte: u8| matches!(byte, 0..=1 | 3..=0x13 | 0x18..=0x1b | 0x80..=0xbf);
     for byte in 0..=u8::MAX {
         let unknown = error(&[byte, 1]) == Some(ProtocolError::UnknownFrame(byte));
         assert_eq!(unknown, !known(byte), "{byte:#04x}");

@@ -1,18 +1,19 @@
 use super::*;
 use crate::limits::{
-    CONTROL_PACKET, LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_MTU,
+    CONTROL_PACKET, LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_CHANNELS, MIN_MTU,
 };
 use crate::time::{Duration, nanos};
 use crate::types::{Epoch, Incarnation, NodeId};
 
 fn params() -> impl Strategy<Value = Params> {
-    let sizes = (number(), 0..=MAX_MESSAGE, MIN_MTU..=MAX_DATAGRAM);
+    let channels = MIN_CHANNELS..=u64::MAX;
+    let sizes = (number(), 0..=MAX_MESSAGE, MIN_MTU..=MAX_DATAGRAM, channels);
     let delay = 0..=nanos(LONGEST_ACK_DELAY);
     let sealed = prop::option::of(prop::collection::vec(any::<u8>(), 0..=MAX_SEALED));
     (delay, sizes, any::<bool>(), mode(), number(), sealed).prop_map(
         |(
             delay,
-            (channel_memory, max_message, max_datagram),
+            (channel_memory, max_message, max_datagram, max_channels),
             unattended,
             mode,
             extensions,
@@ -21,6 +22,7 @@ fn params() -> impl Strategy<Value = Params> {
             Params {
                 max_ack_delay: Duration::from_nanos(delay),
                 channel_memory,
+                max_channels,
                 max_message,
                 max_datagram,
                 unattended,
@@ -175,7 +177,7 @@ fn unknown_parameters_are_skipped() {
         extensions: 1,
         ..Params::default()
     };
-    let read = read_list(&[(2, &[7]), (3, b"later"), (8, &[3]), (1_000, b"")]);
+    let read = read_list(&[(2, &[7]), (8, &[3]), (9, b"later"), (1_000, b"")]);
     assert_eq!(read, Ok(expected));
 }
 
@@ -202,6 +204,8 @@ fn parameters_out_of_range_are_refused() {
         MAX_MESSAGE,
         "more is no promise we need"
     );
+    assert_eq!(one(3, 0).unwrap().max_channels, MIN_CHANNELS);
+    assert_eq!(one(3, u64::MAX).unwrap().max_channels, u64::MAX);
     assert_eq!(one(5, MIN_MTU as u64).unwrap().max_datagram, MIN_MTU);
     assert!(one(5, MIN_MTU as u64 - 1).is_err());
     assert_eq!(one(5, u64::MAX).unwrap().max_datagram, MAX_DATAGRAM);

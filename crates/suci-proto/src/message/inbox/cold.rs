@@ -1,0 +1,115 @@
+//! Channels of the inbox without messages: few numbers are left of each.
+
+use super::Inbox;
+use crate::message::WARM;
+use crate::message::answer::Answer;
+use crate::message::incoming::Channel;
+use crate::types::ChannelId;
+use std::collections::BTreeMap;
+
+/// Places for channels are given back once they are so many times [`WARM`], and a quarter of them is used.
+const SPACIOUS: usize = 8 * WARM;
+
+impl Inbox {
+    /// Takes up a channel that is cold.
+    #[inline(never)]
+    pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
+        let cold = self.cold.remove(&id)?;
+        let request = self.refusals.remove(&id);
+        let place = self.place(Channel::thawed(id, cold, request, self.each_window));
+        // The window may have grown meanwhile.
+        self.list_due_update(place);
+        Some(place)
+    }
+
+    /// Gives a channel its place.
+    pub(super) fn place(&mut self, channel: Channel) -> usize {
+        let id = channel.id();
+        let place = self.channels.insert(channel);
+        self.by_id.insert(id, place);
+        let priority = self.priorities.get(&id).copied().unwrap_or_default();
+        self.ready.set_priority(place, priority);
+        self.recent = Some((id, place));
+        place
+    }
+
+    /// Takes a channel without messages out of its place.
+    pub(super) fn vacate(&mut self, place: usize) -> Option<Channel> {
+        let channel = self.channels.try_remove(place)?;
+        self.ready.forget(place);
+        self.by_id.remove(&channel.id());
+        self.recent = None;
+        Some(channel)
+    }
+
+    /// The channel may have nothing to do any more: beyond [`WARM`] it is cold then.
+    #[inline]
+    pub(super) fn cool(&mut self, place: usize) {
+        if self.channels.len() > WARM && self.freeze(place) {
+            self.tidy();
+        }
+    }
+
+    /// Makes a channel cold. False if it has something to do.
+    pub(super) fn freeze(&mut self, place: usize) -> bool {
+        let listed = self.ready.is_listed(place);
+        let channel = self.channels.get(place).filter(|_| !listed);
+        let Some(cold) = channel.and_then(Channel::frozen) else {
+            return false;
+        };
+        if let Some(channel) = self.vacate(place) {
+            let id = channel.id();
+            self.cold.insert(id, cold);
+            if let Some(request) = channel.refusal() {
+                self.refusals.insert(id, request);
+            }
+        }
+        true
+    }
+
+    /// What a channel has to tell the peer, after which it may have nothing to do.
+    pub(super) fn say(
+        &mut self,
+        id: ChannelId,
+        say: impl FnOnce(&mut Channel) -> Option<Answer>,
+    ) -> Option<Answer> {
+        let place = self.find(id)?;
+        let answer = self.channels.get_mut(place).and_then(say);
+        self.cool(place);
+        answer
+    }
+
+    /// Gives back places that were needed once. Places change: not while anybody holds one.
+    pub(super) fn tidy(&mut self) {
+        let places = self.channels.capacity();
+        if places < SPACIOUS || self.channels.len() > places / 4 {
+            return;
+        }
+        let old = core::mem::take(&mut self.channels);
+        let mut ready = core::mem::take(&mut self.ready);
+        let mut moved = BTreeMap::new();
+        self.by_id.clear();
+        for (from, channel) in old {
+            let id = channel.id();
+            let to = self.channels.insert(channel);
+            self.by_id.insert(id, to);
+            self.ready.set_priority(to, ready.priority(from));
+            moved.insert(from, to);
+        }
+        while let Some(from) = ready.front() {
+            ready.drop_front();
+            moved.get(&from).iter().for_each(|to| {
+                self.ready.add(**to);
+            });
+        }
+        let waiting = self.waiting.iter();
+        self.waiting = waiting
+            .filter_map(|from| moved.get(from).copied())
+            .collect();
+        let replies = self.replies.iter();
+        self.replies = replies
+            .filter_map(|from| moved.get(from).copied())
+            .collect();
+        self.recent = None;
+    }
+}

@@ -1,0 +1,141 @@
+//! Channels that the peer opens and finishes.
+//!
+//! The peer is told how many it may open in all. That follows what is kept here: each open channel is an entry, and so is
+//! each range of numbers that were finished. Finishing a channel never makes more entries, so what was allowed holds.
+
+use super::Inbox;
+use crate::message::answer::Answer;
+use crate::message::incoming::Channel;
+use crate::message::len64;
+use crate::types::{ChannelId, MessageNumber, ProtocolError};
+
+impl Inbox {
+    /// Allows so many channels at once. Only rises. The handshake tells it.
+    pub fn set_max_channels(&mut self, most: u64) {
+        self.max_channels = self.max_channels.max(most);
+        self.channels_told = self.channels_told.max(self.allowed());
+    }
+
+    /// How many channels the peer may open as far as it was told, all that it ever opened counted.
+    #[must_use]
+    pub fn channels_told(&self) -> u64 {
+        self.channels_told
+    }
+
+    /// FIN: the peer sends nothing more on a channel, which had `count` messages. A repeated one is ignored.
+    ///
+    /// # Errors
+    /// The peer broke a rule: its connection is to be closed.
+    pub fn on_fin(
+        &mut self,
+        channel: ChannelId,
+        count: MessageNumber,
+    ) -> Result<(), ProtocolError> {
+        let Some(place) = self.find_or_open(channel)? else {
+            return Ok(());
+        };
+        if let Some(channel) = self.channels.get_mut(place) {
+            channel.on_fin(count)?;
+        }
+        self.leave_if_over(place);
+        Ok(())
+    }
+
+    /// A channel that the peer finished and all of whose messages the program took: each once, those with low numbers
+    /// first.
+    pub fn poll_finished(&mut self) -> Option<ChannelId> {
+        self.untold.pop_first()
+    }
+
+    /// Whether [`poll_finished`](Self::poll_finished) has one.
+    #[must_use]
+    #[inline]
+    pub fn has_finished(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    /// Opens a channel for the peer. None if it was finished.
+    #[cold]
+    pub(super) fn open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
+        if self.finished.contains(id) {
+            return Ok(None);
+        }
+        if self.opened >= self.channels_told {
+            return Err(ProtocolError::Limit("channels"));
+        }
+        self.opened = self.opened.saturating_add(1);
+        let place = self.place(Channel::new(id, self.first_limit, self.each_window));
+        self.list_due_update(place);
+        Ok(Some(place))
+    }
+
+    /// A channel that is over leaves nothing but its number.
+    #[inline]
+    pub(super) fn leave_if_over(&mut self, place: usize) {
+        match self.channels.get(place) {
+            Some(channel) if channel.is_over() => self.retire(place),
+            _ => self.cool(place),
+        }
+    }
+
+    #[inline(never)]
+    fn retire(&mut self, place: usize) {
+        if let Some(channel) = self.vacate(place) {
+            let id = channel.id();
+            self.priorities.remove(&id);
+            self.finished.insert(id);
+            self.untold.insert(id);
+            // No order of numbers makes so many ranges by itself: a program that takes some events now and then, too.
+            if len64(self.untold.ranges()) > self.max_channels {
+                self.untold.pop_first_range();
+            }
+            self.tidy();
+        }
+    }
+
+    /// How many channels the peer may open, all that it ever opened counted. Never falls.
+    fn allowed(&self) -> u64 {
+        let open = len64(self.channels.len()).saturating_add(len64(self.cold.len()));
+        let entries = open.saturating_add(len64(self.finished.ranges()));
+        let more = self.max_channels.saturating_sub(entries);
+        self.opened.saturating_add(more)
+    }
+
+    /// Whether the peer is to be told: it may soon find no channel, or many more are allowed than it knows.
+    #[inline]
+    pub(super) fn channels_due(&self) -> bool {
+        if self.finished.is_empty() {
+            return self.channels_untold;
+        }
+        let allowed = self.allowed();
+        let more = allowed.saturating_sub(self.channels_told);
+        let left = self.channels_told.saturating_sub(self.opened);
+        let many = self.max_channels / 4;
+        self.channels_untold || (more > 0 && (more >= many || left < many))
+    }
+
+    pub(super) fn announce_channels(&mut self) -> Answer {
+        self.channels_untold = false;
+        self.channels_told = self.channels_told.max(self.allowed());
+        Answer::MaxChannels {
+            limit: self.channels_told,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Inbox {
+    /// Channels that are open.
+    pub(in crate::message) fn channels_held(&self) -> usize {
+        self.channels.len() + self.cold.len()
+    }
+
+    /// Those of them that are not cold.
+    pub(in crate::message) fn warm(&self) -> usize {
+        self.channels.len()
+    }
+
+    pub(in crate::message) fn finished_ranges(&self) -> usize {
+        self.finished.ranges()
+    }
+}

@@ -1,0 +1,111 @@
+//! Large messages: the program decides about some, the budget about all.
+
+use super::Inbox;
+use crate::message::answer::AnswerError;
+use crate::message::incoming::{Channel, Freed};
+use crate::message::{MessageNumber, len64};
+use crate::types::ChannelId;
+
+impl Inbox {
+    /// Permits a large message. With a buffer, at least as long as the message, it goes there and becomes its
+    /// payload; without, it waits until the budget of large messages has room.
+    ///
+    /// # Errors
+    /// [`AnswerError`]. Nothing has changed then.
+    pub fn accept(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        buffer: Option<Vec<u8>>,
+    ) -> Result<(), AnswerError> {
+        let (place, total) = self.unanswered(channel, number)?;
+        let max = self.limits.max_large;
+        match buffer {
+            Some(buffer) if len64(buffer.len()) < total => {
+                return Err(AnswerError::TooShort {
+                    buffer,
+                    needed: total,
+                });
+            }
+            None if total > max || usize::try_from(total).is_err() => {
+                return Err(AnswerError::NeedsBuffer { total, max });
+            }
+            Some(buffer) => {
+                if let Some(channel) = self.channels.get_mut(place) {
+                    channel.grant(Some(buffer), &mut self.accounts);
+                }
+                self.waiting.retain(|waiting| *waiting != place);
+                self.list_answer(place);
+            }
+            None => {
+                if let Some(channel) = self.channels.get_mut(place) {
+                    channel.wait();
+                }
+                if !self.waiting.contains(&place) {
+                    self.waiting.push_back(place);
+                }
+            }
+        }
+        self.withdraw(channel, number);
+        self.grant_waiting();
+        Ok(())
+    }
+
+    /// Refuses a large message; its number is passed over. `reason` is told to the sender.
+    ///
+    /// # Errors
+    /// [`AnswerError::NotWaiting`].
+    pub fn refuse(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+    ) -> Result<(), AnswerError> {
+        let (place, _) = self.unanswered(channel, number)?;
+        let refused = self.channels.get_mut(place);
+        let freed = refused.map_or_else(Freed::default, |c| c.refuse(reason));
+        self.decided += 1;
+        self.waiting.retain(|waiting| *waiting != place);
+        self.withdraw(channel, number);
+        self.list_answer(place);
+        self.list_ready(place);
+        self.free(place, freed);
+        self.grant_waiting();
+        Ok(())
+    }
+
+    fn unanswered(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+    ) -> Result<(usize, u64), AnswerError> {
+        let place = self.find(channel).ok_or(AnswerError::NotWaiting)?;
+        let unanswered = self.channels.get(place).and_then(Channel::unanswered);
+        match unanswered {
+            Some((waiting, total)) if waiting == number => Ok((place, total)),
+            _ => Err(AnswerError::NotWaiting),
+        }
+    }
+
+    /// Takes an announcement back that was answered before the program polled it.
+    fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
+        self.incoming
+            .retain(|info| info.channel != channel || info.number != number);
+    }
+
+    /// Permits what waits, as far as the session's budget reaches.
+    pub(super) fn grant_waiting(&mut self) {
+        while let Some(&place) = self.waiting.front() {
+            let wanted = self.large_wanted().unwrap_or(0);
+            let large = self.accounts.large.saturating_add(wanted);
+            if large > self.large_budget {
+                return;
+            }
+            self.waiting.pop_front();
+            if let Some(channel) = self.channels.get_mut(place) {
+                channel.grant(None, &mut self.accounts);
+            }
+            self.list_answer(place);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How urgent channels are.
+
+use super::Outbox;
+use crate::limits::MAX_CHANNELS;
+use crate::message::len64;
+use crate::turns::Priority;
+use crate::types::ChannelId;
+use std::collections::BTreeMap;
+
+impl Outbox {
+    /// Sets the priority of a channel, from its next packet on and in what is lost and sent again. False if as
+    /// many channels as there can be have one already.
+    pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) -> bool {
+        if len64(self.priorities.len()) >= MAX_CHANNELS && !self.priorities.contains_key(&channel) {
+            return false;
+        }
+        let before = self.priorities.insert(channel, priority);
+        for channel in [channel, channel.replies()] {
+            if self.is_open(channel) {
+                self.count_class(before.unwrap_or_default(), -1);
+                self.count_class(priority, 1);
+            }
+            if let Some(&place) = self.by_id.get(&channel) {
+                self.move_class(place, priority.class());
+                self.turns.set_priority(place, priority);
+            }
+        }
+        self.recent = None;
+        true
+    }
+
+    /// Whether a channel has a priority of its own.
+    #[must_use]
+    pub fn has_priorities(&self) -> bool {
+        !self.priorities.is_empty()
+    }
+
+    /// What the program said of channels: it holds for the next session too.
+    pub fn take_priorities(&mut self) -> BTreeMap<ChannelId, Priority> {
+        core::mem::take(&mut self.priorities)
+    }
+
+    /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
+    pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
+        self.priorities = priorities;
+    }
+
+    /// The priority of a channel, opened or not.
+    #[cold]
+    pub(super) fn priority(&self, channel: ChannelId) -> Priority {
+        let priority = self.priorities.get(&channel.ranked_as());
+        priority.copied().unwrap_or_default()
+    }
+
+    /// So many more open channels have this priority.
+    pub(super) fn count_class(&mut self, priority: Priority, more: i32) {
+        if let Some(count) = self.open_by_class.get_mut(usize::from(priority.class())) {
+            *count = count.saturating_add_signed(more);
+        }
+    }
+
+    /// Whether a channel of a higher class is open.
+    pub(super) fn has_class_above(&self, class: u8) -> bool {
+        let above = self
+            .open_by_class
+            .iter()
+            .skip(usize::from(class).saturating_add(1));
+        above.copied().any(|count| count > 0)
+    }
+}
