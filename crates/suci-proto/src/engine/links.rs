@@ -65,7 +65,7 @@ impl Engine {
 
     /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged the peer is told, whose program
     /// hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last of them; then nothing of the channel is kept but its number,
-    /// which cannot be used again in this session. The other direction goes on until the peer finishes it. Its priority
+    /// which cannot be used again in this session. Replies to the peer's requests on the channel count as messages on it. The other direction goes on until the peer finishes it. Its priority
     /// is forgotten. False if that was said before, or the session is closing.
     ///
     /// # Errors

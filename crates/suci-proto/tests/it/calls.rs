@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind};
 use suci_proto::{
-    CallError, CallId, CallResult, EndReason, Event, Message, Outgoing, REPLY_TOO_LONG,
+    CallError, CallId, CallResult, EndReason, Event, Message, Outgoing, REPLY_TOO_LONG, SendError,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -282,4 +282,39 @@ fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
     pair.send(1, reply_to(&request, b"answer"));
     pair.run(SECOND);
     assert_eq!(results(&mut pair, 0)[0].0, id);
+}
+
+/// Both programs finish the channel on which one called the other: nothing is left of it, and the caller's program hears
+/// of no channel that it does not know.
+#[test]
+fn calls_leave_nothing_of_a_channel_that_both_finish() {
+    let mut pair = Pair::new();
+    let channel = ChannelId(0);
+    call(&mut pair, 0, b"question");
+    pair.run(SECOND);
+    let request = request_at(&mut pair, 1);
+    pair.send(1, reply_to(&request, b"answer"));
+    for host in [0, 1] {
+        pair.ask(host, |engine, now, to| {
+            assert!(engine.finish_channel(now, to, channel).unwrap());
+        });
+    }
+    pair.run(SECOND);
+    assert_eq!(results(&mut pair, 0).len(), 1);
+    let refused = pair.ask(1, |engine, now, to| {
+        engine.send(now, to, reply_to(&request, b"again"))
+    });
+    assert_eq!(refused, Err(SendError::Finished { channel }));
+    pair.run(SECOND);
+    for host in [0, 1] {
+        let node = pair.id(1 - host);
+        let told: Vec<_> = pair.events(host);
+        let ends = told
+            .into_iter()
+            .filter(|event| matches!(event, Event::ChannelFinished { .. }));
+        assert_eq!(
+            ends.collect::<Vec<_>>(),
+            [Event::ChannelFinished { node, channel }]
+        );
+    }
 }

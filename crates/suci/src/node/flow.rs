@@ -72,6 +72,8 @@ impl Node {
     /// [`Error::FinishedChannel`]. Numbers that go up are remembered as one range. The other direction goes on
     /// until the peer finishes it. The channel's priority is forgotten.
     ///
+    /// Replies to the peer's requests on the channel count as messages on it: send them before.
+    ///
     /// Returns at once. False if the channel was finished before, or the session is closing.
     ///
     /// # Errors

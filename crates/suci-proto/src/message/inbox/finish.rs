@@ -84,7 +84,10 @@ impl Inbox {
             let id = channel.id();
             self.priorities.remove(&id);
             self.finished.insert(id);
-            self.untold.insert(id);
+            // Programs know nothing of the channels of replies.
+            if !id.carries_replies() {
+                self.untold.insert(id);
+            }
             // No order of numbers makes so many ranges by itself: a program that takes some events now and then, too.
             if len64(self.untold.ranges()) > self.max_channels {
                 self.untold.pop_first_range();
@@ -94,11 +97,21 @@ impl Inbox {
     }
 
     /// How many channels the peer may open, all that it ever opened counted. Never falls.
-    fn allowed(&self) -> u64 {
-        let open = len64(self.channels.len()).saturating_add(len64(self.cold.len()));
-        let entries = open.saturating_add(len64(self.finished.ranges()));
+    pub(super) fn allowed(&self) -> u64 {
+        let entries = self
+            .open_channels()
+            .saturating_add(len64(self.finished.ranges()));
         let more = self.max_channels.saturating_sub(entries);
         self.opened.saturating_add(more)
+    }
+
+    fn open_channels(&self) -> u64 {
+        len64(self.channels.len()).saturating_add(len64(self.cold.len()))
+    }
+
+    /// How many channels were opened and are open no more.
+    pub(super) fn gone(&self) -> u64 {
+        self.opened.saturating_sub(self.open_channels())
     }
 
     /// Whether the peer is to be told: it may soon find no channel, or many more are allowed than it knows.

@@ -2,6 +2,7 @@
 
 use super::Inbox;
 use crate::fold::{Fold, Words};
+use crate::message::len64;
 
 impl Inbox {
     /// How many of `sent` messages the program neither received nor refused.
@@ -52,7 +53,7 @@ impl Inbox {
             refusals,
             finished,
             untold: _,
-            opened,
+            opened: _,
             max_channels,
             channels_told,
             channels_untold: _,
@@ -75,9 +76,9 @@ impl Inbox {
         cold.fold(to);
         refusals.fold(to);
         finished.fold(to);
-        opened.fold(to);
+        self.gone().fold(to);
         max_channels.fold(to);
-        channels_told.fold(to);
+        self.allowed().saturating_sub(*channels_told).fold(to);
         priorities.fold(to);
     }
 
@@ -94,9 +95,9 @@ impl Inbox {
         self.cold = Fold::unfold(from);
         self.refusals = Fold::unfold(from);
         self.finished = Fold::unfold(from);
-        self.opened = Fold::unfold(from);
+        self.opened = len64(self.cold.len()).saturating_add(Fold::unfold(from));
         self.max_channels = Fold::unfold(from);
-        self.channels_told = Fold::unfold(from);
+        self.channels_told = self.allowed().saturating_sub(Fold::unfold(from));
         self.priorities = Fold::unfold(from);
     }
 }

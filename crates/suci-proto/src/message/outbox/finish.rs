@@ -12,26 +12,37 @@ use std::collections::VecDeque;
 
 impl Outbox {
     /// The program sends nothing more on `channel`: FIN follows when all its messages were acknowledged or refused. False
-    /// if the program said so before. A channel that was never used is opened for it.
+    /// if the program said so before. A channel that was never used is opened for it. The channel of replies to the peer's
+    /// requests on `channel` ends with it, if it is open.
     ///
     /// # Errors
     /// [`NoRoom::Channels`].
     pub fn finish(&mut self, channel: ChannelId) -> Result<bool, NoRoom> {
-        if self.finished.contains(channel) {
+        if self.is_ended(channel) {
             return Ok(false);
         }
         let place = match self.find(channel) {
             Some(place) => place,
             None => self.open_one_more(channel)?,
         };
-        let open = self.channels.get_mut(place).filter(|c| c.fin == Fin::Open);
-        let Some(channel) = open else {
-            return Ok(false);
-        };
-        channel.fin = Fin::Wanted;
-        self.recent = None;
-        self.list_fin(place);
+        self.want_fin(place);
+        if let Some(replies) = self.find(channel.replies()) {
+            self.want_fin(replies);
+        }
         Ok(true)
+    }
+
+    fn want_fin(&mut self, place: usize) {
+        if let Some(channel) = self.channels.get_mut(place) {
+            channel.fin = Fin::Wanted;
+            self.recent = None;
+            self.list_fin(place);
+        }
+    }
+
+    /// Whether the program finished the channel.
+    pub(super) fn is_ended(&self, channel: ChannelId) -> bool {
+        self.get(channel).is_some_and(|c| c.fin != Fin::Open) || self.finished.contains(channel)
     }
 
     /// How many channels the peer lets this side open, all that were ever opened counted. Only rises.
@@ -41,8 +52,7 @@ impl Outbox {
 
     /// How many channels the peer lets this side have open at once now.
     pub(super) fn channels_at_once(&self) -> u64 {
-        let finished = self.opened.saturating_sub(self.open_channels());
-        self.max_channels.saturating_sub(finished)
+        self.max_channels.saturating_sub(self.gone())
     }
 
     /// A channel whose end is to be told, and how many messages it had.
@@ -96,8 +106,9 @@ impl Outbox {
         if self.channels.get(place).is_some_and(over) {
             self.count_class(self.priority(id), -1);
             self.vacate(place);
-            if !self.is_open(id.replies()) {
-                self.priorities.remove(&id);
+            let requests = id.ranked_as();
+            if !self.is_open(requests) && !self.is_open(requests.replies()) {
+                self.priorities.remove(&requests);
             }
             self.finished.insert(id);
             self.tidy();
@@ -125,6 +136,11 @@ impl Outbox {
     /// Channels that are open.
     fn open_channels(&self) -> u64 {
         len64(self.channels.len()).saturating_add(len64(self.cold.len()))
+    }
+
+    /// How many channels were opened and are open no more.
+    pub(super) fn gone(&self) -> u64 {
+        self.opened.saturating_sub(self.open_channels())
     }
 
     /// Opens a channel.

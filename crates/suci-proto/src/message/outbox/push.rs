@@ -13,7 +13,7 @@ pub enum NoRoom {
     Full,
     /// The peer lets no more channels be opened: so many are open, or were finished with gaps between their numbers.
     Channels(u64),
-    /// The channel was finished.
+    /// The channel was finished, or that of the request to which this is the reply.
     Finished(ChannelId),
 }
 
@@ -106,7 +106,7 @@ impl Outbox {
             return Err(NoRoom::Full);
         }
         let place = match opened {
-            Some(Opened { ended: true, .. }) => return Err(NoRoom::Finished(channel)),
+            Some(Opened { ended: true, .. }) => return Err(NoRoom::Finished(channel.ranked_as())),
             Some(opened) => opened.place,
             None => self.open_one_more(channel)?,
         };
@@ -125,8 +125,9 @@ impl Outbox {
 
     #[cold]
     pub(super) fn open_one_more(&mut self, channel: ChannelId) -> Result<usize, NoRoom> {
-        if self.finished.contains(channel) {
-            Err(NoRoom::Finished(channel))
+        // Replies are on the channel of their requests, as the program sees it.
+        if self.is_ended(channel) || self.is_ended(channel.ranked_as()) {
+            Err(NoRoom::Finished(channel.ranked_as()))
         } else if self.opened < self.max_channels {
             Ok(self.open(channel))
         } else {

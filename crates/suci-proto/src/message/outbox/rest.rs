@@ -2,6 +2,8 @@
 
 use super::Outbox;
 use crate::fold::{Fold, Words};
+use crate::message::len64;
+use crate::types::ChannelId;
 
 impl Outbox {
     /// Gives back what messages needed. False if there is one, or something is to be told.
@@ -37,11 +39,11 @@ impl Outbox {
             cold,
             finished,
             fins: _,
-            opened,
+            opened: _,
             max_channels,
             turns: _,
             priorities,
-            open_by_class,
+            open_by_class: _,
             session_parked: _,
             channel_parked: _,
             answer_parked: _,
@@ -60,10 +62,9 @@ impl Outbox {
         } = self;
         cold.fold(to);
         finished.fold(to);
-        opened.fold(to);
+        self.gone().fold(to);
         max_channels.fold(to);
         priorities.fold(to);
-        open_by_class.fold(to);
         peer_max_message.fold(to);
         channel_limit.fold(to);
         window.fold(to);
@@ -76,10 +77,14 @@ impl Outbox {
     pub(crate) fn restore(&mut self, from: &mut Words) {
         self.cold = Fold::unfold(from);
         self.finished = Fold::unfold(from);
-        self.opened = Fold::unfold(from);
+        self.opened = len64(self.cold.len()).saturating_add(Fold::unfold(from));
         self.max_channels = Fold::unfold(from);
         self.priorities = Fold::unfold(from);
-        self.open_by_class = Fold::unfold(from);
+        self.open_by_class = Default::default();
+        let open: Vec<ChannelId> = self.cold.keys().copied().collect();
+        for channel in open {
+            self.count_class(self.priority(channel), 1);
+        }
         self.peer_max_message = Fold::unfold(from);
         self.channel_limit = Fold::unfold(from);
         self.window = Fold::unfold(from);

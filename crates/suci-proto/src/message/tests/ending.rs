@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fold::Words;
+use crate::turns::Priority;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -102,6 +103,42 @@ fn a_channel_without_messages_ends_at_once() {
     }
     assert_eq!(finished(&mut inbox), [1]);
     assert_eq!(outbox.channels_held() + inbox.channels_held(), 0);
+}
+
+/// Replies are on a channel of their own, of which programs know nothing.
+#[test]
+fn the_replies_of_a_channel_end_with_it() {
+    let (mut outbox, mut inbox) = (outbox(), inbox());
+    let replies = C1.replies();
+    outbox.set_priority(C1, Priority::new(6, 1).unwrap());
+    push(&mut outbox, replies, 0..1, 10);
+    let reply = packets(&mut outbox, ROOM);
+    assert!(outbox.finish(C1).unwrap());
+    let late = message(replies, Bytes::new());
+    let refused = Err((NoRoom::Finished(C1), late.clone()));
+    assert_eq!(outbox.push(late.clone()), refused);
+    take(&mut inbox, &reply[0]).unwrap();
+    acked(&mut outbox, &reply[0]);
+    for packet in fins(&mut outbox) {
+        take(&mut inbox, &packet).unwrap();
+        acked(&mut outbox, &packet);
+    }
+    assert!(!outbox.has_priorities() && !outbox.is_outranked());
+    assert_eq!(outbox.push(late.clone()), refused);
+    assert_eq!(finished(&mut inbox), [1]);
+    assert_eq!((outbox.channels_held(), inbox.channels_held()), (0, 1));
+    assert!(inbox.pop_reply().is_some());
+    assert_eq!(inbox.channels_held(), 0);
+    assert_eq!(finished(&mut inbox), [], "the program never saw it");
+    // None was ever sent.
+    assert!(outbox.finish(C0).unwrap());
+    let late = message(C0.replies(), Bytes::new());
+    let refused = Err((NoRoom::Finished(C0), late.clone()));
+    assert_eq!(outbox.push(late.clone()), refused, "before FIN is told");
+    for packet in fins(&mut outbox) {
+        acked(&mut outbox, &packet);
+    }
+    assert_eq!(outbox.push(late), refused);
 }
 
 #[test]
