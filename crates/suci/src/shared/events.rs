@@ -7,12 +7,17 @@
 use super::ring::has_reached;
 use super::shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use suci_proto::limits::MAX_CHANNELS;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Engine, Event, MessageOutcome, Side};
 
 /// So many may wait before the queue is searched for those that later ones replace. Events of messages that the thread
 /// refused are not added beyond.
 pub(super) const EVENTS: usize = 1_024;
+
+/// So many ends of channels may wait, the newest: as many as a peer can have open at once. Of a program that takes events now
+/// and then none is dropped.
+const CHANNEL_ENDS: usize = MAX_CHANNELS as usize;
 
 /// The queue.
 pub(super) struct Events {
@@ -40,6 +45,7 @@ enum State {
     Suspension(bool),
     Refused,
     Announced(ChannelId),
+    Finished(ChannelId),
 }
 
 /// What later events say about one node.
@@ -69,8 +75,13 @@ fn state(event: &Event) -> Option<State> {
         }
         Event::Refused { .. } => Some(State::Refused),
         Event::Incoming { channel, .. } => Some(State::Announced(channel)),
+        Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
         Event::Ended { .. } | Event::Delivered { .. } | Event::NotDelivered { .. } => None,
     }
+}
+
+fn is_channel_end(event: &Event) -> bool {
+    matches!(event, Event::ChannelFinished { .. })
 }
 
 impl Placed {
@@ -139,15 +150,30 @@ impl Events {
         failures.filter(|(_, failed)| *failed > 0)
     }
 
+    /// How many wait beside the ends of channels, which have a bound of their own.
+    fn others(&self) -> usize {
+        let others = self.queue.iter();
+        others
+            .filter(|placed| !is_channel_end(&placed.event))
+            .count()
+    }
+
     /// Drops what later events replace. Of one node stay: the newest event about each [`State`] of the present session, what
     /// became of messages that the program sent, and the ends of sessions, which become one where `is_between` finds none
     /// of the node's messages after the one event and before the other.
     fn compact(&mut self, is_between: impl Fn(NodeId, usize, usize) -> bool) {
         let mut later: BTreeMap<NodeId, Later> = BTreeMap::new();
         let mut kept: Vec<Placed> = Vec::new();
+        let mut channel_ends = 0;
         for placed in core::mem::take(&mut self.queue).into_iter().rev() {
             let node = placed.event.node();
             let later = later.entry(node).or_default();
+            if is_channel_end(&placed.event) {
+                channel_ends += 1;
+                if channel_ends > CHANNEL_ENDS {
+                    continue;
+                }
+            }
             if let Some(state) = state(&placed.event) {
                 if later.end.is_none() && later.states.insert(state) {
                     kept.push(placed);
@@ -183,7 +209,7 @@ impl Shard {
             let taken = self.taken();
             events.compact(|_, from, to| from != to && !has_reached(taken, to));
         }
-        if events.len() > most || self.messages.is_closed() {
+        if events.others() > most || self.messages.is_closed() {
             let mut places: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
             for (place, message) in self.sort().places() {
                 places.entry(message.from).or_default().push(place);
@@ -196,7 +222,7 @@ impl Shard {
                     .is_some_and(|places| places.iter().any(is_there))
             });
         }
-        if events.len() > most {
+        if events.others() > most {
             events
                 .queue
                 .retain(|placed| engine.knows(placed.event.node()));
@@ -297,6 +323,28 @@ mod tests {
         events.compact(|node, from, to| node == PEER && (from..to).contains(&2));
         let [(_, first), _, (_, third), _] = all;
         assert_eq!(drain(events), [first, third, ended(OTHER, 1, 2, &[])]);
+    }
+
+    /// However many channels a peer opens and finishes.
+    #[test]
+    fn f04_of_the_ends_of_channels_the_newest_stay() {
+        let finished = |channel| Event::ChannelFinished {
+            node: PEER,
+            channel: ChannelId(channel),
+        };
+        let mut events = Events::default();
+        let all = 3 * CHANNEL_ENDS as u32;
+        for channel in 0..all {
+            events.push(0, 0, finished(channel));
+        }
+        events.compact(|_, _, _| false);
+        assert_eq!((events.len(), events.others()), (CHANNEL_ENDS, 0));
+        let first = all - CHANNEL_ENDS as u32;
+        assert_eq!(events.pop().0, Some(finished(first)));
+        // With the session they are over, too.
+        events.push(0, 0, ended(PEER, 0, 1, &[]));
+        events.compact(|_, _, _| false);
+        assert_eq!(drain(events), [ended(PEER, 0, 1, &[])]);
     }
 
     /// Whatever a peer does in one session.
