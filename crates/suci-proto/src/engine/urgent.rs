@@ -108,11 +108,12 @@ impl Engine {
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
     }
 
-    /// Whether the next message for the program is of a higher class than all that is to be sent: then the program should have it
-    /// before the driver transmits.
+    /// Whether something may be to be sent, all of it of a lower class than the next message for the program: then the program
+    /// should have that before the driver transmits.
     pub fn message_outranks_output(&mut self) -> bool {
+        let to_send = self.dirty.front_class();
         let class = self.next_class_received();
-        class > self.dirty.front_class() && class > self.next_class_to_send()
+        to_send.is_some() && class > to_send && class > self.next_class_to_send()
     }
 
     /// Whether a channel of a higher class than its peer has something to send that all other peers' turns come after.

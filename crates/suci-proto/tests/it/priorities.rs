@@ -172,6 +172,7 @@ fn an_urgent_message_outranks_bulk_that_is_to_be_sent_but_no_urgent_output() {
     trains(&mut net);
     net.send(1, id(0), on(7, b"question"));
     net.run(SECOND);
+    assert!(!net.engine(0).message_outranks_output(), "nothing is to go");
     net.queue(0, id(2), message(&vec![0; 200_000]));
     assert!(net.engine(0).message_outranks_output());
     net.queue(0, id(2), on(7, b"urgent, too"));
