@@ -9,6 +9,7 @@
 use super::{Engine, SendError};
 use crate::event::EndReason;
 use crate::message::{Completion, Message, Outgoing};
+use crate::peer::Peer;
 use crate::time::Instant;
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, Source};
 use std::collections::{BTreeMap, VecDeque};
@@ -145,7 +146,9 @@ impl Engine {
             token: id.0,
             ..message
         };
-        let number = self.send(now, node, request).map_err(|mut error| {
+        let count = |peer: &mut Peer| peer.session.open_calls += 1;
+        let sent = self.send_and(now, node, request, count);
+        let number = sent.map_err(|mut error| {
             if let Some(message) = error.message_mut() {
                 (message.tag, message.kind) = (tag, kind);
                 (message.notify, message.token) = (notify, token);
@@ -158,9 +161,6 @@ impl Engine {
             number,
         };
         self.shared.calls.open.insert(id, open);
-        if let Some(peer) = self.peer_key(node).and_then(|key| self.peers.get_mut(key)) {
-            peer.session.open_calls += 1;
-        }
         Ok(())
     }
 

@@ -311,11 +311,14 @@ impl Engine {
             self.expected_inits.came(now, caller);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
-        let (Some(baked), true, None) = (baked, for_us, self.closing) else {
-            let reason = match (for_us, self.closing) {
+        // A closing node opens nothing new. It answers a node that it calls itself: of two INITs that cross, one stands, and
+        // its messages leave by no other connection.
+        let is_open = self.closing.is_none() || self.calls(node);
+        let (Some(baked), true, true) = (baked, for_us, is_open) else {
+            let reason = match (for_us, is_open) {
                 (false, _) => DropReason::OtherIncarnation,
-                (true, Some(_)) => DropReason::Closing,
-                (true, None) => DropReason::BadCookie,
+                (true, false) => DropReason::Closing,
+                (true, true) => DropReason::BadCookie,
             };
             self.reject(now, arrival.from, header, reason);
             return;
@@ -339,6 +342,12 @@ impl Engine {
             }
         }
         self.on_received(key);
+    }
+
+    /// Whether a connection to `node` is being opened from here.
+    fn calls(&self, node: NodeId) -> bool {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.is_some_and(|peer| peer.attempt.is_some())
     }
 
     /// Decides what an INIT replaces, and lets it in.

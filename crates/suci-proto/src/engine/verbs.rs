@@ -283,6 +283,18 @@ impl Engine {
         node: NodeId,
         message: Outgoing,
     ) -> Result<MessageNumber, SendError> {
+        self.send_and(now, node, message, |_| ())
+    }
+
+    /// As [`Engine::send`]. Once the message is queued, `then` is done to the peer.
+    #[inline(always)]
+    pub(super) fn send_and(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        message: Outgoing,
+        then: impl FnOnce(&mut Peer),
+    ) -> Result<MessageNumber, SendError> {
         let length = message.payload.len() as u64;
         if length > limits::MAX_MESSAGE {
             return Err(SendError::TooLong { length });
@@ -294,6 +306,7 @@ impl Engine {
         };
         let pushed = willing.peer.session.outbox.push(message);
         let number = pushed.map_err(|(no, message)| Refusal::from(no).of(|| message))?;
+        then(willing.peer);
         willing.on_queued(now, Held::one(length));
         Ok(number)
     }

@@ -204,6 +204,28 @@ fn f14_a_higher_epoch_in_a_crossing_init_does_not_end_a_session_that_the_peer_ne
     assert_eq!(ends(&mut world, 0), []);
 }
 
+/// The host whose INIT yields closes while the INITs are under way: it answers, and what it sent arrives.
+#[test]
+fn f20_a_close_while_inits_cross_gives_up_no_message() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.send(1, 0).unwrap();
+    // HELLOs, COOKIEs, INITs.
+    for step in 0..3 {
+        let packets = [world.outgoing(0), world.outgoing(1)].concat();
+        if step == 2 {
+            let now = world.now;
+            world.engines[1].close(now, 60 * SECOND);
+        }
+        world.now += Duration::from_micros(50);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+    assert!(world.engines[1].is_closed());
+    assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
+}
+
 /// The first host's program closes before ACCEPT came: the second one has a session already, and hears of its end.
 #[test]
 fn f20_a_close_before_accept_ends_the_peers_session_too() {
