@@ -21,6 +21,9 @@ const SEEDS: &str = "0..300";
 /// Time given to each fuzz target; `make fuzz` gives a minute.
 const FUZZ_TIME: Duration = Duration::from_secs(10);
 
+/// Tests that run at once, on each core. Most of them wait for a timer or for another process most of their time.
+const TESTS_PER_CORE: usize = 3;
+
 /// One step: a name to report and to select by, and what it does.
 struct Step {
     name: &'static str,
@@ -224,7 +227,9 @@ fn doc() -> Result<()> {
 /// Everything in one call, real processes and namespaces that tests make included, so that every crate is built once: other
 /// selections of packages have other features. A test that cannot run here fails.
 fn tests() -> Result<()> {
-    cargo(&["test", "--locked", "--workspace"])
+    let cores = thread::available_parallelism()?.get();
+    let mut test = exec::cargo(["test", "--locked", "--workspace"]);
+    command(test.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores).to_string()))
 }
 
 /// The simulator: `cargo run` or only `cargo build`.

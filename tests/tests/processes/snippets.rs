@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use suci_tests::{LONG, count, light};
@@ -339,7 +340,8 @@ fn run(snippet: &Snippet, commands: &[String]) {
     }
 }
 
-/// Runs every snippet of `documents` as often as the environment says.
+/// Runs every snippet of `documents` as often in a row as the environment says. Snippets run side by side: most of
+/// their time they wait.
 fn run_all(documents: &[PathBuf]) {
     let rounds = count(ROUNDS, 5);
     let snippets: Vec<_> = documents
@@ -348,23 +350,26 @@ fn run_all(documents: &[PathBuf]) {
         .map(|snippet| (snippet.commands(), snippet))
         .filter(|(commands, _)| !commands.is_empty())
         .collect();
-    let begun = Instant::now();
-    for round in 1..=rounds {
-        for (commands, snippet) in &snippets {
-            let begun = Instant::now();
+    let count = snippets.len();
+    let (begun, done) = (Instant::now(), AtomicU32::new(0));
+    let all = rounds * u32::try_from(count).unwrap();
+    let run_rounds = |(commands, snippet): &(Vec<String>, Snippet)| {
+        for round in 1..=rounds {
+            let round_begun = Instant::now();
             run(snippet, commands);
-            let took = begun.elapsed();
+            let took = round_begun.elapsed().as_secs_f64();
+            let done = 1 + done.fetch_add(1, Ordering::Relaxed);
+            let left = (begun.elapsed() / done * (all - done)).as_secs();
             println!(
-                "round {round} of {rounds}: {snippet}, {:.1} s",
-                took.as_secs_f64()
+                "round {round} of {rounds}: {snippet}, {took:.1} s; {} min {} s left",
+                left / 60,
+                left % 60
             );
         }
-        let each = begun.elapsed() / round;
-        let left = (each * (rounds - round)).as_secs();
-        println!("{} min {} s left", left / 60, left % 60);
-    }
+        Ok(())
+    };
+    exec::side_by_side(&snippets, run_rounds).unwrap();
     let lines: usize = snippets.iter().map(|(commands, _)| commands.len()).sum();
-    let count = snippets.len();
     println!("figure: {count} snippets of {lines} lines, {rounds} times in a row");
 }
 
