@@ -171,6 +171,14 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Whether it only says what a program wants of its traffic: it holds nothing up.
+    #[must_use]
+    pub fn is_wish(&self) -> bool {
+        matches!(self, Self::Prefer(..) | Self::Rank(..))
+    }
+}
+
 /// A whole run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -400,6 +408,32 @@ impl Options {
             latency, jitter, ..
         } = self.links;
         (latency * 3 / 2 + jitter + slowest) * 2 + delays.max().unwrap_or_default()
+    }
+
+    /// The longest probe timeout of this run, with a lost or late packet, if first contacts can be judged by it. They cannot
+    /// where a queue of other traffic holds them up, and where a process at another place has the same node ID. Nor can they
+    /// where a receiver has few places for each node: newcomers wait for room there, and first grants carry control packets
+    /// only. When three of these are lost the next one goes after 10 s.
+    #[must_use]
+    pub fn contact_probe(&self) -> Option<Duration> {
+        /// The wait for an answer to the first HELLO or INIT.
+        const FIRST_WAIT: Duration = Duration::from_millis(100);
+        /// So many nodes' first packets find room at once, where each has so many places of 6,656 B.
+        const FEW: usize = 16;
+        const PLACES: u64 = 8;
+        let judged = self.links.rate.is_none()
+            && !self.port_unreachable
+            && self.duplicates.is_empty()
+            && self.nodes <= FEW
+            && self.recv_buffer >= self.nodes as u64 * PLACES * 6_656;
+        let delays = self.configs.iter().map(|config| config.max_ack_delay);
+        let delay = delays.max().unwrap_or_default();
+        let late = match self.faults.reorder {
+            0 => Duration::ZERO,
+            _ => self.faults.reorder_by,
+        };
+        let probe = (self.round_trip() - delay) * 3 + delay + late;
+        judged.then_some(probe.max(FIRST_WAIT))
     }
 
     /// The node ID of a place.

@@ -21,6 +21,8 @@ pub struct Tally {
     pub big: u64,
     /// Sessions that ended, counted on each side.
     pub ended: u64,
+    /// First messages between two processes that were judged by the time that they took.
+    pub contacts: u64,
     /// Packets lost.
     pub lost: u64,
     /// Packets duplicated.
@@ -66,6 +68,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Packets that the network lost, damaged, or made late.
+    #[must_use]
+    pub fn not_in_time(&self) -> u64 {
+        let lost = self.lost + self.flipped + self.oversized + self.cut + self.unroutable;
+        lost + self.queue_full + self.held + self.reordered
+    }
+
     /// Faults by kind.
     #[must_use]
     pub fn by_kind(&self) -> [(&'static str, u64); 20] {
@@ -120,6 +129,7 @@ impl Tally {
         self.virtual_ms += virtual_ms;
         self.big += big;
         self.ended += ended;
+        self.contacts += other.contacts;
         self.lost += other.lost;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
@@ -171,12 +181,13 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} of {} messages delivered, {} bytes, {} packets, {} sessions ended, {} faults (",
+            "{} of {} messages delivered, {} bytes, {} packets, {} sessions ended, {} contacts judged, {} faults (",
             self.messages,
             self.accepted,
             self.bytes,
             self.packets,
             self.ended,
+            self.contacts,
             self.faults()
         )?;
         let mut first = true;

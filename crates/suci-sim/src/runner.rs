@@ -53,6 +53,7 @@ pub fn run(options: Options, print: bool) -> Outcome {
     world.tally.accepted = world.oracle.accepted_count();
     world.tally.bytes = world.oracle.bytes();
     world.tally.ended = world.oracle.ended();
+    world.tally.contacts = world.oracle.contacts();
     world.tally.virtual_ms = world.now.as_nanos() / 1_000_000;
     let trace = world.trace.hash();
     Outcome {

@@ -15,15 +15,23 @@ use crate::world::{Due, Failure, World};
 const PACKET: u64 = 1_000;
 
 impl World {
+    /// Tells the oracle what a fault may be the reason of.
+    fn excuse(&mut self, step: &Step) {
+        if !step.is_calm() {
+            self.oracle.shaken();
+        }
+        if !step.is_wish() {
+            self.oracle.excuse_contacts();
+        }
+    }
+
     /// Makes a fault happen now.
     pub fn apply(&mut self, step: &Step) {
         if self.mended {
             return;
         }
         self.trace.note(self.now, 9, format_args!("--- {step:?}"));
-        if !step.is_calm() {
-            self.oracle.shaken();
-        }
+        self.excuse(step);
         match *step {
             Step::Crash(place, after) => self.crash(place, after),
             Step::Pause(place, time) => {

@@ -5,6 +5,7 @@ mod excuses;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, NodeId};
@@ -144,6 +145,9 @@ impl World {
             mended: false,
             options,
         };
+        if let Some(probe) = world.options.contact_probe() {
+            world.oracle.judge_contacts(probe);
+        }
         world.plan();
         world
     }
@@ -270,6 +274,9 @@ impl World {
             Some(consume) if !self.mended => consume,
             _ => Consume::Eager,
         };
+        if process.consume == Consume::Eager {
+            self.oracle.takes_at_once(id);
+        }
         self.fill_book(place, &mut process);
         self.trace.note(
             self.now,
@@ -449,6 +456,7 @@ impl World {
                 .is_some_and(|filter| filter(self.now, &packet))
             {
                 self.tally.lost += 1;
+                self.note_loss(packet.sender, packet.to);
                 continue;
             }
             let reports = match self.options.port_unreachable {
@@ -458,8 +466,13 @@ impl World {
             if reports {
                 self.answer_unreachable(&packet);
             }
+            let (sender, to) = (packet.sender, packet.to);
+            let before = self.tally.not_in_time();
             self.network
                 .carry(self.now, packet, &mut self.tally, &mut self.arrivals);
+            if self.tally.not_in_time() > before {
+                self.note_loss(sender, to);
+            }
         }
         self.outbox = outbox;
         let mut arrivals = core::mem::take(&mut self.arrivals);
@@ -467,6 +480,15 @@ impl World {
             self.queue.push(at, Due::Arrive(place, packet));
         }
         self.arrivals = arrivals;
+    }
+
+    /// A packet from a process to an address is lost, or will be late.
+    fn note_loss(&mut self, sender: ProcId, to: SocketAddr) {
+        let place = self.network.owner_of(to);
+        let process = place.and_then(|place| self.places.get(place)?.process.as_ref());
+        if let Some(process) = process {
+            self.oracle.lost_between(sender, process.id);
+        }
     }
 
     /// A closed port answers by ICMP: the sender hears of it, and some later send of that process fails instead.
@@ -519,6 +541,8 @@ impl World {
             }
             Fit::Excused => {
                 self.tally.overrun_excused += 1;
+                let id = process.id;
+                self.oracle.lost_between(sender, id);
                 Ok(())
             }
             Fit::Overrun => {

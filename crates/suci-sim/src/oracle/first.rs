@@ -56,7 +56,7 @@ impl Oracle {
                 self.judge(process)?;
             }
         }
-        Ok(())
+        self.judge_contacts_due(now)
     }
 
     /// A process closed in order: whatever it sent is settled.

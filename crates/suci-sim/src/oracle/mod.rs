@@ -9,6 +9,7 @@
 //! 3 and 4 in `sender` and `session`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
 //! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
+mod contact;
 mod coverage;
 mod credit;
 mod finish;
@@ -61,6 +62,8 @@ pub enum Kind {
     OutcomeInvented,
     /// Accepted, both processes alive, the network mended: it must have arrived.
     Undelivered,
+    /// The first message between two processes took longer than lost packets explain.
+    Late,
     /// `Up`, `Lost`, `Quiet` or `Ended` that does not fit the ones before, or the peer.
     Events,
     /// A suspended session accepts or sends messages, or nobody suspended it.
@@ -252,6 +255,7 @@ pub struct Oracle {
     /// Which node ever suspended its session with which.
     suspended: BTreeSet<(u32, u32)>,
     firsts: first::Firsts,
+    contacts: contact::Contacts,
     /// Processes by node, in the order of their starts.
     by_node: BTreeMap<u32, Vec<ProcId>>,
     shaken: bool,
@@ -383,6 +387,7 @@ impl Oracle {
         let position = stream.tokens.len();
         stream.tokens.push(name.token);
         self.note_first(now, name.from, name.token);
+        self.note_contact(now, name.from, &spec, name.token);
         self.open
             .entry((name.from, spec.to))
             .or_default()

@@ -457,3 +457,67 @@ fn an_end_that_says_wrongly_what_is_missing_is_found() {
         assert_eq!(kind(verdict), found, "{reason:?}");
     }
 }
+
+/// The first message between two processes is late, and lost packets explain some of that or not.
+#[test]
+fn a_first_message_that_takes_longer_than_losses_explain_is_found() {
+    const PROBE: Duration = Duration::from_millis(100);
+    for (losses, late_after) in [
+        (0, Some(5)),
+        (1, Some(7)),
+        (2, Some(11)),
+        (3, Some(19)),
+        (4, None),
+    ] {
+        let mut pair = Pair::new();
+        pair.oracle.judge_contacts(PROBE);
+        pair.oracle.takes_at_once(pair.receiver);
+        pair.send(SPEC, 0);
+        for _ in 0..losses {
+            pair.oracle.lost_between(pair.receiver, pair.sender);
+        }
+        let found = (0..100).find(|probes| {
+            let verdict = pair.oracle.judge_due(pair.now + PROBE * *probes);
+            kind(verdict) == Some(Kind::Late)
+        });
+        assert_eq!(found, late_after, "{losses} losses");
+    }
+}
+
+#[test]
+fn only_a_contact_that_nothing_holds_up_is_judged() {
+    const PROBE: Duration = Duration::from_millis(100);
+    const LATER: Duration = Duration::from_secs(100);
+    let verdict = |prepare: fn(&mut Pair), length| {
+        let mut pair = Pair::new();
+        pair.oracle.judge_contacts(PROBE);
+        prepare(&mut pair);
+        pair.send(Spec { length, ..SPEC }, 0);
+        kind(pair.oracle.judge_due(pair.now + LATER))
+    };
+    let eager = |pair: &mut Pair| pair.oracle.takes_at_once(pair.receiver);
+    assert_eq!(verdict(eager, 40), Some(Kind::Late));
+    assert_eq!(verdict(eager, 1 << 20), None, "long");
+    assert_eq!(verdict(|_| (), 40), None, "a program that takes its time");
+    let excused = |pair: &mut Pair| {
+        pair.oracle.takes_at_once(pair.receiver);
+        pair.oracle.excuse_contacts();
+    };
+    assert_eq!(verdict(excused, 40), None, "a fault that lasts");
+    let early = |pair: &mut Pair| {
+        let (sender, now) = (pair.sender, pair.now);
+        pair.oracle.process_stopped(pair.receiver, now);
+        pair.send(SPEC, 0);
+        let after = pair.oracle.process_started(2);
+        pair.oracle.takes_at_once(after);
+        assert_ne!(after, sender);
+    };
+    let begun_early = {
+        let mut pair = Pair::new();
+        pair.oracle.judge_contacts(PROBE);
+        early(&mut pair);
+        pair.send(SPEC, 1);
+        kind(pair.oracle.judge_due(pair.now + LATER))
+    };
+    assert_eq!(begun_early, None, "sent before the peer ran");
+}
