@@ -89,6 +89,17 @@ pub enum Event {
         /// The receiver's reason; 0 if the message has no number.
         reason: u64,
     },
+    /// The send queue has room again for messages on channels of one class: for the smallest of those that the program was
+    /// told to send later ([`SendError::WouldBlock`](crate::SendError), [`Engine::want_room`](crate::Engine::want_room)). One
+    /// event however many those were, while there is room: when the queue fills up before the program takes the event, it
+    /// comes later. It comes even if the program sent one of them meanwhile, and after the end of the session if that made the
+    /// room.
+    Writable {
+        /// To whom.
+        node: NodeId,
+        /// The class ([`Priority::class`](crate::Priority::class)).
+        class: u8,
+    },
     /// A message too long to be taken unasked: answer with accept or refuse. Other channels go on.
     Incoming {
         /// From whom.
@@ -136,6 +147,7 @@ impl Event {
             | Self::Ended { node, .. }
             | Self::Delivered { node, .. }
             | Self::NotDelivered { node, .. }
+            | Self::Writable { node, .. }
             | Self::Incoming { node, .. }
             | Self::ChannelFinished { node, .. }
             | Self::Refused { node, .. } => node,

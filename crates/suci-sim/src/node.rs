@@ -309,7 +309,13 @@ impl Process {
                 }
                 Ok((Sent::Accepted, name.token))
             }
-            Err(SendError::WouldBlock(_) | SendError::Unread(_) | SendError::Suspended { .. }) => {
+            Err(SendError::WouldBlock(message)) => {
+                if let Some(class) = self.engine.want_room(NodeId(spec.to), &message) {
+                    cx.oracle.wants_room(self.id, spec.to, class);
+                }
+                Ok((Sent::Blocked, name.token))
+            }
+            Err(SendError::Unread(_) | SendError::Suspended { .. }) => {
                 Ok((Sent::Blocked, name.token))
             }
             Err(_) => Ok((Sent::Refused, name.token)),

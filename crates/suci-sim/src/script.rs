@@ -251,7 +251,11 @@ impl World {
         self.oracle
             .finish()
             .map_err(|violation| Failure { at, violation })?;
-        self.check_quiet()
+        self.check_quiet()?;
+        let at = self.now;
+        self.oracle
+            .finish_wants()
+            .map_err(|violation| Failure { at, violation })
     }
 
     /// Whether every program said its last word.

@@ -24,7 +24,8 @@ pub enum Error {
     Itself(NodeId),
     /// The queue to this peer is full. The message comes back in the error.
     #[error(
-        "the queue to node {to} is full: poll or wait (send_timeout does both), then send again, or raise send_queue"
+        "the queue to node {to} is full: poll or wait (send_timeout does both, Event::Writable says when), then send again, \
+         or raise send_queue"
     )]
     WouldBlock {
         /// Whose queue is full.

@@ -250,6 +250,10 @@ impl Draft {
         Self { outgoing, replies }
     }
 
+    pub(crate) fn outgoing(&self) -> &Outgoing {
+        &self.outgoing
+    }
+
     pub(crate) fn into_outgoing(self) -> Outgoing {
         self.outgoing
     }

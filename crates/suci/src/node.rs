@@ -214,7 +214,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
-    /// others say what is wrong with it.
+    /// others say what is wrong with it. After [`Error::WouldBlock`] the event [`Event::Writable`] says when there is room:
+    /// once for all messages of a class that were not taken, even if the program sent one of them meanwhile.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let message = message.into();
         message.check()?;
@@ -250,12 +251,12 @@ impl Node {
         let mut turn = self.enter_to_send()?;
         loop {
             match turn.send(None, to, message.len(), |driver, now| {
-                driver.push(now, to, message)
+                driver.try_push(now, to, message)
             }) {
                 Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
                     message = *back
                 }
-                done => return done,
+                done => return done.map_err(|error| turn.want_room(to, error)),
             }
             pause(&mut turn, deadline, &mut spinner)?;
         }

@@ -23,7 +23,7 @@ pub enum SendError {
     /// A node has no connection to itself.
     #[error("node {0} is this node")]
     Itself(NodeId),
-    /// The queue to this peer is full: try again when something was acknowledged.
+    /// The queue to this peer is full: try again when something was acknowledged ([`Engine::want_room`] tells).
     #[error("the queue is full: receive or wait, then send again")]
     WouldBlock(Outgoing),
     /// Messages of several sessions that ended wait for the program: no other session with this peer begins.
@@ -338,6 +338,20 @@ impl Engine {
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
     }
 
+    /// The program waits until the queue to `node` has room for `message`, which [`Engine::send`] did not take for want of it
+    /// ([`SendError::WouldBlock`]): [`Event::Writable`] follows, once for all messages of a class for which the program asks
+    /// before it takes the event. Returns the class of the message's channel, which the event will name; None if the node is
+    /// unknown.
+    pub fn want_room(&mut self, node: NodeId, message: &Outgoing) -> Option<u8> {
+        let key = self.known(node).ok()?;
+        let peer = self.peers.get_mut(key)?;
+        let class = peer.session.outbox.want_room(message);
+        // There may be room since.
+        peer.report_room(&mut self.shared);
+        self.touch(key);
+        Some(class)
+    }
+
     /// The peer `node`, if a message may be queued for it.
     #[inline(always)]
     pub(super) fn willing(&mut self, node: NodeId) -> Result<Willing<'_>, Refusal> {
@@ -475,6 +489,8 @@ impl Engine {
             let set = p.session.outbox.set_priority(channel, priority);
             if set {
                 p.session.inbox.set_priority(channel, priority);
+                // What the channel holds may leave room in its old class.
+                p.report_room(&mut self.shared);
             }
             set
         });

@@ -70,6 +70,59 @@ impl Held {
     }
 }
 
+/// The room in a send queue that the program waits for.
+#[derive(Debug, Default)]
+pub struct WantedRoom {
+    /// A bit for each class of channels in which it waits.
+    classes: u8,
+    /// What the smallest message counts that waits in each of these classes.
+    charges: [u64; CLASSES],
+}
+
+impl WantedRoom {
+    /// Whether the program waits for none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.classes == 0
+    }
+
+    /// A message that counts `charge` waits in `class`, too.
+    pub fn add(&mut self, class: u8, charge: u64) {
+        let waits = self.classes & Self::bit(class) != 0;
+        if let Some(smallest) = self.charges.get_mut(usize::from(class)) {
+            *smallest = if waits { charge.min(*smallest) } else { charge };
+            self.classes |= Self::bit(class);
+        }
+    }
+
+    /// What waited in `class` when it was removed last waits again.
+    pub const fn restore(&mut self, class: u8) {
+        self.classes |= Self::bit(class);
+    }
+
+    /// Nothing waits in `class` any more.
+    pub const fn remove(&mut self, class: u8) {
+        self.classes &= !Self::bit(class);
+    }
+
+    /// The first class of those in which something waits that has room for the smallest message, as `has_room` says of a
+    /// class and of what a message counts.
+    #[must_use]
+    pub fn find(&self, has_room: impl Fn(u8, u64) -> bool) -> Option<u8> {
+        let wanted = (0..).zip(self.charges);
+        let mut wanted = wanted.filter(|(class, _)| self.classes & Self::bit(*class) != 0);
+        let found = wanted.find(|(class, charge)| has_room(*class, *charge));
+        found.map(|(class, _)| class)
+    }
+
+    /// The bit of a class.
+    const fn bit(class: u8) -> u8 {
+        // Classes are 0 to 7.
+        1 << (class & 7)
+    }
+}
+
 /// Whether a queue that holds what counts `held` takes what counts `charge`, if `most` is its bound. An empty one takes
 /// any message.
 #[must_use]

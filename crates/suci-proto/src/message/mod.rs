@@ -49,7 +49,7 @@ pub use answer::{Answer, AnswerError, IncomingInfo};
 pub use brief::Brief;
 pub(crate) use chain::COPIED;
 pub use data::Data;
-pub use held::{ByClass, Held, Queued, has_room};
+pub use held::{ByClass, Held, Queued, WantedRoom, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
 pub use outgoing::Packed;

@@ -11,13 +11,14 @@ mod finish;
 mod priorities;
 mod push;
 mod rest;
+mod room;
 mod run;
 
 pub use push::NoRoom;
 
 use super::finished::Finished;
 use super::outgoing::{Block, Channel, Cold, Fin, Packed, Plan, Spares, Status};
-use super::{ByClass, Completion, Held, Queued, index, len64};
+use super::{ByClass, Completion, Held, Queued, WantedRoom, index, len64};
 use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::turns::{CLASSES, Priority, Turns};
@@ -160,6 +161,7 @@ pub struct Outbox {
     over: Held,
     accepted: u64,
     completions: VecDeque<Completion>,
+    wanted: WantedRoom,
     spares: Spares,
 }
 
@@ -194,6 +196,7 @@ impl Outbox {
             over: Held::default(),
             accepted: 0,
             completions: VecDeque::new(),
+            wanted: WantedRoom::default(),
             spares: Spares::default(),
         }
     }

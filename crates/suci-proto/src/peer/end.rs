@@ -44,6 +44,8 @@ impl Peer {
         let priorities = old.outbox.take_priorities();
         self.session.inbox.set_priorities(priorities.clone());
         self.session.outbox.set_priorities(priorities);
+        let wanted = old.outbox.take_wanted_room();
+        self.session.outbox.set_wanted_room(wanted);
         self.session.manual = old.manual;
         self.session.number = old.number;
         if let Some(incarnation) = old.remote {
@@ -76,6 +78,7 @@ impl Peer {
                 self.tell(Event::Resumed { node, by }, shared);
             }
         }
+        self.report_room(shared);
     }
 
     /// The peer broke the protocol: tells it why, and ends the session that it did so in.

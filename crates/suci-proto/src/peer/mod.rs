@@ -401,7 +401,7 @@ impl Peer {
     pub(crate) fn info(&self) -> Option<PeerInfo> {
         let known = !self.book.is_empty();
         let link = self.life.link();
-        let left = known || link != Link::Idle || !self.news.is_empty();
+        let left = known || link != Link::Idle || self.has_untold();
         left.then(|| PeerInfo {
             node: self.node,
             address: self.path_address(),

@@ -9,6 +9,7 @@
 //! | `Ended` | one for each session with messages that the program did not receive, [`MAX_UNREAD`] at most with the present one, and one for all others: ends without messages between them become one |
 //! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: what a later one undoes is left out |
 //! | `Suspended`, `Resumed` | one for each side: what undoes one that waits takes it away |
+//! | `Writable` | no queue: a bit for each class of channels |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
 //! | `ChannelFinished` | no queue: numbers of channels, as ranges of which there are at most as many as channels |
 //! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
@@ -477,7 +478,14 @@ impl Peer {
 
     /// Whether [`Peer::next_event`] has one.
     pub(crate) fn has_event(&self) -> bool {
-        self.news.has_next() || (self.news.ends() == 0 && self.session.inbox.has_finished())
+        let (inbox, outbox) = (&self.session.inbox, &self.session.outbox);
+        let unqueued = || inbox.has_finished() || outbox.has_wanted_room();
+        self.news.has_next() || (self.news.ends() == 0 && unqueued())
+    }
+
+    /// Whether the program is to hear something of this peer, now or later.
+    pub(super) fn has_untold(&self) -> bool {
+        !self.news.is_empty() || self.session.outbox.wants_room()
     }
 
     /// The next event for the program; the peer left the engine's queue for it.
@@ -496,6 +504,10 @@ impl Peer {
         if event.is_none() && self.news.ends() == 0 && held.is_none() {
             let finished = self.session.inbox.poll_finished();
             event = finished.map(|channel| Event::ChannelFinished { node, channel });
+        }
+        if event.is_none() && self.news.ends() == 0 {
+            let room = self.session.outbox.poll_room();
+            event = room.map(|class| Event::Writable { node, class });
         }
         self.list_news(shared);
         event

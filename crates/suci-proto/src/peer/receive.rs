@@ -391,6 +391,15 @@ impl Peer {
             };
             self.tell(event, shared);
         }
+        self.report_room(shared);
+    }
+
+    /// The program is to hear if the send queue has room for which it waits.
+    #[inline]
+    pub(crate) fn report_room(&mut self, shared: &mut Shared) {
+        if self.session.outbox.has_wanted_room() {
+            self.list_news(shared);
+        }
     }
 
     /// Tells the program of messages that need its decision.

@@ -27,7 +27,7 @@ impl Peer {
             && self.lingering.is_none()
             && self.attempt.is_none()
             && self.accepted.is_none();
-        let untold = self.ack_waits || self.newsworthy || self.read || !self.news.is_empty();
+        let untold = self.ack_waits || self.newsworthy || self.read || self.has_untold();
         let steered = self.steering.is_some();
         let waiting = self.is_waiting() || self.session.promise.is_waiting();
         if !quiet || untold || steered || waiting {

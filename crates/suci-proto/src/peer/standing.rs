@@ -62,7 +62,7 @@ impl Peer {
         config: &Config,
     ) -> bool {
         let busy = self.connection.is_some() || self.attempt.is_some();
-        let unfinished = !(events || self.news.is_empty())
+        let unfinished = (self.has_untold() && !events)
             || !self.session.outbox.is_empty()
             || self.session.suspension.is_here();
         self.book.is_empty()

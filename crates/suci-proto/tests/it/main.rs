@@ -10,6 +10,7 @@ mod newcomers;
 mod pair;
 mod priorities;
 mod reach;
+mod room;
 mod select;
 mod steering;
 mod suspension;

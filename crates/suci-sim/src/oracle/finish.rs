@@ -15,6 +15,25 @@ impl Oracle {
         Ok(())
     }
 
+    /// All is said, and acknowledged since: does anybody still wait for room? Queues to processes that died may be full.
+    ///
+    /// # Errors
+    /// The first that does.
+    pub fn finish_wants(&self) -> Verdict {
+        let wants = self.wants.iter();
+        for (process, node, class) in wants.filter(|(process, ..)| self.lives(*process)) {
+            let open = self.open.get(&(*process, *node)).into_iter().flatten();
+            let mut records = open.filter_map(|token| self.record(*token));
+            if !records.any(|record| self.receiver_died(record)) {
+                let text = format!(
+                    "process {process} was never told of room to node {node} in class {class}"
+                );
+                return broken(Kind::Events, text);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether every message of living processes is settled: the end of a liveness run.
     #[must_use]
     pub fn is_settled(&self) -> bool {

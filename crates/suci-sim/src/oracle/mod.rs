@@ -248,6 +248,8 @@ pub struct Oracle {
     inbound: BTreeMap<(ProcId, u32), Inbound>,
     /// Channels that a process ever finished, with which node.
     finished: BTreeSet<(ProcId, u32, u32)>,
+    /// Who waits for room to which node, in which class.
+    wants: BTreeSet<(ProcId, u32, u8)>,
     links: BTreeMap<(ProcId, u32), Link>,
     sessions: BTreeMap<(ProcId, u32), session::Told>,
     returns: credit::Returns,
@@ -294,6 +296,13 @@ impl Oracle {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether a program received the message.
+    #[must_use]
+    pub fn is_received(&self, token: u64) -> bool {
+        let record = self.record(token);
+        record.is_some_and(|record| record.received_by.is_some())
     }
 
     /// Messages accepted by `send`.

@@ -75,11 +75,28 @@ impl Oracle {
                 self.check_missing(process, node, reason, sessions)?;
                 self.session_ended(process, node, reason, outcomes)
             }
+            Event::Writable { node, class } => self.room(process, node, class),
             Event::ChannelFinished { node, channel } => {
                 self.channel_finished(process, node, channel.0)
             }
             Event::Incoming { .. } | Event::Refused { .. } => Ok(()),
         }
+    }
+
+    /// `process` was told to send a message to `node` later, on a channel of this class.
+    pub fn wants_room(&mut self, process: ProcId, node: u32, class: u8) {
+        self.wants.insert((process, node, class));
+    }
+
+    /// `process` hears that there is room.
+    fn room(&mut self, process: ProcId, node: NodeId, class: u8) -> Verdict {
+        if self.wants.remove(&(process, node.0, class)) {
+            return Ok(());
+        }
+        let text = format!(
+            "process {process} hears of room to node {node} in class {class}, for which it does not wait"
+        );
+        broken(Kind::Events, text)
     }
 
     fn link(&mut self, process: ProcId, node: NodeId, to: Link, from: &[Link]) -> Verdict {

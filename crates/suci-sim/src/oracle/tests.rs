@@ -521,3 +521,22 @@ fn only_a_contact_that_nothing_holds_up_is_judged() {
     };
     assert_eq!(begun_early, None, "sent before the peer ran");
 }
+
+#[test]
+fn room_that_is_not_told_or_that_nobody_waits_for_is_found() {
+    let mut pair = Pair::new();
+    let room = Event::Writable {
+        node: NodeId(2),
+        class: 4,
+    };
+    let sender = pair.sender;
+    pair.oracle.wants_room(sender, 2, 4);
+    assert_eq!(kind(pair.oracle.finish_wants()), Some(Kind::Events));
+    pair.oracle.event(sender, &room).unwrap();
+    pair.oracle.finish_wants().unwrap();
+    assert_eq!(
+        kind(pair.oracle.event(sender, &room)),
+        Some(Kind::Events),
+        "once"
+    );
+}

@@ -23,10 +23,30 @@ impl Driver {
             .map_err(|error| Error::from_send(to, error))
     }
 
+    /// As [`Driver::try_push`]; the program hears when there is room, if there is none.
+    pub(crate) fn push(
+        &mut self,
+        now: &mut Instant,
+        to: NodeId,
+        message: Draft,
+    ) -> Result<MessageNumber, Error> {
+        let pushed = self.try_push(now, to, message);
+        pushed.map_err(|error| self.want_room(to, error))
+    }
+
+    /// If the queue is full, as this error says, the program hears when there is room.
+    #[cold]
+    pub(crate) fn want_room(&mut self, to: NodeId, error: Error) -> Error {
+        if let Error::WouldBlock { message, .. } = &error {
+            self.engine.want_room(to, message.outgoing());
+        }
+        error
+    }
+
     /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
     /// wait in the socket, and so is a peer that suspended the session, since it may have resumed it.
     /// After that it is later than `now` was.
-    pub(crate) fn push(
+    pub(crate) fn try_push(
         &mut self,
         now: &mut Instant,
         to: NodeId,
@@ -83,7 +103,10 @@ impl Driver {
         self.habit.on_sent();
         match self.engine.send_small(*now, to, &message) {
             Ok(number) => Ok(number),
-            Err(error) => self.push_again(now, to, Error::from_send(to, error)),
+            Err(error) => {
+                let pushed = self.push_again(now, to, Error::from_send(to, error));
+                pushed.map_err(|error| self.want_room(to, error))
+            }
         }
     }
 

@@ -66,7 +66,7 @@ impl Default for Events {
     }
 }
 
-/// What an event tells the state of, if it does; ends of sessions and what became of messages do not.
+/// What an event tells the state of, if it does; ends of sessions, what became of messages and room do not.
 fn state(event: &Event) -> Option<State> {
     match *event {
         Event::Up { .. } | Event::Lost { .. } | Event::Quiet { .. } => Some(State::Link),
@@ -76,7 +76,11 @@ fn state(event: &Event) -> Option<State> {
         Event::Refused { .. } => Some(State::Refused),
         Event::Incoming { channel, .. } => Some(State::Announced(channel)),
         Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
-        Event::Ended { .. } | Event::Delivered { .. } | Event::NotDelivered { .. } => None,
+        // Of room the queue has one event for each class of a peer at most, and the end of a session does not undo it.
+        Event::Ended { .. }
+        | Event::Delivered { .. }
+        | Event::NotDelivered { .. }
+        | Event::Writable { .. } => None,
     }
 }
 
@@ -128,6 +132,13 @@ impl Events {
         });
     }
 
+    /// Takes back the newest event that equals this one. Whether there was one.
+    pub(super) fn take_back(&mut self, event: &Event) -> bool {
+        let mut queue = self.queue.iter();
+        let place = queue.rposition(|placed| placed.event == *event);
+        place.and_then(|place| self.queue.remove(place)).is_some()
+    }
+
     /// The next event. Whether the thread is to hear that there is room.
     pub(super) fn pop(&mut self) -> (Option<Event>, bool) {
         let event = self.queue.pop_front().map(|placed| placed.event);
@@ -159,7 +170,7 @@ impl Events {
     }
 
     /// Drops what later events replace. Of one node stay: the newest event about each [`State`] of the present session, what
-    /// became of messages that the program sent, and the ends of sessions, which become one where `is_between` finds none
+    /// became of messages that the program sent, room, and the ends of sessions, which become one where `is_between` finds none
     /// of the node's messages after the one event and before the other.
     fn compact(&mut self, is_between: impl Fn(NodeId, usize, usize) -> bool) {
         let mut later: BTreeMap<NodeId, Later> = BTreeMap::new();
@@ -345,6 +356,22 @@ mod tests {
         events.push(0, 0, ended(PEER, 0, 1, &[]));
         events.compact(|_, _, _| false);
         assert_eq!(drain(events), [ended(PEER, 0, 1, &[])]);
+    }
+
+    /// The program asked for room and hears of it, however the session goes on.
+    #[test]
+    fn room_is_told_whatever_follows() {
+        let room = Event::Writable {
+            node: PEER,
+            class: 4,
+        };
+        let mut events = queue(&[(0, up(PEER, 0)), (0, room.clone()), (1, up(OTHER, 0))]);
+        events.push(1, 0, ended(PEER, 0, 1, &[]));
+        events.compact(|_, _, _| false);
+        assert_eq!(events.len(), 3);
+        assert!(events.take_back(&room) && !events.take_back(&room));
+        events.push(2, 0, room.clone());
+        assert_eq!(drain(events), [up(OTHER, 0), ended(PEER, 0, 1, &[]), room]);
     }
 
     /// Whatever a peer does in one session.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use suci_proto::limits::MAX_QUEUED_MESSAGES;
-use suci_proto::message::{ByClass, Held, has_room};
+use suci_proto::message::{ByClass, Held, WantedRoom, has_room};
 use suci_proto::types::ChannelId;
 use suci_proto::{CLASSES, EndReason, Priority, Side};
 
@@ -51,7 +51,18 @@ pub(crate) struct Gate {
     removed: AtomicBool,
     limit: u64,
     pub(crate) room: Sleepers,
+    /// Whether the program is to hear of room, and of which.
+    wants: AtomicBool,
+    wanted: Mutex<Wanted>,
     ends: Mutex<Ends>,
+}
+
+/// The room of which the program is to hear.
+#[derive(Debug, Default)]
+struct Wanted {
+    room: WantedRoom,
+    /// Classes of which an event told since the program asked last. It may have taken the event.
+    told: [bool; CLASSES],
 }
 
 /// How many sessions with the peer ended.
@@ -89,6 +100,8 @@ impl Gate {
             removed: AtomicBool::new(false),
             limit,
             room: Sleepers::new(),
+            wants: AtomicBool::new(false),
+            wanted: Mutex::default(),
             ends: Mutex::default(),
         }
     }
@@ -195,6 +208,44 @@ impl Gate {
     /// Whether a class of the queue behind it that holds so much has room for a message.
     pub(crate) fn admits(&self, held: Held, message: Held) -> bool {
         held.messages < MOST && has_room(held.charge(), message.charge(), self.limit)
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The program is to hear when there is room for such a message in `class`. Of several the smallest decides. An event
+    /// that waits for the program is outdated, since the queue is full again: `take_back` takes it back, if it is there, and
+    /// the messages wait on that it told of. The caller holds the lock of the events.
+    pub(crate) fn want_room(&self, class: u8, message: Held, take_back: impl FnOnce() -> bool) {
+        let mut wanted = self.wanted();
+        let told = core::mem::take(&mut wanted.told[usize::from(class) % CLASSES]);
+        if told && take_back() {
+            wanted.room.restore(class);
+        }
+        wanted.room.add(class, message.charge());
+        self.wants.store(true, Ordering::Release);
+    }
+
+    /// Whether the program is to hear of room.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.wants.load(Ordering::Acquire)
+    }
+
+    /// Tells of each class that has the room that is wanted. The caller holds the lock of the events.
+    pub(crate) fn tell_room(&self, mut tell: impl FnMut(u8)) {
+        let has_room = |class, charge| {
+            let sums = self.sums(class);
+            let messages = sums.messages.load(Ordering::Acquire);
+            messages < MOST && has_room(sums.charge.load(Ordering::Acquire), charge, self.limit)
+        };
+        let mut wanted = self.wanted();
+        while let Some(class) = wanted.room.find(has_room) {
+            wanted.room.remove(class);
+            wanted.told[usize::from(class) % CLASSES] = true;
+            tell(class);
+        }
+        self.wants.store(!wanted.room.is_empty(), Ordering::Release);
     }
 
     /// Takes a message of a channel of `class` in, if there is room for it.
@@ -391,6 +442,36 @@ mod tests {
         gate.credit(C, Held::one(0));
         assert!(gate.debit(C, Held::one(0)) && !gate.debit(C, Held::one(0)));
         assert_eq!(gate.queued().messages, MOST);
+    }
+
+    /// The smallest message decides, also one of which an event told that the program did not take before it asked again.
+    #[test]
+    fn room_is_told_once_until_the_program_asks_again() {
+        let gate = Gate::new(1_800);
+        let told = || {
+            let mut told = Vec::new();
+            gate.tell_room(|class| told.push(class));
+            told
+        };
+        let (small, wide) = (Held::one(100), Held::one(1_500));
+        assert!(gate.debit(C, small) && gate.debit(C, wide));
+        let never = || panic!("no event was told");
+        for message in [wide, small, wide] {
+            gate.want_room(C, message, never);
+        }
+        assert!(told().is_empty() && gate.wants_room());
+        gate.credit(C, small);
+        assert_eq!(told(), [C]);
+        assert!(told().is_empty() && !gate.wants_room());
+        // The program did not take the event.
+        gate.want_room(C, wide, || true);
+        assert_eq!(told(), [C], "there is room for the small one");
+        // It took this one.
+        gate.want_room(C, wide, || false);
+        assert!(told().is_empty());
+        gate.want_room(C, wide, never);
+        gate.credit(C, wide);
+        assert_eq!(told(), [C]);
     }
 
     /// What is queued on channels of one class leaves the room of the others as it is; a channel that changes its class takes

@@ -399,9 +399,12 @@ impl SharedNode {
     /// queue: take events, meanwhile too if you wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] gives the message back; [`Error::UnknownPeer`] and others say what is wrong.
+    /// [`Error::WouldBlock`] gives the message back, and the event [`Event::Writable`](crate::Event::Writable) says when there
+    /// is room: once for all messages of a class that were not taken, even if the program sent one of them meanwhile.
+    /// [`Error::UnknownPeer`] and others say what is wrong.
     pub fn send(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
-        self.inner.send(to, message.into())
+        let sent = self.inner.send(to, message.into());
+        sent.map_err(|error| self.inner.want_room(error))
     }
 
     /// Accepts a copy of `bytes` on channel 0 if there is room for it.
@@ -428,10 +431,10 @@ impl SharedNode {
         match (sent, message) {
             (Ok(Some(result)), _) => result,
             // Whoever may not wait has its message back, too.
-            (Ok(None) | Err(_), Some(message)) => Err(Error::WouldBlock {
-                to,
-                message: Box::new(message),
-            }),
+            (Ok(None) | Err(_), Some(message)) => {
+                let message = Box::new(message);
+                Err(self.inner.want_room(Error::WouldBlock { to, message }))
+            }
             // The message is kept until it is sent.
             (Ok(None) | Err(_), None) => Ok(()),
         }

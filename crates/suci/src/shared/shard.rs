@@ -18,11 +18,12 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
 use crate::sys::{Bell, Known};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
+use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 use suci_proto::{CallId, Event, Outgoing};
 
@@ -99,6 +100,9 @@ pub(crate) struct Shard {
     pub(super) command_room: Sleepers,
     /// An urgent message is among the commands: the thread should not go on with what it does.
     pub(super) urgent: Arc<AtomicBool>,
+    /// Peers of whose gates the program asked when they have room, and whether there are any.
+    room_asked: Mutex<BTreeSet<NodeId>>,
+    pub(super) asks_room: AtomicBool,
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
     pub(super) messages: Ring<Message>,
     /// Where they lie once a call wants some of them only, and how many those are.
@@ -150,6 +154,8 @@ impl Shard {
             commands: Ring::new(COMMANDS),
             command_room: Sleepers::new(),
             urgent: Arc::clone(&driver.interrupt),
+            room_asked: Mutex::default(),
+            asks_room: AtomicBool::new(false),
             gates: RwLock::new(BTreeMap::new()),
             messages: Ring::new(MESSAGES),
             sorted: Mutex::default(),
@@ -232,6 +238,36 @@ impl Shard {
             self.nudge();
         }
         pushed
+    }
+
+    /// The program is to hear when there is room for this message.
+    pub(super) fn want_room(&self, to: NodeId, message: &Outgoing) {
+        if let Some(gate) = self.gate(to) {
+            let class = gate.class_of(message.channel);
+            let room = Event::Writable { node: to, class };
+            let mut events = lock(&self.events);
+            gate.want_room(class, Held::of(message), || events.take_back(&room));
+            drop(events);
+            self.ask_for_room(to);
+        }
+    }
+
+    /// The thread looks whether the gate of `to` has the room that the program waits for.
+    pub(super) fn ask_for_room(&self, to: NodeId) {
+        lock(&self.room_asked).insert(to);
+        self.asks_room.store(true, Ordering::SeqCst);
+        self.nudge();
+    }
+
+    /// The peers of whose gates the program asked since.
+    pub(super) fn take_room_asked(&self) -> BTreeSet<NodeId> {
+        match self.asks_room.load(Ordering::Relaxed) {
+            true => {
+                self.asks_room.store(false, Ordering::SeqCst);
+                core::mem::take(&mut *lock(&self.room_asked))
+            }
+            false => BTreeSet::new(),
+        }
     }
 
     /// Wakes the thread if it sleeps. Call it after the change.

@@ -215,14 +215,7 @@ impl Worker {
     }
 
     fn accept(&mut self, to: NodeId, class: u8, message: Outgoing, asked: Option<Asked>) {
-        let ending = &self.ending;
-        let account = self
-            .accounts
-            .entry(to)
-            .or_insert_with(|| Account::new(ending.shard().gate_or_new(to)));
-        if !core::mem::replace(&mut account.open, true) {
-            self.open.push(to);
-        }
+        let account = open_account(&mut self.accounts, &mut self.open, &self.ending, to);
         let size = Held::of(&message);
         account.held.change(class, |held| held.plus(size));
         account.kept.change(class, |kept| kept.plus(size));
@@ -446,6 +439,10 @@ impl Worker {
     /// resumes, an event that was handed over) may be the last thing that wakes it. Returns whether the engine took
     /// something: a step more is due.
     fn settle(&mut self, most: usize) -> bool {
+        for node in self.ending.shard().take_room_asked() {
+            let (accounts, open) = (&mut self.accounts, &mut self.open);
+            open_account(accounts, open, &self.ending, node).to_tell_room = true;
+        }
         let Self {
             ending,
             driver,
@@ -476,6 +473,13 @@ impl Worker {
             if core::mem::take(&mut account.to_wake) {
                 account.gate.room.wake();
             }
+            if account.to_tell_room {
+                let shard = ending.shard();
+                let mut events = lock(&shard.events);
+                account.tell_room(node, shard.delivered(), &mut events);
+                drop(events);
+                ending.inner.event_ready.0.wake();
+            }
             account.open = !account.is_settled();
             account.open
         });
@@ -499,7 +503,9 @@ impl Worker {
             let refill = *left_over && (!starved || shard.wants.has_fresh())
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
             let room = *refused_left && !lock(&shard.events).more;
-            let asked = !shard.commands.is_empty() || !shard.letters.is_empty();
+            let asked = !shard.commands.is_empty()
+                || !shard.letters.is_empty()
+                || shard.asks_room.load(Ordering::Relaxed);
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
         let due = calls.next_due().map(|at| at.since(driver.now()));
@@ -585,4 +591,20 @@ impl Worker {
             peers: left.into_iter().collect(),
         })
     }
+}
+
+/// The account of a peer, which is among the open ones now.
+fn open_account<'a>(
+    accounts: &'a mut BTreeMap<NodeId, Account>,
+    open: &mut Vec<NodeId>,
+    ending: &Ending,
+    node: NodeId,
+) -> &'a mut Account {
+    let account = accounts
+        .entry(node)
+        .or_insert_with(|| Account::new(ending.shard().gate_or_new(node)));
+    if !core::mem::replace(&mut account.open, true) {
+        open.push(node);
+    }
+    account
 }

@@ -76,6 +76,9 @@ impl Inner {
             }
             Err(command) => {
                 gate.credit(class, held);
+                if gate.wants_room() {
+                    shard.ask_for_room(to);
+                }
                 self.check_open()?;
                 match command {
                     Command::Send(_, _, outgoing, _) => Err(Error::would_block(to, outgoing)),
@@ -83,6 +86,15 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// If the queue is full, as this error says, the program hears when there is room.
+    #[cold]
+    pub(super) fn want_room(&self, error: Error) -> Error {
+        if let Error::WouldBlock { to, message } = &error {
+            self.shard_of(*to).want_room(*to, message.outgoing());
+        }
+        error
     }
 
     /// Sends `message` as soon as there is room; it is taken when sent.

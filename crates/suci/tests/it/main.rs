@@ -13,6 +13,7 @@ mod large;
 mod life;
 mod log;
 mod next;
+mod room;
 mod select;
 mod shared;
 mod starts;

@@ -10,13 +10,15 @@ impl Outbox {
     pub(crate) fn rest(&mut self) -> bool {
         // Finds out that those who have a turn have nothing to send.
         let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
-        let told = self.session_parked.is_empty() && self.to_report.is_empty();
+        let told =
+            self.session_parked.is_empty() && self.to_report.is_empty() && !self.wants_room();
         if !(nothing && told && self.turns.is_empty()) {
             return false;
         }
         self.recent = None;
         // The next acknowledgement tells it again.
         self.unasked = 0;
+        self.wanted = Default::default();
         self.session_parked = Vec::new();
         self.to_report = Default::default();
         self.completions = Default::default();
@@ -58,6 +60,8 @@ impl Outbox {
             over: _,
             accepted,
             completions: _,
+            // A peer rests only while the program waits for no room.
+            wanted: _,
             spares: _,
         } = self;
         cold.fold(to);

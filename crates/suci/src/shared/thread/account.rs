@@ -45,6 +45,8 @@ pub(super) struct Account {
     pub(super) open: bool,
     /// The gate was told something for which those who wait at it look again. They are not woken under a lock.
     pub(super) to_wake: bool,
+    /// The gate may have room of which the program is to hear.
+    pub(super) to_tell_room: bool,
 }
 
 impl Account {
@@ -63,6 +65,7 @@ impl Account {
             failed: 0,
             open: false,
             to_wake: false,
+            to_tell_room: false,
         }
     }
 
@@ -109,6 +112,13 @@ impl Account {
         left
     }
 
+    /// Tells the program in which classes the gate has the room that it waits for.
+    pub(super) fn tell_room(&mut self, node: NodeId, after: usize, events: &mut Events) {
+        self.to_tell_room = false;
+        self.gate
+            .tell_room(|class| events.push(after, 0, Event::Writable { node, class }));
+    }
+
     /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
     /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the room.
     pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
@@ -131,11 +141,12 @@ impl Account {
             self.gate.settle(&self.held, &held);
             self.held = held;
             self.to_wake = true;
+            self.to_tell_room |= self.gate.wants_room();
         }
     }
 
     /// Whether the gate has everything back.
     pub(super) fn is_settled(&self) -> bool {
-        self.held == ByClass::default() && self.failed == self.dropped
+        self.held == ByClass::default() && self.failed == self.dropped && !self.to_tell_room
     }
 }
