@@ -308,10 +308,14 @@ fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_ev
     let (a, accepted) = refused_here(false, most);
     assert_eq!(accepted, most as u64);
     a.abandon(NodeId(1)).unwrap();
-    // The thread has dealt with all of them when it answers.
+    // The thread has dealt with all of them when it answers, and hands the end over after that.
     a.peers().unwrap();
-    let and_the_end = EVENTS + 1;
-    assert_eq!(lock(&a.inner.shards[0].events).len(), and_the_end);
+    let (and_the_end, deadline) = (EVENTS + 1, Deadline::after(LONG));
+    let waiting = || lock(&a.inner.shards[0].events).len();
+    while waiting() < and_the_end && !deadline.is_over() {
+        std::thread::yield_now();
+    }
+    assert_eq!(waiting(), and_the_end);
     assert_eq!(unflushed(&a), accepted + 1);
     a.flush(LONG).unwrap();
     take_refusals(&a, EVENTS as u64);
