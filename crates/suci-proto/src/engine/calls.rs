@@ -187,6 +187,13 @@ impl Engine {
         }
     }
 
+    /// The next call that ended without a reply.
+    pub fn poll_failed_call(&mut self) -> Option<(CallId, CallResult)> {
+        let done = &mut self.shared.calls.done;
+        let failed = done.iter().position(|(_, result)| result.is_err())?;
+        done.remove(failed)
+    }
+
     /// The next call that came to something. Its reply gives memory credit back to the peer.
     pub fn poll_call(&mut self) -> Option<(CallId, CallResult)> {
         if let Some(done) = self.shared.calls.done.pop_front() {

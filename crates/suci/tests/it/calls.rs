@@ -172,6 +172,38 @@ fn the_end_of_a_session_ends_its_calls() {
     peer.join().unwrap();
 }
 
+/// Replies wait where a future holds a long one and nobody polls it; that another call failed is told.
+#[test]
+fn the_end_of_a_session_ends_its_calls_beside_a_reply_that_nobody_takes() {
+    let a = builder(0).open_threads(1).unwrap();
+    let peers = [1, 2].map(|id| {
+        let mut peer = builder(id).open().unwrap();
+        a.add_peer(peer.id(), peer.local_addr()).unwrap();
+        peer.add_peer(a.id(), a.local_addr()).unwrap();
+        peer
+    });
+    let [mut answers, mut leaves] = peers;
+    let mut untaken = Box::pin(a.call_async(answers.id(), "a lot", LONG));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(untaken.as_mut().poll(&mut cx).is_pending());
+    let request = take(&mut answers);
+    let reply = request.reply(vec![1; 5 << 20]).unwrap();
+    answers.send(request.from, reply).unwrap();
+    answers.flush(LONG).unwrap();
+    let to = leaves.id();
+    let peer = std::thread::spawn(move || {
+        take(&mut leaves);
+        leaves.close(LONG).unwrap();
+    });
+    let ended = a.call(to, "are you there?", LONG);
+    assert!(
+        matches!(ended, Err(Error::Ended { node, .. }) if node == to),
+        "{ended:?}"
+    );
+    peer.join().unwrap();
+    assert_eq!(block_on(untaken).unwrap().payload.len(), 5 << 20);
+}
+
 #[test]
 fn many_threads_call_at_once_and_each_gets_its_reply() {
     let (client, server) = client_and_server();

@@ -12,16 +12,19 @@ impl Worker {
         let (shard, engine) = (self.ending.shard(), &mut self.driver.engine);
         loop {
             self.replies_left = engine.has_call();
-            if self.replies_left && !shard.has_reply_room() {
-                if shard.replies_wait.swap(true, Ordering::Relaxed) {
-                    break;
-                }
+            let has_room = shard.has_reply_room();
+            if self.replies_left && !has_room && !shard.replies_wait.swap(true, Ordering::Relaxed) {
                 // Announced only now: what was taken meanwhile made room unnoticed.
                 fence(Ordering::SeqCst);
                 continue;
             }
-            let Some((id, result)) = engine.poll_call() else {
-                self.replies_left = false;
+            let done = match has_room {
+                true => engine.poll_call(),
+                // Failures need none.
+                false => engine.poll_failed_call(),
+            };
+            let Some((id, result)) = done else {
+                self.replies_left = engine.has_call();
                 break;
             };
             let Some(asked) = self.calls.remove(id) else {
