@@ -112,6 +112,7 @@ pub(crate) fn ended(reason: EndReason) -> String {
         EndReason::Restarted => "its process was started anew".to_owned(),
         EndReason::Abandoned => "it was given up here".to_owned(),
         EndReason::PeerEnded => "it gave the connection up".to_owned(),
+        EndReason::ProcessDied => "its process has ended".to_owned(),
         EndReason::Silent => "nothing was heard from it any more".to_owned(),
         EndReason::Protocol(error) => format!("it broke the protocol: {error:?}"),
         EndReason::PeerProtocol(code) => {

@@ -178,7 +178,8 @@ pub enum LostCause {
     Unreachable(Unreachable),
     /// The process at the peer's address refused the handshake.
     Refused(RefusedReason),
-    /// The peer's process has ended: it ran on this machine, whose kernel says that nobody has its port any more.
+    /// The peer's process has ended: it ran on this machine, whose kernel says that nobody has its port any more, or its
+    /// launcher (`suci run`) says so.
     ProcessDied,
 }
 
@@ -255,6 +256,8 @@ pub enum EndReason {
     PeerEnded,
     /// Nothing was heard for `give_up_after`.
     Silent,
+    /// The peer's process has ended and no other takes its place, as its launcher (`suci run`) says.
+    ProcessDied,
     /// The peer broke the protocol.
     Protocol(ProtocolError),
     /// The peer says that we broke the protocol (its code).

@@ -365,6 +365,7 @@ impl std::fmt::Display for Why<'_> {
             EndReason::Abandoned => "this side gave it up",
             EndReason::PeerEnded => "it ended the session earlier",
             EndReason::Silent => "nothing was heard of it",
+            EndReason::ProcessDied => "its process has ended",
             EndReason::Protocol(error) => return write!(f, "it broke the protocol: {error}"),
             EndReason::PeerProtocol(code) => {
                 return write!(f, "it says that this side broke the protocol (code {code})");

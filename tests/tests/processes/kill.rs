@@ -156,7 +156,8 @@ fn f14_a_killed_process_starts_again_on_another_port_at_once() {
             "figure: back on another port after {:.3} s",
             up.as_secs_f64()
         );
-        assert!(up < Duration::from_secs(3), "accepted after {up:?}");
+        let limit = Duration::from_secs(if strict() { 1 } else { 3 });
+        assert!(up < limit, "accepted after {up:?}");
         second.reaches("/delivered/0", 1);
         stays.event("lost 1 ProcessDied");
         stays.event("ended 1 Restarted");

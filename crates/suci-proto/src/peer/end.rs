@@ -1,6 +1,5 @@
 //! How a session ends: what becomes of its messages, and what the program will be told.
 
-use super::life::Life;
 use super::news::Farewell;
 use super::{Closing, Peer, Session};
 use crate::engine::Shared;
@@ -56,7 +55,7 @@ impl Peer {
         }
         self.closing = Closing::Open;
         self.accepted = None;
-        self.life = Life::new(now);
+        self.life = self.life.for_next_session(now);
         let established = old.is_established();
         let (number, suspended_here) = (old.number, old.suspension.is_here());
         let (farewell, replies) = farewell(old, ending, shared);

@@ -63,8 +63,11 @@ pub(crate) struct Life {
     contested_since: Option<Instant>,
     /// The newest claim of another process to this peer's node ID: since when, and the token of its first INIT.
     claim: Option<(Instant, u64)>,
-    /// Since when this machine's kernel says that nobody has the peer's port, which is one of this machine.
+    /// Since when this machine's kernel says that nobody has the peer's port, which is one of this machine, or the peer's
+    /// launcher that its process has ended.
     closed_since: Option<Instant>,
+    /// The launcher also says that no other process will take its place.
+    gone: bool,
     /// Why it may be silent: the newest report since it was last heard.
     cause: LostCause,
 }
@@ -79,6 +82,7 @@ folds!(Life {
     contested_since,
     claim,
     closed_since,
+    gone,
     cause
 });
 
@@ -94,7 +98,17 @@ impl Life {
             contested_since: None,
             claim: None,
             closed_since: None,
+            gone: false,
             cause: LostCause::NoAnswer,
+        }
+    }
+
+    /// The state for the next session. A process that has ended for good stays gone.
+    pub(crate) fn for_next_session(&self, now: Instant) -> Self {
+        Self {
+            gone: self.gone,
+            closed_since: self.gone.then_some(now),
+            ..Self::new(now)
         }
     }
 
@@ -116,6 +130,7 @@ impl Life {
         self.asked_again = None;
         self.contested_since = None;
         self.closed_since = None;
+        self.gone = false;
         self.cause = LostCause::NoAnswer;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
@@ -148,13 +163,15 @@ impl Life {
     /// it or, before it ever answered, after the first HELLO. It must have been asked twice, and had half of the time to
     /// answer the second: who lacks the credit to ask learns nothing, and a single question may be lost.
     fn lost_at(&self, patience: Patience) -> Option<Instant> {
+        let closed = self.closed_since.zip(self.asked);
+        let closed = closed.map(|(closed, asked)| closed.max(asked) + patience.closed_port);
         let since = match self.link {
             Link::Up => self.silent_since()?,
             Link::Connecting => self.asked?,
+            // Its silence alone says nothing.
+            Link::Quiet => return closed,
             _ => return None,
         };
-        let closed = self.closed_since.zip(self.asked);
-        let closed = closed.map(|(closed, asked)| closed.max(asked) + patience.closed_port);
         earlier(closed, self.silent_at(since, patience))
     }
 
@@ -196,7 +213,18 @@ impl Life {
         news
     }
 
-    /// Whether this machine's kernel said so since the peer was last heard.
+    /// The peer's launcher says that its process has ended; `for_good`: that no other will take its place.
+    pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool) {
+        self.on_port_closed(now);
+        self.gone |= for_good;
+    }
+
+    /// Whether the process has ended for good, as far as nothing was heard from the peer since.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Whether this machine's kernel, or the peer's launcher, said so since the peer was last heard.
     pub(crate) fn is_port_closed(&self) -> bool {
         self.closed_since.is_some()
     }

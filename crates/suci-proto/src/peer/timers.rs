@@ -222,6 +222,9 @@ impl Peer {
                     cause,
                 });
                 self.tell(Event::Lost { node, cause }, shared);
+                if self.life.is_gone() {
+                    return self.end(now, EndReason::ProcessDied, shared);
+                }
                 if let Some(connection) = &mut self.connection
                     && connection.recovery.in_flight() > limits::MIN_MTU as u64
                 {

@@ -1,8 +1,9 @@
-//! What a report that a datagram was not delivered says about one peer.
+//! What reports say about one peer: of a datagram that was not delivered, and of its process that has ended.
 
 use super::{End, Peer};
+use crate::counters::Link;
 use crate::engine::{Shared, Undelivered};
-use crate::event::{LostCause, Unreachable};
+use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
 use crate::time::{Duration, Instant};
 use crate::wire;
@@ -39,13 +40,34 @@ impl Peer {
         if !closed || !self.life.on_port_closed(now) {
             return false;
         }
-        // The report may be old: the peer is asked once more.
+        // The report may be old.
+        self.ask_once_more(now, shared);
+        true
+    }
+
+    /// The launcher of this peer says that its process has ended; `for_good`: that no other will take its place. The process
+    /// that the launcher means need not be the one that is connected, so the peer is asked for a sign of life.
+    pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool, shared: &mut Shared) {
+        let established = self.session.is_established();
+        if !(established || for_good) {
+            // The next process is on its way, and answers.
+            return;
+        }
+        self.life.on_process_ended(now, for_good);
+        if for_good && self.life.link() == Link::Lost {
+            self.end(now, EndReason::ProcessDied, shared);
+        } else if established {
+            self.ask_once_more(now, shared);
+        }
+    }
+
+    /// Asks an established peer for a sign of life.
+    fn ask_once_more(&mut self, now: Instant, shared: &mut Shared) {
         if self.connection.is_some() {
             self.challenge_claim();
         } else {
             self.open(now, shared.random());
         }
-        true
     }
 
     /// Whether a packet of ours to this peer begins like that. Only who sees our packets knows their tags.

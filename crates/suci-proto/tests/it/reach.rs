@@ -145,6 +145,123 @@ fn f17_a_closed_port_of_this_machine_makes_a_peer_lost_within_a_few_probe_timeou
     assert_eq!(net.received(1).len(), 1);
 }
 
+fn process_ended(net: &mut Net, for_good: bool) {
+    let now = net.now;
+    net.engine(0).begin_turn(now);
+    net.engine(0).on_process_ended(now, id(1), for_good);
+    net.flush(0);
+}
+
+fn is_end(event: &Event, unknown: usize) -> bool {
+    let died = EndReason::ProcessDied;
+    matches!(event, Event::Ended { reason, outcomes, .. } if *reason == died && outcomes.len() == unknown)
+}
+
+/// F17: the launcher of a process says that it has ended: its peers hear of it within a few probe timeouts, whether they were
+/// talking to it or not, and of the end if no other process follows.
+#[test]
+fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
+    let (node, cause) = (id(1), LostCause::ProcessDied);
+    for (talking, idle) in [(true, SECOND), (false, SECOND), (false, SECOND * 120)] {
+        let (mut net, ..) = unanswered();
+        if !talking {
+            net.meddle = None;
+            net.run(idle);
+            net.forget_news();
+            net.meddle = Some(Box::new(|_, _| None));
+        }
+        process_ended(&mut net, false);
+        net.run(MS * 400);
+        assert_eq!(
+            net.events(0),
+            [Event::Lost { node, cause }],
+            "{talking} {idle:?}"
+        );
+        net.run(SECOND * 5);
+        assert_eq!(net.events(0), [], "another process may follow");
+        process_ended(&mut net, true);
+        let events = net.events(0);
+        let [end] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert!(is_end(end, usize::from(talking)), "{end:?}");
+        // The same in one step, and of a session that begins after that.
+        net.send(0, id(1), message(b"to nobody"));
+        net.run(MS * 400);
+        let events = net.events(0);
+        let [
+            Event::Lost {
+                node: told,
+                cause: why,
+            },
+            end,
+        ] = &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert!((*told, *why) == (node, cause) && is_end(end, 1), "{end:?}");
+        net.run(SECOND * 400);
+        assert_eq!(net.events(0), [], "it is not called any more");
+    }
+}
+
+/// F17: an unattended peer that was silent is not computing if its process has ended.
+#[test]
+fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
+    let mut net = Net::new(2, |host| Config {
+        unattended: host == 1,
+        ..Config::default()
+    });
+    net.send(0, id(1), message(b"heard"));
+    net.run(SECOND);
+    net.meddle = Some(Box::new(|_, _| None));
+    net.send(0, id(1), message(b"unheard"));
+    net.run(SECOND * 20);
+    net.forget_news();
+    process_ended(&mut net, true);
+    net.run(SECOND * 2);
+    let events = net.events(0);
+    assert!(
+        matches!(&events[..], [Event::Lost { .. }, end] if is_end(end, 1)),
+        "{events:?}"
+    );
+}
+
+/// What the launcher says of a process may come when another one has taken its place, or the process was not the node.
+#[test]
+fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
+    for for_good in [false, true] {
+        let (mut net, ..) = unanswered();
+        net.meddle = None;
+        process_ended(&mut net, for_good);
+        net.run(SECOND * 30);
+        assert_eq!(net.events(0), []);
+        assert_eq!(net.received(1).len(), 1);
+        // A node that comes back by itself is heard, and its silence is judged as any other.
+        net.meddle = Some(Box::new(|_, _| None));
+        net.send(0, id(1), message(b"unheard"));
+        net.run(SECOND * 9);
+        assert_eq!(net.events(0), []);
+    }
+}
+
+/// A peer that never answered may be starting: only the word that none follows ends what waits for it.
+#[test]
+fn f23_what_waits_for_the_first_contact_ends_with_the_last_process() {
+    let mut net = cut_off();
+    net.send(0, id(1), message(b"early"));
+    process_ended(&mut net, false);
+    net.run(SECOND * 9);
+    assert_eq!(net.events(0), []);
+    process_ended(&mut net, true);
+    net.run(SECOND * 2);
+    let events = net.events(0);
+    assert!(
+        matches!(&events[..], [Event::Lost { .. }, end] if is_end(end, 1)),
+        "{events:?}"
+    );
+}
+
 /// F25: whatever the network says, and whatever is said of others, ends and shortens nothing.
 #[test]
 fn f25_forged_reports_end_nothing() {

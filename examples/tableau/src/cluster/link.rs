@@ -165,6 +165,7 @@ impl Link {
             EndReason::Closed if peer != HUB && self.me != HUB => return Ok(()),
             EndReason::Closed | EndReason::PeerEnded => "ended before the work was done".to_owned(),
             EndReason::Silent => format!("has not answered for {} s", self.patience.as_secs()),
+            EndReason::ProcessDied => "has ended before the work was done".to_owned(),
             EndReason::Restarted => "was started anew in the middle of the work".to_owned(),
             other => format!("cannot be talked to any more: {other:?}"),
         };
