@@ -97,18 +97,29 @@ impl Command {
 /// Processes that `suci run` starts at most.
 pub(crate) const MAX_PROCESSES: u64 = 4096;
 
+/// How often `suci run` starts a process again at most.
+pub(crate) const MAX_RESTARTS: u64 = 1_000;
+
 const RUN_EXAMPLES: &str = "\
 Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BOOK (the address
-book) and SUCI_FD (its UDP socket, bound already), and SUCI_FAULTS with --faults; the library
-reads them by itself.
+book), SUCI_FD (its UDP socket, bound already) and SUCI_NOTICES (a pipe that tells which of the
+others have ended), and SUCI_FAULTS with --faults; the library reads them by itself.
 
-The exit status is that of the process that failed first, 128 + n if signal n killed it.
-INT, TERM and HUP are passed on; a second INT kills. No process that it started outlives the
-launcher; those that they start themselves may.
+When a process ends, the others hear it at once: Event::Lost (ProcessDied), unless the process
+had closed its node. Event::Ended (ProcessDied) follows if it is not started again.
+
+The exit status is that of the process that failed first and was not started again, 128 + n if
+signal n killed it. With --tolerate-failures it is the number of processes that failed and were
+not started again, 101 if more than 100; a line names them. A failure is an exit status other
+than 0, or a signal; each is reported as it happens.
+
+INT, TERM and HUP are passed on, and nothing is started again after that; a second INT kills. No
+process that it started outlives the launcher; those that they start themselves may.
 
 Examples:
   suci run -n 4 ./my-program --its --options
   suci run -n 4 --tag-output --kill-on-failure -- ./my-program
+  suci run -n 4 --restart=5 --tolerate-failures ./my-program
   suci run -n 4 --faults loss=0.05,reorder=0.1,seed=7 ./my-program
   suci run -n 2 suci ping --count 5";
 
@@ -122,9 +133,17 @@ pub(crate) struct RunArgs {
     /// Put the number of the process in front of each line it prints
     #[arg(long)]
     pub(crate) tag_output: bool,
-    /// Kill all when one fails
+    /// Kill all when one fails and is not started again
     #[arg(long)]
     pub(crate) kill_on_failure: bool,
+    /// Start each process that fails again, with the same ID and address, up to N times
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3",
+          value_parser = whole::<u32>(1, MAX_RESTARTS), allow_negative_numbers = true)]
+    pub(crate) restart: Option<u32>,
+    /// Exit with the number of processes that failed, 0 if none did: for programs that go on without
+    /// them
+    #[arg(long, conflicts_with = "kill_on_failure")]
+    pub(crate) tolerate_failures: bool,
     /// Lose, repeat, reorder, corrupt or delay packets that the processes send, for tests:
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7 (each adds its number to the seed)
     #[arg(long, value_name = "SPEC", value_parser = |text: &str| faults(text).map(|_| text.to_owned()))]

@@ -36,7 +36,7 @@ const MOST_THREADS: usize = 256;
 const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings of a node to be opened. Every setting has a default; what is not given is looked up in the
-/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`).
+/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
     id: Option<NodeId>,
@@ -312,6 +312,7 @@ impl NodeBuilder {
         } else {
             None
         };
+        let launcher = if described { env::launcher()? } else { None };
         let remedy = "call id() on the builder, or set SUCI_ID, or start the program by suci run";
         let id = self.id.map_or_else(env::id, |id| Ok(Some(id)))?;
         let id = id.ok_or(Error::Missing {
@@ -342,6 +343,9 @@ impl NodeBuilder {
             budget = budget.with(its);
         }
         self.enter_peers(&book, &identity, local, &mut driver, &mut more)?;
+        if let Some(launcher) = launcher {
+            driver.listen_to(launcher);
+        }
         if named && !placed {
             in_book(&book, id)?;
         }

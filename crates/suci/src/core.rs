@@ -55,7 +55,7 @@ pub(crate) struct Work {
 impl Core {
     pub(crate) fn new(driver: Driver, birth: Birth) -> Result<Self, Error> {
         let trouble = Error::io("making descriptors to wait on");
-        let (socket, _) = driver.interest();
+        let socket = driver.interest().socket;
         let alarm = Alarm::new().map_err(&trouble)?;
         let bell = Bell::new().map_err(&trouble)?;
         let helper_bell = Bell::new().map_err(&trouble)?;
@@ -127,6 +127,11 @@ impl Core {
             turn.gather.allowed = false;
             turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
+            if let Some(launcher) = turn.launcher()
+                && sys::watch(&self.epoll, launcher.descriptor()).is_ok()
+            {
+                launcher.watch();
+            }
             self.exposed.store(true, Ordering::Relaxed);
             // Leaving makes the descriptor right.
             drop(turn);
@@ -192,7 +197,7 @@ impl Turn<'_> {
             }
         }
         let now = driver.now();
-        let (_, full) = driver.interest();
+        let full = driver.interest().write;
         let limit = driver
             .idle_time(now)
             .into_iter()

@@ -3,6 +3,7 @@
 use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
 use crate::error::Error;
+use crate::launcher::{Launcher, Notice};
 use crate::message::Message;
 use crate::metrics::Responder;
 use crate::shared::Post;
@@ -96,6 +97,9 @@ pub(crate) struct Driver {
     pub(crate) habit: Habit,
     /// The way to the other shards of the node, if there are any.
     post: Option<Post>,
+    /// Who tells which processes have ended, and what it told that is not handed on yet.
+    launcher: Option<Launcher>,
+    told: Vec<Notice>,
     takes: Takes,
     /// Whether what the program sends waits for its next call.
     pub(crate) gather: Gather,
@@ -147,6 +151,8 @@ impl Driver {
             call_ids: CallIds::default(),
             habit: Habit::default(),
             post: None,
+            launcher: None,
+            told: Vec::new(),
             takes: Takes::new(now),
             gather: Gather::new(now),
             outlook: Outlook::default(),
@@ -163,10 +169,22 @@ impl Driver {
         self.post = Some(post);
     }
 
+    /// From now on this driver listens to the launcher.
+    pub(crate) fn listen_to(&mut self, launcher: Launcher) {
+        self.launcher = Some(launcher);
+    }
+
+    /// Who tells which processes have ended.
+    pub(crate) fn launcher(&mut self) -> Option<&mut Launcher> {
+        self.launcher.as_mut()
+    }
+
     /// What a forked child must close beside the socket.
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         let responder = self.outlook.responder.iter();
-        responder.flat_map(Responder::descriptors).collect()
+        let launcher = self.launcher.iter().map(Launcher::descriptor);
+        let responder = responder.flat_map(Responder::descriptors);
+        responder.chain(launcher).collect()
     }
 
     /// Whether a look or an output should end, since somebody has something urgent for this thread.
@@ -285,6 +303,10 @@ impl Driver {
     /// be taken for one that never came.
     fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
         self.take_reports(now);
+        let due = |launcher: &Launcher| launcher.is_due(now);
+        if self.launcher.as_ref().is_some_and(due) || !self.told.is_empty() {
+            self.take_notices(now);
+        }
         if self.is_due(now) {
             if !self.drained {
                 self.bulk = true;
@@ -319,9 +341,20 @@ impl Driver {
         due.into_iter().chain(self.backend.due_in()).min()
     }
 
-    /// The socket, and whether it did not take everything.
-    pub(crate) fn interest(&self) -> (RawFd, bool) {
-        (self.socket, self.want_write)
+    /// What is to be waited for: the socket, for room in it if it did not take everything, and the launcher.
+    pub(crate) fn interest(&self) -> sys::Interest {
+        sys::Interest {
+            socket: self.socket,
+            write: self.want_write,
+            launcher: self.launcher.as_ref().map(Launcher::descriptor),
+        }
+    }
+
+    /// A sleep on the [interest](Self::interest) found this.
+    pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
+        if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.told) {
+            launcher.on_readable();
+        }
     }
 
     /// Waits until something may have happened, at most until `deadline`, then makes a turn.
@@ -354,12 +387,13 @@ impl Driver {
         bell: Option<RawFd>,
         deadline: Deadline,
     ) -> Result<sys::Ready, Error> {
-        let (socket, want_write) = self.interest();
+        let interest = self.interest();
         let before = self.clock.now();
         let idle = self.idle_time(before);
         let limit = idle.into_iter().chain(deadline.left()).min();
         self.sleeps += 1;
-        let ready = sys::sleep(socket, bell, want_write, limit).map_err(Error::io("waiting"))?;
+        let ready = sys::sleep_on(interest, bell, limit).map_err(Error::io("waiting"))?;
+        self.on_slept(ready);
         self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
         Ok(ready)
     }

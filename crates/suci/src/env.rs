@@ -2,6 +2,7 @@
 
 use crate::book::{self, AddressBook, shown};
 use crate::error::{BookError, Error};
+use crate::launcher::{self, Launcher, Notice};
 use crate::sys;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
@@ -18,6 +19,9 @@ pub const BOOK: &str = "SUCI_BOOK";
 /// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else can
 /// take the port between its choice and its use.
 pub const FD: &str = "SUCI_FD";
+/// A descriptor of a pipe, to read from which processes of the launch have ended: lines as [`notice`] makes them. The first
+/// node that is opened with the environment's ID reads it. What the library does not know it passes over.
+pub const NOTICES: &str = "SUCI_NOTICES";
 /// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for tests of any program.
 pub const FAULTS: &str = "SUCI_FAULTS";
 /// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max` were that: to try a
@@ -112,6 +116,34 @@ pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
         return Err(wrong(SIZE, &size.to_string(), problem));
     }
     Ok(Some(book))
+}
+
+/// The line that a launcher writes to the pipe of each of its other processes ([`NOTICES`]) when the process of `node` has
+/// ended; `for_good`: no other takes its place. It is `1 died ID` or `1 gone ID`, in ASCII, with one space between the words
+/// and a newline at the end; the first word is the version.
+#[must_use]
+pub fn notice(node: NodeId, for_good: bool) -> String {
+    launcher::line(Notice { node, for_good })
+}
+
+/// The pipe from the launcher, if the environment tells it and no node took it yet; nothing if none is open there, as in a
+/// process that the launched one started.
+pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
+    static TAKEN: Mutex<bool> = Mutex::new(false);
+    let Some(value) = value(NOTICES)? else {
+        return Ok(None);
+    };
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // The number may mean nothing by now, or something else.
+    let fd = value.parse::<RawFd>().ok();
+    let Some(fd) = fd.filter(|&fd| fd > 2 && !*taken) else {
+        return Ok(None);
+    };
+    // SAFETY: the launcher opened it for this process and told it by the variable alone, which is read only here and acted
+    // upon only once: nobody else in the process owns it.
+    let pipe = unsafe { sys::take_pipe(fd) };
+    *taken = pipe.is_ok();
+    Ok(pipe.ok().map(Launcher::new))
 }
 
 /// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its own: with one for all

@@ -186,18 +186,20 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
     let bell = core.helper_bell.as_raw_fd();
     // All that waits goes now. The program is to ring should something wait before it is noticed that it is back.
     core.holds.last(false);
+    let mut ready = sys::Ready::default();
     while !core.stop.load(Ordering::SeqCst)
         && let Some(mut turn) = core.enter_at(word)
     {
         // The program may be back in the middle of much that is to be sent.
+        turn.on_slept(ready);
         turn.turn()?;
         turn.settle()?;
-        let (socket, want_write) = turn.interest();
+        let interest = turn.interest();
         let limit = turn.idle_time(turn.now());
         drop(turn);
         // Taking and leaving moved the word by one each.
         word = word.wrapping_add(2);
-        sys::sleep(socket, Some(bell), want_write, limit).map_err(Error::io("waiting"))?;
+        ready = sys::sleep_on(interest, Some(bell), limit).map_err(Error::io("waiting"))?;
     }
     Ok(())
 }

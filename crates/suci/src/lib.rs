@@ -65,6 +65,7 @@ mod error;
 mod fork;
 mod helper;
 mod hold;
+mod launcher;
 mod log;
 mod message;
 mod metrics;

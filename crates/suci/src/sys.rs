@@ -12,6 +12,8 @@ pub(crate) struct Ready {
     pub(crate) input: bool,
     /// The event descriptor was rung.
     pub(crate) rung: bool,
+    /// The launcher's pipe can be read.
+    pub(crate) told: bool,
 }
 
 /// The error of the last call, or `value`.
@@ -45,6 +47,35 @@ pub(crate) fn sleep(
     write: bool,
     timeout: Option<Duration>,
 ) -> io::Result<Ready> {
+    let launcher = None;
+    let interest = Interest {
+        socket,
+        write,
+        launcher,
+    };
+    sleep_on(interest, bell, timeout)
+}
+
+/// What a driver waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interest {
+    pub(crate) socket: RawFd,
+    /// For room in the socket, too.
+    pub(crate) write: bool,
+    pub(crate) launcher: Option<RawFd>,
+}
+
+/// As [`sleep`], until anything of `interest` is ready.
+pub(crate) fn sleep_on(
+    interest: Interest,
+    bell: Option<RawFd>,
+    timeout: Option<Duration>,
+) -> io::Result<Ready> {
+    let Interest {
+        socket,
+        write,
+        launcher,
+    } = interest;
     let interest = if write {
         libc::POLLIN | libc::POLLOUT
     } else {
@@ -62,12 +93,18 @@ pub(crate) fn sleep(
             events: libc::POLLIN,
             revents: 0,
         },
+        libc::pollfd {
+            fd: launcher.unwrap_or(-1),
+            events: libc::POLLIN,
+            revents: 0,
+        },
     ];
+    let used = if launcher.is_some() { 3 } else { 2 };
     let limit = timeout.map(timespec);
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `fds` is an array of two initialised entries and outlives the call; `limit` is null or
+    // SAFETY: `fds` is an array of three initialised entries and outlives the call; `limit` is null or
     // points to a timespec that outlives it; a null signal mask is allowed.
-    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, limit, std::ptr::null()) };
+    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), used, limit, std::ptr::null()) };
     if count < 0 {
         let error = io::Error::last_os_error();
         return match error.kind() {
@@ -75,10 +112,11 @@ pub(crate) fn sleep(
             _ => Err(error),
         };
     }
-    let [socket, bell] = fds;
+    let [socket, bell, launcher] = fds;
     Ok(Ready {
         input: socket.revents & !libc::POLLOUT != 0,
         rung: bell.revents != 0,
+        told: launcher.revents != 0,
     })
 }
 
@@ -307,6 +345,31 @@ pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, value, &raw mut len)
     };
     done == 0 && kind == libc::SOCK_DGRAM
+}
+
+/// Takes an inherited descriptor that is open and the reading end of a pipe, so that reading never blocks and no program
+/// that this process starts inherits it.
+///
+/// # Safety
+/// Nobody else may use or close the descriptor, if it is a pipe.
+pub(crate) unsafe fn take_pipe(fd: RawFd) -> io::Result<OwnedFd> {
+    let mut about = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it was filled.
+    let about = unsafe {
+        checked(libc::fstat(fd, about.as_mut_ptr()))?;
+        about.assume_init()
+    };
+    // SAFETY: no pointers are involved.
+    let flags = checked(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+    let is_pipe = about.st_mode & libc::S_IFMT == libc::S_IFIFO;
+    if !is_pipe || flags & libc::O_ACCMODE != libc::O_RDONLY {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    close_on_exec(fd)?;
+    // SAFETY: no pointers are involved.
+    checked(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
+    // SAFETY: it is open, and the caller's promise.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

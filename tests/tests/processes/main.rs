@@ -4,6 +4,7 @@
 mod hostile;
 mod incast;
 mod kill;
+mod launch;
 mod links;
 mod modes;
 mod network;

@@ -50,6 +50,8 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
         processes: servers.saturating_add(1),
         tag_output: false,
         kill_on_failure: true,
+        restart: None,
+        tolerate_failures: false,
         // Each process is told by its arguments.
         faults: None,
         program: program.collect(),

@@ -1,7 +1,7 @@
 //! One process of a launch.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeReader};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,6 +14,7 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
+use super::notices::{Notices, Outbox};
 use crate::error::{Context, Result};
 
 /// What a process is told of itself and the others.
@@ -49,14 +50,18 @@ pub(super) struct Child {
     id: u32,
     process: std::process::Child,
     pidfd: OwnedFd,
+    /// What it is told of the others.
+    outbox: Outbox,
 }
 
 impl Child {
-    /// Starts the program with its socket, which the launcher then no longer holds.
+    /// Starts the program with its socket, which the launcher then no longer holds. It will hear of the processes that end after
+    /// this, and of those of `notices` that have ended for good.
     pub(super) fn start(
         program: &[OsString],
         place: &Place<'_>,
         socket: UdpSocket,
+        notices: &Notices,
         piped: bool,
     ) -> Result<Self, Refused> {
         let Some((name, args)) = program.split_first() else {
@@ -65,13 +70,21 @@ impl Child {
                 status: 127,
             });
         };
+        let (told, outbox) = notices.pipe_for(place.id).map_err(|error| Refused {
+            message: match scarce(Errno::from_io_error(&error)) {
+                Some(remedy) => format!("a pipe to process {}: {error}; {remedy}", place.id),
+                None => format!("a pipe to process {}: {error}", place.id),
+            },
+            status: 1,
+        })?;
         let mut command = Command::new(name);
         command
             .args(args)
             .env("SUCI_ID", place.id.to_string())
             .env("SUCI_SIZE", place.size.to_string())
             .env("SUCI_BOOK", place.book)
-            .env("SUCI_FD", socket.as_raw_fd().to_string());
+            .env("SUCI_FD", socket.as_raw_fd().to_string())
+            .env(suci::env::NOTICES, told.as_raw_fd().to_string());
         if let Some(faults) = place.faults {
             command.env("SUCI_FAULTS", faults);
         }
@@ -82,7 +95,7 @@ impl Child {
         if piped {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        prepare(&mut command, socket);
+        prepare(&mut command, socket, told);
         let process = command.spawn().map_err(|error| refused(name, &error))?;
         let pid = Pid::from_child(&process);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Refused {
@@ -98,7 +111,18 @@ impl Child {
             id: place.id,
             process,
             pidfd,
+            outbox,
         })
+    }
+
+    /// What it is told of the others.
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// The same, to write some of it.
+    pub(super) fn outbox_mut(&mut self) -> &mut Outbox {
+        &mut self.outbox
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -193,11 +217,11 @@ fn refused(name: &OsString, error: &io::Error) -> Refused {
     Refused { message, status }
 }
 
-/// Lets the child alone inherit `socket`, and makes it end when the launcher does.
+/// Lets the child alone inherit `socket` and the pipe `told`, and makes it end when the launcher does.
 ///
-/// The descriptor is opened to inheritance between fork and exec, in the child: were it done here, a
+/// The descriptors are opened to inheritance between fork and exec, in the child: were it done here, a
 /// process started by another thread meanwhile would inherit it too.
-fn prepare(command: &mut Command, socket: UdpSocket) {
+fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader) {
     let launcher = getpid();
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -206,9 +230,10 @@ fn prepare(command: &mut Command, socket: UdpSocket) {
             return Err(io::Error::from_raw_os_error(Errno::SRCH.raw_os_error()));
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
+        fcntl_setfd(&told, FdFlags::empty())?;
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes three bare
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes a few bare
     // system calls and builds errors from their numbers: it neither allocates, locks nor unwinds.
     unsafe { command.pre_exec(before_exec) };
 }

@@ -3,16 +3,21 @@
 //! The launcher binds every socket itself and hands each process its own, already bound: a port that is
 //! only looked up and then bound again by the process could be taken in between by anybody.
 //!
+//! A process that ended is told to the others at once, by a [pipe](notices) that each of them inherits.
+//!
 //! One thread waits for everything at once, signals and ends alike. Processes are named by pidfd, so that
 //! no signal ever reaches a stranger that inherited the number of a process already reaped.
 
 mod child;
+mod notices;
 mod tag;
 
+use std::collections::BTreeSet;
 use std::fs::{DirEntry, File};
 use std::io::Write;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +25,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, geteuid, getpid, getsid};
 
-use self::child::{Child, End};
+use self::child::{Child, End, Refused};
+use self::notices::Notices;
 use crate::args::RunArgs;
 use crate::error::{Context, Failure, Result, tell};
 use crate::signals::{self, Caught, Signals};
@@ -30,31 +36,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
     signals::notice_children()?;
     let (book, sockets) = reserve(args.processes)?;
-    let mut launch = Launch {
-        explained: args.explained,
-        ..Launch::default()
-    };
-    let mut tags = tag::Tags::default();
+    let mut launch = Launch::new(args, &book, &sockets)?;
     for (id, socket) in (0..).zip(sockets) {
-        let place = child::Place {
-            id,
-            size: args.processes,
-            book: book.path(),
-            faults: args.faults.as_deref(),
-        };
-        match Child::start(&args.program, &place, socket, args.tag_output) {
-            Ok(mut child) => {
-                if args.tag_output {
-                    tags.follow(id, &mut child)?;
-                }
-                launch.children.push(child);
-            }
-            Err(refused) => {
-                launch.kill();
-                launch.wait(&signals, false)?;
-                tell(format_args!("suci run: {}", refused.message));
-                return Ok(ExitCode::from(refused.status));
-            }
+        if let Err(refused) = launch.start(id, socket)? {
+            launch.kill();
+            launch.wait(&signals)?;
+            tell(format_args!("suci run: {}", refused.message));
+            return Ok(ExitCode::from(refused.status));
         }
     }
     // What the terminal sent meanwhile missed those that were not there yet; the others may hear it twice.
@@ -62,13 +50,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         let by_kernel = false;
         launch.pass_on(Caught { signal, by_kernel });
     }
-    launch.wait(&signals, args.kill_on_failure)?;
-    if let Err(failure) = tags.finish(|| !signals.take().is_empty()) {
+    launch.wait(&signals)?;
+    let status = launch.status();
+    if let Err(failure) = launch.tags.finish(|| !signals.take().is_empty()) {
         tell(format_args!("suci run: {failure}"));
-        launch.first_failure.get_or_insert(1);
+        return Ok(ExitCode::from(if status == 0 { 1 } else { status }));
     }
-    Ok(ExitCode::from(launch.first_failure.unwrap_or(0)))
+    Ok(ExitCode::from(status))
 }
+
+/// Failed processes whose IDs are printed at most, where failures are tolerated.
+const NAMED: usize = 20;
+
+/// The exit status where more than 100 processes failed, as GNU parallel has it.
+const MANY_FAILED: u8 = 101;
 
 /// How the names of address books begin.
 const BOOK: &str = "suci-book-";
@@ -119,53 +114,139 @@ fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
 }
 
 /// The processes and what became of them.
-#[derive(Default)]
-struct Launch {
+struct Launch<'a> {
+    args: &'a RunArgs,
+    book: &'a Path,
+    /// Where each process listens.
+    addresses: Vec<SocketAddr>,
+    /// How often each process was started again.
+    restarts: Vec<u32>,
     children: Vec<Child>,
+    notices: Notices,
+    tags: tag::Tags,
     first_failure: Option<u8>,
+    /// Those that failed for good.
+    failed: BTreeSet<u32>,
     interrupts: u32,
+    /// A signal asks all to end: none is started again.
+    ending: bool,
     /// All that are left were killed from here.
     killed: bool,
-    /// Those that exit with a failure have said why.
-    explained: bool,
 }
 
-impl Launch {
+impl<'a> Launch<'a> {
+    fn new(
+        args: &'a RunArgs,
+        book: &'a tempfile::NamedTempFile,
+        sockets: &[UdpSocket],
+    ) -> Result<Self> {
+        let addresses = sockets.iter().map(UdpSocket::local_addr);
+        let addresses: std::io::Result<Vec<_>> = addresses.collect();
+        Ok(Self {
+            args,
+            book: book.path(),
+            addresses: addresses.context("a socket's address")?,
+            restarts: vec![0; sockets.len()],
+            children: Vec::new(),
+            notices: Notices::default(),
+            tags: tag::Tags::default(),
+            first_failure: None,
+            failed: BTreeSet::new(),
+            interrupts: 0,
+            ending: false,
+            killed: false,
+        })
+    }
+
+    /// Starts process `id` with its socket.
+    fn start(&mut self, id: u32, socket: UdpSocket) -> Result<Result<(), Refused>> {
+        let place = child::Place {
+            id,
+            size: self.args.processes,
+            book: self.book,
+            faults: self.args.faults.as_deref(),
+        };
+        let (program, piped) = (&self.args.program, self.args.tag_output);
+        let mut child = match Child::start(program, &place, socket, &self.notices, piped) {
+            Ok(child) => child,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        if piped {
+            self.tags.follow(id, &mut child)?;
+        }
+        self.children.push(child);
+        Ok(Ok(()))
+    }
+
     /// Until all have ended.
-    fn wait(&mut self, signals: &Signals, kill_on_failure: bool) -> Result<()> {
+    fn wait(&mut self, signals: &Signals) -> Result<()> {
         while !self.children.is_empty() {
             let (caught, ended) = self.sleep(signals)?;
             for caught in caught {
                 self.pass_on(caught);
             }
             if ended {
-                self.reap(kill_on_failure)?;
+                self.reap()?;
             }
         }
         Ok(())
     }
 
-    /// Sleeps until a signal was caught or a process ended.
-    fn sleep(&self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
+    /// The exit status of the whole. Names those that failed, if failures are tolerated.
+    fn status(&self) -> u8 {
+        if !self.args.tolerate_failures {
+            return self.first_failure.unwrap_or(0);
+        }
+        let count = self.failed.len();
+        if count > 0 {
+            let named: Vec<_> = self.failed.iter().take(NAMED).map(u32::to_string).collect();
+            let more = if count > NAMED { ", ..." } else { "" };
+            let (size, named) = (self.args.processes, named.join(", "));
+            tell(format_args!(
+                "suci run: {count} of {size} processes failed: {named}{more}"
+            ));
+        }
+        u8::try_from(count).map_or(MANY_FAILED, |count| count.min(MANY_FAILED))
+    }
+
+    /// Sleeps until a signal was caught or a process ended. Tells the processes meanwhile what they are to be told.
+    fn sleep(&mut self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
         let pipes = signals.pipes();
         let before = pipes.len();
         let pipes = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN));
-        let children = self
-            .children
-            .iter()
-            .map(|child| PollFd::new(child.pidfd(), PollFlags::IN));
-        let mut fds: Vec<PollFd<'_>> = pipes.chain(children).collect();
+        let children = self.children.iter();
+        let ends = children.map(|child| PollFd::new(child.pidfd(), PollFlags::IN));
+        let outboxes = self.children.iter().map(Child::outbox).enumerate();
+        let waiting = outboxes.filter_map(|(at, outbox)| Some((at, outbox.wants(&self.notices)?)));
+        let waiting: Vec<_> = waiting.collect();
+        let rooms = waiting.iter();
+        let rooms = rooms.map(|(_, pipe)| PollFd::new(*pipe, PollFlags::OUT));
+        let mut fds: Vec<PollFd<'_>> = pipes.chain(ends).chain(rooms).collect();
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(Failure::new(format!("waiting for processes: {error}"))),
         }
-        let ended = fds.iter().skip(before).any(|fd| !fd.revents().is_empty());
+        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let mut fds = fds.iter().skip(before);
+        let ended = fds
+            .by_ref()
+            .take(self.children.len())
+            .filter(|fd| ready(fd));
+        let ended = ended.count() > 0;
+        let writable = waiting.iter().zip(fds).filter(|(_, fd)| ready(fd));
+        let writable: Vec<_> = writable.map(|((at, _), _)| *at).collect();
+        for at in writable {
+            if let Some(child) = self.children.get_mut(at) {
+                child.outbox_mut().write(&self.notices);
+            }
+        }
         Ok((signals.take(), ended))
     }
 
     /// A key pressed at the terminal signals every process of the launcher's group, so those have it already. But of the
     /// terminal's end the kernel tells whoever leads its session alone.
     fn pass_on(&mut self, Caught { signal, by_kernel }: Caught) {
+        self.ending = true;
         self.interrupts += u32::from(signal == Signal::INT);
         if self.interrupts > 1 {
             return self.kill();
@@ -179,44 +260,118 @@ impl Launch {
     }
 
     fn kill(&mut self) {
-        self.killed = true;
+        (self.killed, self.ending) = (true, true);
         for child in &self.children {
             child.signal(Signal::KILL);
         }
     }
 
-    /// Takes note of everyone that ended. What follows from our own killing is not reported as news.
-    fn reap(&mut self, kill_on_failure: bool) -> Result<()> {
+    /// Takes note of everyone that ended, and starts those again that may be.
+    fn reap(&mut self) -> Result<()> {
         let mut at = 0;
         while let Some(child) = self.children.get_mut(at) {
             let Some(end) = child.try_end()? else {
                 at += 1;
                 continue;
             };
-            if let End::Failed {
-                status,
-                how,
-                signal,
-            } = end
-            {
-                let is_known = match signal {
-                    Some(signal) => self.killed && signal == Signal::KILL.as_raw(),
-                    None => self.explained,
-                };
-                let (id, pid) = (child.id(), child.pid());
-                if self.first_failure.is_none() {
-                    self.first_failure = Some(status);
-                    // Before anything is said: nobody may be reading.
-                    if kill_on_failure {
-                        self.kill();
-                    }
-                }
-                if !is_known {
-                    tell(format_args!("suci run: process {id} (pid {pid}) {how}"));
-                }
-            }
+            let (id, pid) = (child.id(), child.pid());
             self.children.swap_remove(at);
+            match end {
+                End::Well => self.notices.add(id, true),
+                End::Failed {
+                    status,
+                    how,
+                    signal,
+                } => self.on_failure(Failed {
+                    id,
+                    pid,
+                    status,
+                    how,
+                    signal,
+                })?,
+            }
         }
         Ok(())
     }
+
+    /// A process failed: it is started again, or the others hear that it is gone. What follows from our own killing is not
+    /// reported as news.
+    fn on_failure(&mut self, failed: Failed) -> Result<()> {
+        let Failed { id, pid, .. } = failed;
+        let again = self.take_restart(id);
+        self.notices.add(id, again.is_none());
+        let is_known = match failed.signal {
+            Some(signal) => self.killed && signal == Signal::KILL.as_raw(),
+            None => self.args.explained,
+        };
+        if again.is_none() {
+            self.count_failure(id, failed.status);
+        }
+        let how = failed.how;
+        let Some((number, most)) = again else {
+            if !is_known {
+                tell(format_args!("suci run: process {id} (pid {pid}) {how}"));
+            }
+            return Ok(());
+        };
+        let refused = match self.bind_again(id) {
+            Ok(socket) => self.start(id, socket)?,
+            Err(refused) => Err(refused),
+        };
+        let and = format!("is started again, {number} of {most} times");
+        tell(format_args!(
+            "suci run: process {id} (pid {pid}) {how}; it {and}"
+        ));
+        if let Err(Refused { message, status }) = refused {
+            tell(format_args!("suci run: process {id}: {message}"));
+            self.notices.add(id, true);
+            self.count_failure(id, status);
+        }
+        Ok(())
+    }
+
+    /// Counts a restart of process `id`, if it may be started again: which one it is, and of how many.
+    fn take_restart(&mut self, id: u32) -> Option<(u32, u32)> {
+        let most = self.args.restart.filter(|_| !self.ending)?;
+        let count = self.restarts.get_mut(usize::try_from(id).ok()?)?;
+        (*count < most).then(|| {
+            *count += 1;
+            (*count, most)
+        })
+    }
+
+    /// A socket at the address of process `id`, which has ended.
+    fn bind_again(&self, id: u32) -> Result<UdpSocket, Refused> {
+        let place = usize::try_from(id).ok();
+        let address = place.and_then(|place| self.addresses.get(place));
+        let bound = address.map(UdpSocket::bind).unwrap_or_else(|| {
+            let unknown = std::io::ErrorKind::AddrNotAvailable;
+            Err(unknown.into())
+        });
+        bound.map_err(|error| Refused {
+            message: format!("its UDP port could not be had again: {error}"),
+            status: 1,
+        })
+    }
+
+    /// A process failed and is not started again.
+    fn count_failure(&mut self, id: u32, status: u8) {
+        self.failed.insert(id);
+        if self.first_failure.is_none() {
+            self.first_failure = Some(status);
+            // Before anything is said: nobody may be reading.
+            if self.args.kill_on_failure {
+                self.kill();
+            }
+        }
+    }
+}
+
+/// A process that ended and did not succeed.
+struct Failed {
+    id: u32,
+    pid: u32,
+    status: u8,
+    how: String,
+    signal: Option<i32>,
 }

@@ -311,6 +311,138 @@ fn descriptors_that_have_run_out_are_not_the_programs_fault() {
     assert!(!said.contains("executable"), "{said}");
 }
 
+/// A program that fails so often and then ends well; each start leaves a mark in `dir`.
+fn fails(dir: &tempfile::TempDir, times: u32, how: &str) -> String {
+    let dir = dir.path().display();
+    format!(
+        "echo >> {dir}/$SUCI_ID; [ $(wc -l < {dir}/$SUCI_ID) -gt {times} ] || {how}; echo over $SUCI_ID"
+    )
+}
+
+#[test]
+fn a_process_that_fails_is_started_again_so_often_at_most() {
+    for (option, fails_for, status, starts) in [
+        ("--restart", 3, 0, 4),
+        ("--restart", 4, 3, 4),
+        ("--restart=1", 1, 0, 2),
+        ("--restart=1", 2, 3, 2),
+        ("--tag-output", 1, 3, 1),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = fails(&dir, fails_for, "exit 3");
+        let output = output(&mut suci(&["run", "-n", "1", option, "sh", "-c", &script]));
+        let said = errors(&output);
+        assert_eq!(output.status.code(), Some(status), "{option}: {said}");
+        let marks = std::fs::read_to_string(dir.path().join("0")).unwrap();
+        assert_eq!(marks.lines().count(), starts, "{option}: {said}");
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines.len(), fails_for.min(starts), "{said}");
+        if option == "--restart" {
+            let end = "exited with 3; it is started again, 3 of 3 times";
+            assert!(lines[2].ends_with(end), "{said}");
+        }
+    }
+}
+
+/// Each process has its own restarts; output and address are those of the first start.
+#[test]
+fn a_process_that_was_killed_is_started_again_at_its_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = r#"
+        inode=$(readlink /proc/self/fd/$SUCI_FD | tr -dc 0-9)
+        port=$(awk -v id=$SUCI_ID '$1 == id { sub(/.*:/, "", $2); printf "%04X", $2 }' $SUCI_BOOK)
+        grep -q "0100007F:$port .* $inode " /proc/net/udp && echo bound"#;
+    let script = format!("{}; {port}", fails(&dir, 2, "kill -9 $$"));
+    let args = [
+        "run",
+        "-n",
+        "3",
+        "--restart=2",
+        "--tag-output",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let output = output(&mut suci(&args));
+    assert!(output.status.success(), "{}", errors(&output));
+    let printed = printed(&output);
+    for id in 0..3 {
+        for line in [format!("[{id}] over {id}\n"), format!("[{id}] bound\n")] {
+            assert_eq!(printed.matches(&line).count(), 1, "{printed}");
+        }
+    }
+}
+
+#[test]
+fn tolerated_failures_are_counted_and_named() {
+    let script = "case $SUCI_ID in 1) kill -9 $$;; 3) exit 7;; esac; echo over";
+    let args = ["run", "-n", "4", "--tolerate-failures", "sh", "-c", script];
+    let output = output(&mut suci(&args));
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.ends_with("suci run: 2 of 4 processes failed: 1, 3\n"),
+        "{said}"
+    );
+    assert_eq!(printed(&output), "over\nover\n");
+    let well = crate::support::output(&mut suci(&[
+        "run",
+        "-n",
+        "2",
+        "--tolerate-failures",
+        "true",
+    ]));
+    assert_eq!((well.status.code(), errors(&well).as_str()), (Some(0), ""));
+    let many = crate::support::output(&mut suci(&[
+        "run",
+        "-n",
+        "120",
+        "--tolerate-failures",
+        "false",
+    ]));
+    assert_eq!(many.status.code(), Some(101));
+}
+
+/// Whoever asks a program to end does not want another one.
+#[test]
+fn nothing_is_started_again_after_a_signal_was_passed_on() {
+    let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done";
+    let args = ["run", "-n", "1", "--restart", "sh", "-c", script];
+    let mut running = Running::start(&mut suci(&args));
+    assert_eq!(running.first_line(), "ready\n");
+    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
+    let output = running.finish();
+    assert_eq!(output.status.code(), Some(7));
+    assert!(!errors(&output).contains("again"), "{}", errors(&output));
+}
+
+/// What the others are told stands in their pipes, one line for each process that ended.
+#[test]
+fn processes_are_told_which_of_the_others_have_ended() {
+    let script = r#"
+        case $SUCI_ID in
+        0) head -n 3 /dev/fd/$SUCI_NOTICES; echo known;;
+        1) kill -9 $$;;
+        esac"#;
+    let output = output(&mut suci(&[
+        "run",
+        "-n",
+        "3",
+        "--restart=1",
+        "sh",
+        "-c",
+        script,
+    ]));
+    assert_eq!(output.status.code(), Some(137), "{}", errors(&output));
+    let printed = printed(&output);
+    let told = |line: &str| printed.lines().filter(|it| *it == line).count();
+    assert_eq!(
+        (told("1 died 1"), told("1 gone 1"), told("1 gone 2")),
+        (1, 1, 1),
+        "{printed}"
+    );
+}
+
 /// What the launcher itself kills is no news; what was killed by others is.
 #[test]
 fn own_killing_is_not_reported() {

@@ -90,6 +90,7 @@ impl Driver {
                     self.engine.handle_datagram(now, &arrival, &bytes);
                 }
                 Some(Letter::Report(report)) => undelivered(&mut self.engine, now, &report),
+                Some(Letter::Notice(notice)) => self.told.push(notice),
                 None => break,
             }
         }
@@ -110,6 +111,34 @@ impl Driver {
             any = true;
         }
         any
+    }
+
+    /// Hears from the launcher which processes have ended, and hands that to the engine once everything is taken that is in the
+    /// socket: what an ended process sent before comes first. What is for another shard is forwarded.
+    #[cold]
+    pub(super) fn take_notices(&mut self, now: Instant) {
+        if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))
+            && self.told.is_empty()
+            && !launcher.read(now, &mut self.told)
+        {
+            self.launcher = None;
+        }
+        if !self.drained {
+            return;
+        }
+        let Self {
+            told, post, engine, ..
+        } = self;
+        told.retain(|notice| match post.as_mut() {
+            Some(post) if !post.owns(notice.node) => !post.tell(*notice),
+            _ => {
+                engine.on_process_ended(now, notice.node, notice.for_good);
+                false
+            }
+        });
+        if let Some(post) = post {
+            post.wake();
+        }
     }
 
     /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if somebody interrupts it, or if `prompt`, when the program has a

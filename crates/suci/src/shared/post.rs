@@ -4,10 +4,12 @@
 //! that come while the sockets are opened, or in the middle of a train whose first datagram names another shard. They are
 //! carried over by the owner's bounded ring, since only the owner knows their connection.
 
-use super::shard::Shard;
+use super::shard::{Shard, owner};
+use crate::launcher::Notice;
 use std::sync::Arc;
 use suci_net::Report;
 use suci_proto::Arrival;
+use suci_proto::types::NodeId;
 use suci_proto::wire::peek_index;
 
 /// Something on its way to another shard.
@@ -18,6 +20,8 @@ pub(crate) enum Letter {
     },
     /// A datagram of any shard was not delivered.
     Report(Report),
+    /// A process has ended.
+    Notice(Notice),
 }
 
 /// A shard's place among those of its node, and its way to the others.
@@ -64,6 +68,19 @@ impl Post {
                 self.forward(other, Letter::Report(report));
             }
         }
+    }
+
+    /// Whether this shard serves `node`.
+    pub(crate) fn owns(&self, node: NodeId) -> bool {
+        owner(node, self.shards.len()) == self.own
+    }
+
+    /// Sends a notice to the shard that serves its node; [`Post::wake`] follows. Says whether there was room.
+    pub(crate) fn tell(&mut self, notice: Notice) -> bool {
+        self.forward(
+            owner(notice.node, self.shards.len()),
+            Letter::Notice(notice),
+        )
     }
 
     /// Wakes those to whom something was sent, if they sleep: once for all of it.

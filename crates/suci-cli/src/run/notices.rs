@@ -1,0 +1,126 @@
+//! Telling the processes of a launch which of the others have ended.
+//!
+//! Each process inherits the reading end of a pipe of its own. A process that does not read fills its pipe and no more: the
+//! launcher writes only where there is room, and never waits for a process.
+
+use std::io::{PipeReader, PipeWriter, Write};
+
+use suci::NodeId;
+use suci::env::notice;
+
+/// Bytes written at once: a pipe that poll calls writable has room for a page.
+const AT_ONCE: usize = 4_096;
+
+/// All that was to be told so far, in order.
+#[derive(Default)]
+pub(super) struct Notices(Vec<Notice>);
+
+#[derive(Clone, Copy)]
+struct Notice {
+    id: u32,
+    /// It is not started again.
+    for_good: bool,
+}
+
+impl Notices {
+    /// The process `id` has ended; `for_good`: it is not started again.
+    pub(super) fn add(&mut self, id: u32, for_good: bool) {
+        self.0.push(Notice { id, for_good });
+    }
+
+    /// A pipe for a process that is about to start under `id`.
+    pub(super) fn pipe_for(&self, id: u32) -> std::io::Result<(PipeReader, Outbox)> {
+        let (reader, writer) = std::io::pipe()?;
+        let outbox = Outbox {
+            id,
+            pipe: Some(writer),
+            next: 0,
+            started: self.0.len(),
+        };
+        Ok((reader, outbox))
+    }
+}
+
+/// The writing end of a process's pipe, and how far it has come.
+pub(super) struct Outbox {
+    id: u32,
+    /// None when the process does not read it any more.
+    pipe: Option<PipeWriter>,
+    /// The next notice to be written.
+    next: usize,
+    /// The first notice since the process started: those before are of interest if they hold still.
+    started: usize,
+}
+
+impl Outbox {
+    /// The pipe, if something is to be written to it.
+    pub(super) fn wants(&self, notices: &Notices) -> Option<&PipeWriter> {
+        let pipe = self.pipe.as_ref()?;
+        (self.next < notices.0.len()).then_some(pipe)
+    }
+
+    /// Writes the next notices, a page at most. Call it when poll says that there is room.
+    pub(super) fn write(&mut self, notices: &Notices) {
+        let mut text = String::new();
+        while let Some(&Notice { id, for_good }) = notices.0.get(self.next) {
+            if id != self.id && (for_good || self.next >= self.started) {
+                let line = notice(NodeId(id), for_good);
+                if text.len() + line.len() > AT_ONCE {
+                    break;
+                }
+                text.push_str(&line);
+            }
+            self.next += 1;
+        }
+        // The process closed its end, or never knew of it: nobody is to be told.
+        if let Some(pipe) = &mut self.pipe
+            && pipe.write_all(text.as_bytes()).is_err()
+        {
+            self.pipe = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn who_starts_later_hears_of_those_that_are_gone() {
+        let mut notices = Notices::default();
+        let (mut early, mut first) = notices.pipe_for(0).unwrap();
+        notices.add(1, false);
+        notices.add(2, true);
+        let (mut late, mut second) = notices.pipe_for(1).unwrap();
+        notices.add(3, false);
+        for outbox in [&mut first, &mut second] {
+            assert!(outbox.wants(&notices).is_some());
+            outbox.write(&notices);
+            assert!(outbox.wants(&notices).is_none());
+        }
+        drop((first, second));
+        let mut said = [String::new(), String::new()];
+        early.read_to_string(&mut said[0]).unwrap();
+        late.read_to_string(&mut said[1]).unwrap();
+        assert_eq!(
+            said,
+            ["1 died 1\n1 gone 2\n1 died 3\n", "1 gone 2\n1 died 3\n"]
+        );
+    }
+
+    #[test]
+    fn much_is_written_page_by_page_and_nothing_to_who_closed_its_end() {
+        let mut notices = Notices::default();
+        let (mut reader, mut outbox) = notices.pipe_for(0).unwrap();
+        (0..10_000).for_each(|id| notices.add(id, true));
+        outbox.write(&notices);
+        let mut page = [0; 2 * AT_ONCE];
+        let count = reader.read(&mut page).unwrap();
+        assert!((AT_ONCE / 2..=AT_ONCE).contains(&count), "{count}");
+        drop(reader);
+        outbox.write(&notices);
+        assert!(outbox.wants(&notices).is_none());
+    }
+}
