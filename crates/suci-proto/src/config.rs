@@ -47,7 +47,8 @@ pub struct Config {
     pub mode: Mode,
     /// Who may open a session; default [`Accept::Book`].
     pub accept: Accept,
-    /// Peers known at once; default 16,384.
+    /// Peers at once: as many nodes in the book, and as many that came by themselves or were connected at some time. Nodes of
+    /// the book that never were keep nobody out. Default 16,384.
     pub max_peers: usize,
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on paths that carry
     /// them (loopback, jumbo frames), but the socket buffer is shared out in packets of the size that a peer may

@@ -155,7 +155,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Peers known at once, at most. Default 16,384. Each of several threads knows an equal part at most.
+    /// Peers at once, at most: as many nodes in the book, and as many that came by themselves or were connected at some time.
+    /// Nodes of the book that never were keep nobody out. Default 16,384. Each of several threads has an equal part.
     #[must_use]
     pub fn max_peers(mut self, count: usize) -> Self {
         self.config.max_peers = count;

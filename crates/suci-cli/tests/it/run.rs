@@ -336,7 +336,8 @@ fn a_process_that_fails_is_started_again_so_often_at_most() {
         let marks = std::fs::read_to_string(dir.path().join("0")).unwrap();
         assert_eq!(marks.lines().count(), starts, "{option}: {said}");
         let lines: Vec<_> = said.lines().collect();
-        assert_eq!(lines.len(), fails_for.min(starts), "{said}");
+        let failures = usize::try_from(fails_for).unwrap().min(starts);
+        assert_eq!(lines.len(), failures, "{said}");
         if option == "--restart" {
             let end = "exited with 3; it is started again, 3 of 3 times";
             assert!(lines[2].ends_with(end), "{said}");

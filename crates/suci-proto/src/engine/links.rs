@@ -151,6 +151,7 @@ impl Engine {
             if peer.stranger_from.is_none() {
                 // From now on it is one of those that came by themselves, and left.
                 let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                self.shared.met += usize::from(!peer.is_met());
                 peer.stranger_from = Some(from);
                 *self.strangers.entry(from).or_default() += 1;
             }

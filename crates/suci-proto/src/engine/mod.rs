@@ -175,6 +175,7 @@ impl Engine {
                 replies: VecDeque::new(),
                 paths: Paths::default(),
                 acquaintances: 0,
+                met: 0,
                 frames: Vec::new(),
                 #[cfg(test)]
                 one_by_one: false,

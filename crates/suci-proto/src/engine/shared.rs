@@ -58,6 +58,9 @@ pub(crate) struct Shared {
     pub(crate) paths: Paths,
     /// How many peers are known.
     pub(crate) acquaintances: usize,
+    /// How many of them came by themselves or were connected at some time. Nodes of the book that never were do not count
+    /// against `max_peers`.
+    pub(crate) met: usize,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
     /// Packets are never built in runs: to compare with those that are.

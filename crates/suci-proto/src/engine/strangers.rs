@@ -41,7 +41,7 @@ impl Engine {
     fn is_full_for(&self, from: IpAddr) -> bool {
         let most = self.shared.config.max_peers;
         let here = self.strangers.get(&from).copied().unwrap_or(0);
-        self.peers.len() >= most || here >= most.div_ceil(2)
+        self.shared.met >= most || here >= most.div_ceil(2)
     }
 
     /// Enters a node that is not in the book.
@@ -50,6 +50,7 @@ impl Engine {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.stranger_from = Some(from);
         }
+        self.shared.met += 1;
         *self.strangers.entry(from).or_default() += 1;
         key
     }
@@ -91,6 +92,7 @@ impl Engine {
             let Some(peer) = self.peers.remove(key) else {
                 continue;
             };
+            self.shared.met -= usize::from(peer.is_met());
             let unreported = peer.news.unreported();
             self.shared.unreported = self.shared.unreported.saturating_sub(unreported);
             self.shared.memory.release(peer.session.promise);

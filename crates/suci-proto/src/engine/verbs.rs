@@ -214,6 +214,7 @@ impl Engine {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.book = addresses;
                 let from = peer.stranger_from.take();
+                self.shared.met -= usize::from(from.is_some() && !peer.is_met());
                 if !peer.session.outbox.is_empty() && peer.connection.is_none() {
                     peer.open(now, token);
                 }
@@ -223,16 +224,23 @@ impl Engine {
             return Ok(());
         }
         let most = self.shared.config.max_peers;
-        if self.peers.len() >= most && !self.strangers.is_empty() {
+        if self.is_full_for_the_book() && !self.strangers.is_empty() {
             self.forget_strangers(now);
         }
-        if self.peers.len() >= most {
+        if self.is_full_for_the_book() {
             self.ask_silent_strangers(now);
             return Err(PeerError::TooMany(most));
         }
         let key = self.insert_peer(node, addresses, now);
         self.peers.rest(key, now);
         Ok(())
+    }
+
+    /// Whether another node of the book is one too many: of those in the book, or of those that were met.
+    fn is_full_for_the_book(&self) -> bool {
+        let most = self.shared.config.max_peers;
+        let known = || self.peers.len() - self.strangers.values().sum::<usize>();
+        self.peers.len() >= most && (self.shared.met >= most || known() >= most)
     }
 
     #[inline(always)]

@@ -174,6 +174,11 @@ impl Peer {
         }
     }
 
+    /// Whether it came by itself, or was connected at some time.
+    pub(crate) fn is_met(&self) -> bool {
+        self.stranger_from.is_some() || self.heard_at.is_some()
+    }
+
     /// Whether the session's frames may travel: up, and not merely answering CLOSEs.
     pub(crate) fn is_up(&self) -> bool {
         self.life.link() == Link::Up && self.lingering.is_none()

@@ -460,6 +460,7 @@ impl Peer {
         if self.heard_at.is_some_and(|before| before != address) {
             self.heard_before = self.heard_at;
         }
+        shared.met += usize::from(!self.is_met());
         self.heard_at = Some(address);
         self.session
             .outbox

@@ -376,12 +376,12 @@ fn f26_a_full_socket_is_not_loss() {
         1,
         "a full socket is not tried twice"
     );
-    assert!(a.interest().1, "it waits until the socket can be written");
+    assert!(a.interest().write, "it waits until the socket can be written");
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     until(&mut a, &mut b, |a, _| a.is_flushed());
     let counters = a.engine.counters();
     assert_eq!((counters.socket_full, counters.packets_lost), (3, 0));
-    assert!(!a.interest().1);
+    assert!(!a.interest().write);
 }
 
 /// Whoever serves a node asks for the rest before each sleep.
@@ -402,11 +402,11 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     for _ in 0..3 {
         a.send_rest().unwrap();
         assert_eq!(attempts(), 3, "the third found no room");
-        assert!(a.interest().1 && a.engine.has_output());
+        assert!(a.interest().write && a.engine.has_output());
     }
     script.lock().unwrap().room = None;
     a.output().unwrap();
-    assert!(!a.interest().1);
+    assert!(!a.interest().write);
     a.send_rest().unwrap();
     // Nobody serves the sender meanwhile, which could repeat what was lost.
     let end = Deadline::after(Duration::from_secs(30));

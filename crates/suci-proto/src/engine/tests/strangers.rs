@@ -133,6 +133,37 @@ fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room()
     assert!(!taken.is_empty());
 }
 
+/// Nodes of the book that never connect keep no stranger out, however many they are; those that were connected count.
+#[test]
+fn f02_nodes_of_the_book_that_never_connected_keep_no_stranger_out() {
+    let most = 3;
+    let mut world = one_server(6, most, BUFFER);
+    let now = world.now;
+    let engine = &mut world.engines[0];
+    engine.add_peer(now, id(1), address(1)).unwrap();
+    for absent in 100..102 {
+        engine.add_peer(now, id(absent), address(absent)).unwrap();
+    }
+    let full = Err(crate::PeerError::TooMany(most));
+    assert_eq!(engine.add_peer(now, id(102), address(102)), full);
+    let mut served = 0;
+    for (client, received) in [(2, 1), (1, 2), (3, 3), (4, 3)] {
+        world.send(client, 0).unwrap();
+        world.run(3 * SECOND);
+        served += world.received(0);
+        assert_eq!(served, received, "client {client}");
+    }
+    // One of the book that was met and removed makes room, and so does a stranger that the book takes up, or forgets.
+    let now = world.now;
+    world.engines[0].remove_peer(now, id(1)).unwrap();
+    world.run(crate::limits::COOKIE_LIFETIME + 5 * SECOND);
+    served += world.received(0);
+    assert_eq!(served, 4);
+    let engine = &world.engines[0];
+    let met = engine.peers.iter().filter(|(_, peer)| peer.is_met());
+    assert_eq!(met.count(), engine.shared.met);
+}
+
 /// A HELLO proves nothing: however full the table is, it ends no session of a node of the book.
 #[test]
 fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes() {
