@@ -23,7 +23,8 @@ const WRITER: Duration = Duration::from_secs(5);
 /// The nodes of a cluster and their addresses.
 ///
 /// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#` to the
-/// end of the line. Names are resolved when the book is read. Of a name with several addresses all are tried in turn, those of
+/// end of the line. Names are resolved when the book is read, and again, by a thread, while their node is
+/// [lost](crate::Event::Lost). Of a name with several addresses all are tried in turn, those of
 /// IPv6 and IPv4 alternately (RFC 8305, section 4); the node itself listens at the first of them that it can.
 ///
 /// ```
@@ -44,6 +45,8 @@ pub struct AddressBook {
 #[derive(Clone, Debug)]
 struct Entry {
     addresses: Addresses,
+    /// The text that they come from, if it has a name in it that may stand for others later.
+    name: Option<Arc<str>>,
     /// Where it was read; `None` if the program entered it.
     line: Option<usize>,
 }
@@ -108,9 +111,9 @@ impl AddressBook {
             let line_number = index + 1;
             let entry = line.split('#').next().unwrap_or_default().trim();
             if !entry.is_empty() {
-                let (node, addresses) =
+                let (node, addresses, name) =
                     parse_entry(entry).map_err(|problem| wrong(source, line_number, problem))?;
-                book.enter(node, addresses, Some(line_number))
+                book.enter(node, addresses, name, Some(line_number))
                     .map_err(|error| wrong(source, line_number, error.to_string()))?;
             }
         }
@@ -122,13 +125,14 @@ impl AddressBook {
     /// # Errors
     /// [`BookError::Duplicate`] if the node or the address is there already.
     pub fn add(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        Ok(self.enter(node, address.into(), None)?)
+        Ok(self.enter(node, address.into(), None, None)?)
     }
 
     fn enter(
         &mut self,
         node: NodeId,
         addresses: Addresses,
+        name: Option<Arc<str>>,
         line: Option<usize>,
     ) -> Result<(), BookError> {
         let addresses: Addresses = addresses.as_slice().iter().copied().map(unmapped).collect();
@@ -145,7 +149,12 @@ impl AddressBook {
                 });
             }
         }
-        self.entries.insert(node, Entry { addresses, line });
+        let entry = Entry {
+            addresses,
+            name,
+            line,
+        };
+        self.entries.insert(node, entry);
         Ok(())
     }
 
@@ -176,6 +185,12 @@ impl AddressBook {
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, SocketAddr)> + '_ {
         let entries = self.entries.iter();
         entries.filter_map(|(&node, entry)| Some((node, entry.addresses.first()?)))
+    }
+
+    /// The nodes that were entered by a name, each with its text.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (NodeId, Arc<str>)> + '_ {
+        let entries = self.entries.iter();
+        entries.filter_map(|(&node, entry)| Some((node, entry.name.clone()?)))
     }
 
     /// What the book was read from, if it was.
@@ -275,7 +290,7 @@ impl Read for Patient {
     }
 }
 
-fn parse_entry(entry: &str) -> Result<(NodeId, Addresses), String> {
+fn parse_entry(entry: &str) -> Result<(NodeId, Addresses, Option<Arc<str>>), String> {
     let mut words = entry.split_whitespace();
     let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!(
@@ -289,11 +304,13 @@ fn parse_entry(entry: &str) -> Result<(NodeId, Addresses), String> {
     })?;
     let addresses = parse_address(address)
         .map_err(|problem| format!("address \"{}\": {problem}", shown(address)))?;
-    Ok((node, addresses))
+    // Zones are names of this machine, which stay.
+    let is_name = address.parse::<SocketAddr>().is_err() && !address.contains('%');
+    Ok((node, addresses, is_name.then(|| address.into())))
 }
 
 /// The addresses, with port, of one host: one, or those of a name.
-fn parse_address(text: &str) -> Result<Addresses, String> {
+pub(crate) fn parse_address(text: &str) -> Result<Addresses, String> {
     let remedy = match text.contains('%') {
         true => NO_ZONE,
         false => "write address:port, as in 192.0.2.7:4000, [2001:db8::7]:4000 or name:4000",

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::fork::Birth;
 use crate::log;
 use crate::metrics::Responder;
+use crate::names::Names;
 use crate::node::Node;
 use crate::reach::{check_plain, in_book, reachable};
 use crate::shared::{SharedNode, owner};
@@ -393,6 +394,10 @@ impl NodeBuilder {
             if let Some(driver) = driver {
                 driver.engine.add_peer(driver.now(), node, addresses)?;
             }
+        }
+        for (place, driver) in std::iter::once(driver).chain(more).enumerate() {
+            let serves = |node| node != own.node && owner(node, count) == place;
+            driver.look_up(Names::of(book, serves, self.plain_on_network, local));
         }
         Ok(())
     }

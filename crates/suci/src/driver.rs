@@ -6,12 +6,14 @@ use crate::error::Error;
 use crate::launcher::{Launcher, Notice};
 use crate::message::Message;
 use crate::metrics::Responder;
+use crate::names::Names;
 use crate::shared::Post;
 use crate::statistics::Publisher;
 use crate::sys;
 use crate::tries::Tries;
 use crate::wait::{Habit, Spinner, Wait};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ use std::time::Duration;
 use suci_net::Backend;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
-use suci_proto::{Engine, Event};
+use suci_proto::{Engine, Event, PeerError, SendError};
 
 mod gather;
 mod input;
@@ -100,6 +102,8 @@ pub(crate) struct Driver {
     /// Who tells which processes have ended, and what it told that is not handed on yet.
     launcher: Option<Launcher>,
     told: Vec<Notice>,
+    /// Peers whose names are looked up again while they are lost.
+    names: Option<Names>,
     takes: Takes,
     /// Whether what the program sends waits for its next call.
     pub(crate) gather: Gather,
@@ -153,6 +157,7 @@ impl Driver {
             post: None,
             launcher: None,
             told: Vec::new(),
+            names: None,
             takes: Takes::new(now),
             gather: Gather::new(now),
             outlook: Outlook::default(),
@@ -172,6 +177,34 @@ impl Driver {
     /// From now on this driver listens to the launcher.
     pub(crate) fn listen_to(&mut self, launcher: Launcher) {
         self.launcher = Some(launcher);
+    }
+
+    /// From now on these names are looked up again while their peers are lost.
+    pub(crate) fn look_up(&mut self, names: Option<Names>) {
+        self.names = names;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn names(&mut self) -> Option<&mut Names> {
+        self.names.as_mut()
+    }
+
+    /// The program enters a peer: its address counts, and no name.
+    pub(crate) fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), PeerError> {
+        self.forget_name(node);
+        self.engine.add_peer(self.clock.now(), node, address)
+    }
+
+    /// The program removes a peer. Returns whether there was a session.
+    pub(crate) fn remove_peer(&mut self, node: NodeId) -> Result<bool, SendError> {
+        self.forget_name(node);
+        self.engine.remove_peer(self.clock.now(), node)
+    }
+
+    fn forget_name(&mut self, node: NodeId) {
+        if let Some(names) = &mut self.names {
+            names.forget(node);
+        }
     }
 
     /// Who tells which processes have ended.
@@ -313,6 +346,9 @@ impl Driver {
                 now = self.drain(now, false)?;
             }
             self.engine.handle_timeout(now);
+            if let Some(names) = &mut self.names {
+                names.renew(now, &mut self.engine);
+            }
         }
         Ok(now)
     }

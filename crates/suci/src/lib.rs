@@ -69,6 +69,7 @@ mod launcher;
 mod log;
 mod message;
 mod metrics;
+mod names;
 mod next;
 mod node;
 mod reach;

@@ -171,8 +171,7 @@ impl Node {
     pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         check_peer(self.plain_on_network, self.local, address)?;
         let mut turn = self.enter_open()?;
-        let now = turn.now();
-        Ok(turn.engine.add_peer(now, node, address)?)
+        Ok(turn.add_peer(node, address)?)
     }
 
     /// All peers, by ID: those of the book, and those that came by themselves and are there still. Each with its link, which

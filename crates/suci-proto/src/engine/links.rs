@@ -63,6 +63,12 @@ impl Engine {
         self.shared.resuspended.pop_first()
     }
 
+    /// A node that was [`Lost`](crate::Event::Lost) since this named it last. For drivers that look its address up again;
+    /// others need not ask.
+    pub fn poll_lost(&mut self) -> Option<NodeId> {
+        self.shared.lost.pop_first()
+    }
+
     /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged the peer is told, whose program
     /// hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last of them; then nothing of the channel is kept but its number,
     /// which cannot be used again in this session. Replies to the peer's requests on the channel count as messages on it. The other direction goes on until the peer finishes it. Its priority

@@ -170,6 +170,7 @@ impl Engine {
                 newsworthy: VecDeque::new(),
                 unreported: 0,
                 resuspended: BTreeSet::new(),
+                lost: BTreeSet::new(),
                 calls: Calls::default(),
                 routes: Slab::new(),
                 replies: VecDeque::new(),

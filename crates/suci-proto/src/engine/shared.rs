@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) unreported: usize,
     /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
     pub(crate) resuspended: BTreeSet<NodeId>,
+    /// Peers that were lost since the driver asked: at most every peer known, each once.
+    pub(crate) lost: BTreeSet<NodeId>,
     pub(crate) calls: Calls,
     /// Connection slots: which peer an index leads to.
     pub(crate) routes: Slab<u32>,

@@ -101,6 +101,7 @@ impl Engine {
             self.shared.acquaintances = self.peers.len();
             self.recent = None;
             self.shared.resuspended.remove(&peer.node);
+            self.shared.lost.remove(&peer.node);
             // Another may get its key.
             self.shared.line.leave(Some(key));
             self.uncount_stranger(peer.stranger_from);

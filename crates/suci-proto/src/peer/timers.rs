@@ -222,6 +222,7 @@ impl Peer {
                     cause,
                 });
                 self.tell(Event::Lost { node, cause }, shared);
+                shared.lost.insert(node);
                 if self.life.is_gone() {
                     return self.end(now, EndReason::ProcessDied, shared);
                 }

@@ -376,7 +376,10 @@ fn f26_a_full_socket_is_not_loss() {
         1,
         "a full socket is not tried twice"
     );
-    assert!(a.interest().write, "it waits until the socket can be written");
+    assert!(
+        a.interest().write,
+        "it waits until the socket can be written"
+    );
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     until(&mut a, &mut b, |a, _| a.is_flushed());
     let counters = a.engine.counters();

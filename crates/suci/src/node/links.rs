@@ -14,9 +14,8 @@ impl Node {
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
         let mut turn = self.enter_open()?;
-        let now = turn.now();
-        let has_begun =
-            (turn.engine.remove_peer(now, node)).map_err(|e| Error::from_send(node, e))?;
+        let has_begun = turn.remove_peer(node);
+        let has_begun = has_begun.map_err(|error| Error::from_send(node, error))?;
         turn.output()?;
         Ok(has_begun)
     }

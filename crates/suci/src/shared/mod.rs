@@ -207,9 +207,7 @@ impl SharedNode {
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         check_peer(self.inner.plain_on_network, self.local_addr(), address)?;
-        self.ask(node, move |driver| {
-            driver.engine.add_peer(driver.now(), node, address)
-        })??;
+        self.ask(node, move |driver| driver.add_peer(node, address))??;
         self.inner
             .shard_of(node)
             .gate_or_new(node)
@@ -235,9 +233,7 @@ impl SharedNode {
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn remove_peer(&self, node: NodeId) -> Result<bool, Error> {
         let had_session = self
-            .ask(node, move |driver| {
-                driver.engine.remove_peer(driver.now(), node)
-            })?
+            .ask(node, move |driver| driver.remove_peer(node))?
             .map_err(|error| Error::from_send(node, error))?;
         if let Some(gate) = self.inner.shard_of(node).gate(node) {
             gate.set_removed(true);
