@@ -35,7 +35,6 @@ pub use shared::Identity;
 pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
-pub(crate) use calls::Calls;
 pub(crate) use handshake::init as init_packet;
 pub(crate) use memory::Promise;
 pub(crate) use paths::Paths;
@@ -47,7 +46,7 @@ use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
 use crate::handshake::{CookieJar, Expected};
-use crate::log::{DropReason, Log};
+use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
 use crate::time::{Instant, earlier};
@@ -57,13 +56,10 @@ use crate::turns::Turns;
 use crate::types::{Ecn, NodeId};
 use crate::waits::WaitReason;
 use crate::wire::{self, Header, PacketType};
-use line::Line;
-use memory::MemoryShares;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use slab::Slab;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use urgent::Ranks;
@@ -158,34 +154,7 @@ impl Engine {
         Ok(Self {
             expected_inits: Expected::new(shares.peer_limit()),
             peers: Peers::new(config.clone(), pool.clone()),
-            shared: Shared {
-                identity,
-                rng,
-                counters: Counters::default(),
-                log: Log::default(),
-                shares,
-                line: Line::default(),
-                memory: MemoryShares::new(config.memory),
-                pool,
-                newsworthy: VecDeque::new(),
-                unreported: 0,
-                resuspended: BTreeSet::new(),
-                lost: BTreeSet::new(),
-                calls: Calls::default(),
-                routes: Slab::new(),
-                replies: VecDeque::new(),
-                paths: Paths::default(),
-                acquaintances: 0,
-                met: 0,
-                frames: Vec::new(),
-                #[cfg(test)]
-                one_by_one: false,
-                #[cfg(test)]
-                built_in_runs: 0,
-                #[cfg(test)]
-                in_runs: 0,
-                config,
-            },
+            shared: Shared::new(config, identity, rng, shares, pool),
             jar: CookieJar::new(key),
             ask_at: now,
             ask_strangers_at: now,

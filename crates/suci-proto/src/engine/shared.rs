@@ -76,6 +76,43 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(
+        config: Arc<Config>,
+        identity: Identity,
+        rng: ChaCha8Rng,
+        shares: Shares,
+        pool: Pool,
+    ) -> Self {
+        Self {
+            identity,
+            rng,
+            counters: Counters::default(),
+            log: Log::default(),
+            shares,
+            line: Line::default(),
+            memory: MemoryShares::new(config.memory),
+            pool,
+            newsworthy: VecDeque::new(),
+            unreported: 0,
+            resuspended: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            calls: Calls::default(),
+            routes: Slab::new(),
+            replies: VecDeque::new(),
+            paths: Paths::default(),
+            acquaintances: 0,
+            met: 0,
+            frames: Vec::new(),
+            #[cfg(test)]
+            one_by_one: false,
+            #[cfg(test)]
+            built_in_runs: 0,
+            #[cfg(test)]
+            in_runs: 0,
+            config,
+        }
+    }
+
     /// A random number.
     pub(crate) fn random(&mut self) -> u64 {
         self.rng.next_u64()

@@ -3,6 +3,7 @@
 use super::hostile::{hello, run_without};
 use super::rest::rests;
 use super::*;
+use crate::engine::memory::MemoryShares;
 use crate::event::EndReason;
 use crate::handshake::Standing;
 
