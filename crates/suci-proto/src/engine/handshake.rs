@@ -9,7 +9,7 @@ use crate::handshake::{Claim, Phase, Room, Standing};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End};
 use crate::time::Instant;
-use crate::types::{Ecn, NodeId, PacketNumber};
+use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{
     Accept, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType, Refused, RefusedCode,
     put_header, seal,
@@ -176,6 +176,7 @@ impl Engine {
             target: node,
             incarnation: self.shared.identity.incarnation,
             cookie: self.jar.bake(now, &claim),
+            epoch: self.next_epoch(node, hello.incarnation),
         };
         let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| {
             cookie.put(b)
@@ -189,6 +190,12 @@ impl Engine {
         // There is room: it was looked for before.
         self.shared.reply(arrival.from, bytes);
         self.shared.paths.look_up(now, arrival.from);
+    }
+
+    /// The epoch in which a session with the process `incarnation` of `node` would begin now.
+    fn next_epoch(&self, node: NodeId, incarnation: Incarnation) -> Epoch {
+        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        peer.map_or_else(Epoch::default, |peer| peer.next_epoch(incarnation))
     }
 
     /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name, and wakes nobody.

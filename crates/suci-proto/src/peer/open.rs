@@ -277,7 +277,7 @@ impl Peer {
             }
         };
         let local = self.new_end(shared);
-        let epoch = self.epoch_for(cookie.incarnation);
+        let epoch = self.epoch_to_offer(cookie);
         let mut params = self.params(beginning.max_datagram, shared);
         if let Some(Promise { window, .. }) = &promise {
             params.channel_memory = window / 2;
@@ -365,6 +365,30 @@ impl Peer {
             self.write_ride(now, &mut ride, beginning);
         }
         ride
+    }
+
+    /// The epoch of an INIT that brings `cookie` back: the one in which the peer would begin, if this node knows no
+    /// higher one. The peer discards what rides on an INIT of a lower epoch. It begins higher with every incarnation
+    /// that it does not know, once it forgot some (rule 11).
+    fn epoch_to_offer(&self, cookie: &wire::Cookie) -> Epoch {
+        let ours = self.epoch_for(cookie.incarnation);
+        // What rode on an earlier INIT belongs to the epoch of that INIT.
+        let bound = self.session.remote == Some(cookie.incarnation);
+        let higher = cookie.epoch.reaches(ours) && !super::session::planted_end();
+        if higher && !bound { cookie.epoch } else { ours }
+    }
+
+    /// The epoch in which a session with the peer's process `incarnation` would begin now. A session with another
+    /// process of the peer would end first.
+    pub(crate) fn next_epoch(&self, incarnation: Incarnation) -> Epoch {
+        match self.session.remote {
+            Some(other) if other != incarnation => {
+                let mut history = self.history.clone();
+                history.ended(other, self.session.epoch);
+                history.next_epoch(incarnation)
+            }
+            _ => self.epoch_for(incarnation),
+        }
     }
 
     /// The epoch that a session with `incarnation` has or would have.

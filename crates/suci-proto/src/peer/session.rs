@@ -157,20 +157,21 @@ impl Session {
 }
 
 #[cfg(not(suci_plant))]
-fn planted_end() -> bool {
+pub(super) fn planted_end() -> bool {
     false
 }
 
-/// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the peer begins higher.
+/// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the peer begins higher, and
+/// no INIT begins in the epoch that COOKIE tells.
 #[cfg(suci_plant)]
-fn planted_end() -> bool {
+pub(super) fn planted_end() -> bool {
     crate::plant::active("higher-epoch-ends-session")
 }
 
 /// What is remembered of sessions that are over, so that they stay over: for each incarnation the first epoch
 /// that it may still open. An incarnation that was followed by another may come back (two processes may
 /// claim one node ID), but not to a session that ended.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     /// The newest last.
     known: VecDeque<(Incarnation, Epoch)>,

@@ -13,10 +13,12 @@ pub const COOKIE: usize = 24;
 
 /// A HELLO or COOKIE without what is special to it: header, target, incarnation.
 const PROLOGUE: usize = PLAIN_OVERHEAD + 4 + 16;
+/// Bytes of the epoch in a COOKIE: of fixed length, so that every COOKIE is as long as the shortest HELLO.
+const EPOCH: usize = size_of::<u64>();
 /// Length of a COOKIE packet.
-pub const COOKIE_LEN: usize = PROLOGUE + COOKIE;
+pub const COOKIE_LEN: usize = PROLOGUE + COOKIE + EPOCH;
 /// Least length of a HELLO packet, and what is sent. The longest accepted is [`CONTROL_PACKET`].
-pub const HELLO_LEN: usize = PROLOGUE + COOKIE;
+pub const HELLO_LEN: usize = COOKIE_LEN;
 
 const _: () = {
     assert!(
@@ -77,6 +79,8 @@ pub struct Cookie {
     pub incarnation: Incarnation,
     /// To be repeated in INIT.
     pub cookie: [u8; COOKIE],
+    /// The epoch in which the responder would begin a session with the initiator's incarnation now.
+    pub epoch: Epoch,
 }
 
 impl Cookie {
@@ -90,6 +94,7 @@ impl Cookie {
             target: NodeId(r.u32()?),
             incarnation: Incarnation(r.u128()?),
             cookie: r.fixed()?,
+            epoch: Epoch(r.u64()?),
         };
         end(r, read)
     }
@@ -98,6 +103,7 @@ impl Cookie {
     pub fn put(&self, buf: &mut Vec<u8>) {
         put_prologue(buf, self.target, self.incarnation);
         buf.extend_from_slice(&self.cookie);
+        buf.extend_from_slice(&self.epoch.0.to_le_bytes());
     }
 }
 

@@ -235,8 +235,9 @@ fn body(kind: PacketType, bytes: &[u8]) -> Result<(String, Vec<u8>), ProtocolErr
             c.put(&mut again);
             let (target, incarnation) = (c.target, c.incarnation.0);
             format!(
-                "target={target} incarnation={incarnation:#x} cookie={}",
-                hex(&c.cookie)
+                "target={target} incarnation={incarnation:#x} cookie={} epoch={}",
+                hex(&c.cookie),
+                c.epoch.0
             )
         }
         PacketType::Init => {

@@ -254,7 +254,8 @@ fn a_closed_node_gives_what_had_come_and_then_says_so() {
 
 /// The server only receives and sends, and takes no events: it serves a client that starts again and again.
 fn serves_for_ever(server: SocketAddr, answer: impl FnOnce(usize) + Send + 'static) {
-    const STARTS: usize = 8;
+    // More than a node remembers incarnations of a peer.
+    const STARTS: usize = 20;
     let thread = std::thread::spawn(move || answer(STARTS));
     for start in 0..STARTS {
         let mut client = builder(CLIENT.0).open().unwrap();

@@ -116,6 +116,7 @@ fn f04_answers_in_its_name_wake_nobody() {
         target,
         incarnation,
         cookie: [7; 24],
+        epoch: Default::default(),
     };
     let refused = wire::Refused {
         target,

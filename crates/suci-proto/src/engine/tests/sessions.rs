@@ -121,6 +121,60 @@ fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
     assert_eq!(world.received(0), 1);
 }
 
+/// Six ACCEPTs are lost, and the attempt begins anew. The peer began higher, so what rode was taken in that epoch, once.
+#[test]
+fn f14_a_message_arrives_although_all_answers_to_its_first_inits_are_lost() {
+    let mut world = World::new(2);
+    raise_floor(&mut world, 0, 1);
+    let init = init_of(&mut world, 1, 0);
+    world.deliver(&init);
+    world.outgoing(0);
+    run_without(&mut world, 0, 5 * SECOND);
+    world.run(3 * SECOND);
+    assert_eq!(world.received(0), 1);
+    assert_eq!(ends(&mut world, 1), []);
+    assert_eq!(ends(&mut world, 0), []);
+}
+
+/// The same where the peer never got one of these INITs.
+#[test]
+fn f14_a_message_arrives_although_all_its_first_inits_are_lost() {
+    let mut world = World::new(2);
+    raise_floor(&mut world, 0, 1);
+    init_of(&mut world, 1, 0);
+    run_without(&mut world, 1, 5 * SECOND);
+    world.run(3 * SECOND);
+    assert_eq!(world.received(0), 1);
+    assert_eq!(ends(&mut world, 1), []);
+}
+
+/// The peer refuses the INITs of a newcomer, since its program did not take the messages of earlier sessions. Whatever the
+/// reason was, the message arrives once the peer accepts.
+#[test]
+fn f14_a_message_arrives_although_its_first_inits_are_refused() {
+    const UNREAD: usize = crate::peer::MAX_UNREAD;
+    let mut world = World::new(2);
+    raise_floor(&mut world, 0, 1);
+    for _ in 0..UNREAD {
+        world.send(1, 0).unwrap();
+        world.run(SECOND / 10);
+        let now = world.now;
+        world.engines[1].close(now, SECOND);
+        world.run(SECOND / 10);
+        world.events(1);
+        world.restart(1);
+    }
+    world.send(1, 0).unwrap();
+    world.run(4 * SECOND);
+    let told = world.events(1);
+    let refused = |event: &Event| matches!(event, Event::Refused { .. });
+    assert!(told.iter().any(refused), "{told:?}");
+    assert_eq!(world.received(0), UNREAD);
+    world.run(4 * SECOND);
+    assert_eq!(world.received(0), 1);
+    assert_eq!(ends(&mut world, 1), []);
+}
+
 /// A process that died, and another one with its node ID at the third host's address.
 fn claimed() -> World {
     let mut world = World::new(2);

@@ -104,6 +104,7 @@ fn f01_hello_is_as_long_as_its_cookie() {
         target: NodeId(1),
         incarnation: Incarnation(2),
         cookie: [3; COOKIE],
+        epoch: Epoch(4),
     };
     let cookie = body(|buf| cookie.put(buf));
     assert_eq!(cookie.len() + PLAIN_OVERHEAD, COOKIE_LEN);
@@ -260,10 +261,12 @@ proptest! {
         target: u32,
         incarnation: u128,
         cookie: [u8; COOKIE],
+        epoch: u64,
         code in number(),
     ) {
         let (target, incarnation) = (NodeId(target), Incarnation(incarnation));
-        let cookie = Cookie { target, incarnation, cookie };
+        let epoch = Epoch(epoch);
+        let cookie = Cookie { target, incarnation, cookie, epoch };
         let mut bytes = body(|buf| cookie.put(buf));
         prop_assert_eq!(Cookie::read(&bytes), Ok(cookie));
         bytes.push(0);
