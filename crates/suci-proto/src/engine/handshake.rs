@@ -398,7 +398,8 @@ impl Engine {
             let contest = if same_place || !peer.is_live() {
                 Contest::Won
             } else {
-                peer.life.contest(now, header.tag, silence)
+                let closed_port = peer.closed_port_patience();
+                peer.life.contest(now, header.tag, silence, closed_port)
             };
             if contest != Contest::Won {
                 if contest == Contest::Lost {

@@ -163,16 +163,21 @@ impl Life {
     /// it or, before it ever answered, after the first HELLO. It must have been asked twice, and had half of the time to
     /// answer the second: who lacks the credit to ask learns nothing, and a single question may be lost.
     fn lost_at(&self, patience: Patience) -> Option<Instant> {
-        let closed = self.closed_since.zip(self.asked);
-        let closed = closed.map(|(closed, asked)| closed.max(asked) + patience.closed_port);
-        let since = match self.link {
-            Link::Up => self.silent_since()?,
-            Link::Connecting => self.asked?,
-            // Its silence alone says nothing.
-            Link::Quiet => return closed,
-            _ => return None,
+        let (since, may_be_dead) = match self.link {
+            Link::Up => (self.silent_since(), true),
+            Link::Connecting => (self.asked, true),
+            Link::Quiet => (None, true),
+            _ => (None, false),
         };
-        earlier(closed, self.silent_at(since, patience))
+        let dead = self.dead_at(patience.closed_port).filter(|_| may_be_dead);
+        earlier(dead, since.and_then(|at| self.silent_at(at, patience)))
+    }
+
+    /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel says that nobody has its port, or its
+    /// launcher that its process has ended, and a question stayed unanswered for `closed_port` afterwards. Whether anything waits for the peer does not matter.
+    fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
+        let (closed, asked) = self.closed_since.zip(self.asked)?;
+        Some(closed.max(asked) + closed_port)
     }
 
     /// The same of a silence that began at `since`, whatever is known of the peer's port.
@@ -269,10 +274,18 @@ impl Life {
 
     /// Another process claims the node ID, with an INIT of this `token`. It wins once the old path has left challenges
     /// unanswered for `timeout`: those that the first claim set off, or the probes that found the peer lost before
-    /// anybody claimed. The INIT of a claim that is not decided yet is repeated.
-    pub(crate) fn contest(&mut self, now: Instant, token: u64, timeout: Duration) -> Contest {
+    /// anybody claimed. Where this machine's kernel says that nobody has the peer's port, it wins after `closed_port`.
+    /// The INIT of a claim that is not decided yet is repeated.
+    pub(crate) fn contest(
+        &mut self,
+        now: Instant,
+        token: u64,
+        timeout: Duration,
+        closed_port: Duration,
+    ) -> Contest {
         let since = *self.contested_since.get_or_insert(now);
-        if self.link == Link::Lost || now.since(since) >= timeout {
+        let dead = self.dead_at(closed_port).is_some_and(|at| now >= at);
+        if dead || self.link == Link::Lost || now.since(since) >= timeout {
             return Contest::Won;
         }
         let repeated = self
@@ -316,6 +329,8 @@ mod tests {
         unattended: false,
         closed_port: Duration::from_millis(50),
     };
+
+    const TIMEOUT: Duration = PATIENCE.silence_timeout;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)
@@ -454,7 +469,9 @@ mod tests {
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
-        let contest = |life: &mut Life, second| life.contest(at(second), second, timeout);
+        let contest = |life: &mut Life, second| {
+            life.contest(at(second), second, timeout, PATIENCE.closed_port)
+        };
         assert_ne!(contest(&mut life, 9), Contest::Won, "it may yet answer");
         assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
         assert_eq!(contest(&mut life, 10), Contest::Won);
@@ -467,11 +484,24 @@ mod tests {
     fn f12_the_first_init_of_a_claim_waits_for_the_old_process_to_answer() {
         let timeout = PATIENCE.silence_timeout;
         let mut life = up();
-        assert_eq!(life.contest(at(1), 7, timeout), Contest::Open);
+        assert_eq!(
+            life.contest(at(1), 7, timeout, PATIENCE.closed_port),
+            Contest::Open
+        );
         assert!(!life.hear(at(1)), "it answers");
-        assert_eq!(life.contest(at(1), 7, timeout), Contest::Lost);
-        assert_eq!(life.contest(at(1), 8, timeout), Contest::Lost, "another");
-        assert_eq!(life.contest(at(3), 9, timeout), Contest::Open);
+        assert_eq!(
+            life.contest(at(1), 7, timeout, PATIENCE.closed_port),
+            Contest::Lost
+        );
+        assert_eq!(
+            life.contest(at(1), 8, timeout, PATIENCE.closed_port),
+            Contest::Lost,
+            "another"
+        );
+        assert_eq!(
+            life.contest(at(3), 9, timeout, PATIENCE.closed_port),
+            Contest::Open
+        );
     }
 
     #[test]
@@ -482,13 +512,22 @@ mod tests {
         life.ask(at(1), PATIENCE.silence_timeout);
         assert!(life.on_port_closed(ms(10)));
         assert!(!life.on_port_closed(ms(20)), "known already");
-        assert_eq!(life.contest(ms(20), 7, at(10).since(at(0))), Contest::Open);
-        assert_eq!(life.contest(ms(30), 7, at(10).since(at(0))), Contest::Open);
+        assert_eq!(
+            life.contest(ms(20), 7, TIMEOUT, PATIENCE.closed_port),
+            Contest::Open
+        );
+        assert_eq!(
+            life.contest(ms(30), 7, TIMEOUT, PATIENCE.closed_port),
+            Contest::Open
+        );
         assert_eq!(life.deadline(PATIENCE), Some(ms(60)));
         assert_eq!(life.judge(ms(59), PATIENCE), Verdict::Patience);
         assert_eq!(life.judge(ms(60), PATIENCE), Verdict::Lost);
         assert_eq!(life.cause(), LostCause::ProcessDied);
-        assert_eq!(life.contest(ms(60), 7, at(10).since(at(0))), Contest::Won);
+        assert_eq!(
+            life.contest(ms(60), 7, TIMEOUT, PATIENCE.closed_port),
+            Contest::Won
+        );
         // The report was wrong: the peer answers.
         let mut life = up();
         life.set_waiting(at(1), true);
@@ -497,6 +536,33 @@ mod tests {
         assert!(!life.hear(ms(20)));
         assert_eq!(life.judge(ms(60), PATIENCE), Verdict::Patience);
         assert!(life.on_port_closed(ms(70)), "news again");
+    }
+
+    #[test]
+    fn f12_a_closed_port_decides_a_contest_however_the_link_stands() {
+        let patience = Patience {
+            unattended: true,
+            ..PATIENCE
+        };
+        // Idle since long, and quiet since long.
+        let (idle, mut quiet) = (up(), up());
+        quiet.set_waiting(at(0), true);
+        ask(&mut quiet, 0);
+        assert_eq!(quiet.judge(at(10), patience), Verdict::Quiet);
+        for mut life in [idle, quiet] {
+            let contest =
+                |life: &mut Life, now| life.contest(now, 7, TIMEOUT, patience.closed_port);
+            assert_eq!(contest(&mut life, at(60)), Contest::Open);
+            life.ask(at(60), TIMEOUT);
+            assert!(life.on_port_closed(at(60)));
+            let short = at(60) + Duration::from_millis(49);
+            assert_eq!(contest(&mut life, short), Contest::Open);
+            let dead = at(60) + Duration::from_millis(50);
+            assert_eq!(life.deadline(PATIENCE), Some(dead));
+            assert_eq!(contest(&mut life, dead), Contest::Won);
+            assert_eq!(life.judge(dead, PATIENCE), Verdict::Lost);
+            assert_eq!(life.cause(), LostCause::ProcessDied);
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Peer {
             connection.note_deadlines(&mut earliest);
         }
         // Mostly an acknowledgement or a probe is due long before.
-        if earliest.0 > self.silent_from() {
+        if earliest.0 > self.silent_from() || self.life.is_port_closed() {
             earliest.note(self.life.deadline(self.patience()));
             earliest.note(self.keep_alive_at());
         }

@@ -82,7 +82,7 @@ impl Peer {
     }
 
     /// How long a peer whose port is closed is waited for: a few probe timeouts.
-    pub(super) fn closed_port_patience(&self) -> Duration {
+    pub(crate) fn closed_port_patience(&self) -> Duration {
         let connection = self.connection.as_ref();
         let probe = connection.map_or(crate::handshake::FIRST_WAIT, |c| {
             c.recovery.rtt().pto(c.params.max_ack_delay)
