@@ -242,17 +242,18 @@ impl Udp {
         own
     }
 
-    /// Whether an address is this host's. Packets with such a source never come from the network: the kernel drops them.
+    /// Whether an address is this host's, and no packet from the network can have it as its source. Linux drops IPv4 packets
+    /// whose source is an own address (`fib_validate_source`). Over IPv6 it drops only those from `::1` (`ip6_rcv_core`), so
+    /// no other IPv6 address is a proof.
     fn is_own(&self, ip: IpAddr) -> bool {
+        if let IpAddr::V6(ip) = ip {
+            return ip.is_loopback();
+        }
         if ip.is_loopback() || ip == self.local.ip().to_canonical() {
             return true;
         }
         // The kernel answers itself from the address that it is asked at.
-        let any = match ip {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
-        let scratch = UdpSocket::bind((any, 0)).ok();
+        let scratch = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
         let source = scratch.and_then(|scratch| {
             scratch.connect((ip, DISCARD)).ok()?;
             scratch.local_addr().ok()

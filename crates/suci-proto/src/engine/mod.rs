@@ -120,8 +120,9 @@ pub struct Engine {
     /// Before that no sweep follows the last one.
     sweep_at: Instant,
     hints: (u64, u64),
-    /// The second, and how many reports of datagrams that were not delivered were looked at in it.
-    reports: (u64, u64),
+    /// The second, and how many reports of datagrams that were not delivered were looked at in it: those from the network,
+    /// and those of this machine's kernel.
+    reports: (u64, [u64; 2]),
     closing: Option<Instant>,
     /// Nodes that the program removed and that are not forgotten yet. They did not come by themselves since.
     removed: BTreeSet<NodeId>,
@@ -176,7 +177,7 @@ impl Engine {
             resumed_at: now,
             sweep_at: now,
             hints: (0, 0),
-            reports: (0, 0),
+            reports: (0, [0; 2]),
             closing: None,
             removed: BTreeSet::new(),
             strangers: HashMap::new(),

@@ -13,7 +13,8 @@ use crate::time::Instant;
 use crate::types::NodeId;
 use std::net::SocketAddr;
 
-/// So many reports are looked at in each second. Each costs a look at every peer that is awake, and anybody may send them.
+/// So many reports from the network are looked at in each second, and so many of this machine's kernel. Each costs a look at
+/// every peer that is awake. Anybody may send the former, which must not keep the latter from being looked at.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
 /// A datagram was not delivered, as the system reports.
@@ -36,12 +37,14 @@ impl Engine {
         self.shared.counters.unreachable += 1;
         let second = now.as_nanos() / 1_000_000_000;
         if self.reports.0 != second {
-            self.reports = (second, 0);
+            self.reports = (second, [0; 2]);
         }
-        if self.reports.1 >= REPORTS_PER_SECOND {
+        let [network, kernel] = &mut self.reports.1;
+        let looked_at = if report.local { kernel } else { network };
+        if *looked_at >= REPORTS_PER_SECOND {
             return;
         }
-        self.reports.1 += 1;
+        *looked_at += 1;
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_awake_mut() {
             if peer.on_undelivered(now, report, &mut self.shared) {
