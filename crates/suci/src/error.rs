@@ -100,6 +100,9 @@ pub enum Error {
         /// Why.
         reason: EndReason,
     },
+    /// The peer's process died before it replied, as this machine's kernel says.
+    #[error("the process of node {0} died: start it again, or ask another node")]
+    ProcessDied(NodeId),
     /// The peer's program refused the request, since it was longer than the peer takes unasked.
     #[error(
         "node {node} refused the request (its reason: {reason}): send a shorter one, or raise its max_message"
@@ -464,6 +467,7 @@ impl Error {
     pub(crate) fn from_call(node: NodeId, error: CallError) -> Self {
         match error {
             CallError::Ended(reason) => Self::Ended { node, reason },
+            CallError::Died => Self::ProcessDied(node),
             CallError::Refused(reason) => Self::Refused { node, reason },
             CallError::TooLong { length } => Self::ReplyTooLong { node, length },
         }

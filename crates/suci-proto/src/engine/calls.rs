@@ -23,6 +23,9 @@ pub struct CallId(pub u64);
 pub enum CallError {
     /// The session in which the request was sent ended.
     Ended(EndReason),
+    /// The peer's process died, as this machine's kernel says: the peer is lost for
+    /// [`LostCause::ProcessDied`](crate::LostCause::ProcessDied).
+    Died,
     /// The receiving program refused the request, for this reason.
     Refused(u64),
     /// The reply is longer than [`Config::max_message`](crate::Config::max_message): it was refused.
@@ -80,11 +83,19 @@ impl Calls {
                 None => late += 1,
             }
         }
+        self.end_all(node, CallError::Ended(reason));
+        late
+    }
+
+    /// The process of `node` died: it replies to no call.
+    pub(crate) fn died(&mut self, node: NodeId) {
+        self.end_all(node, CallError::Died);
+    }
+
+    fn end_all(&mut self, node: NodeId, error: CallError) {
         let of_node = |_: &CallId, open: &mut Open| open.node == node;
         let ended = self.open.extract_if(.., of_node);
-        let ended = ended.map(|(id, _)| (id, Err(CallError::Ended(reason))));
-        self.done.extend(ended);
-        late
+        self.done.extend(ended.map(|(id, _)| (id, Err(error))));
     }
 
     /// Ends the call whose request the receiver refused. Whether there is one.

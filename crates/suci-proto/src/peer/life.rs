@@ -174,7 +174,8 @@ impl Life {
     }
 
     /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel says that nobody has its port, or its
-    /// launcher that its process has ended, and a question stayed unanswered for `closed_port` afterwards. Whether anything waits for the peer does not matter.
+    /// launcher that its process has ended, and a question stayed unanswered for `closed_port` afterwards. Whether anything
+    /// waits for the peer does not matter.
     fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
         let (closed, asked) = self.closed_since.zip(self.asked)?;
         Some(closed.max(asked) + closed_port)

@@ -4,7 +4,7 @@ use super::life::{Patience, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
-use crate::event::{EndReason, Event};
+use crate::event::{EndReason, Event, LostCause};
 use crate::limits;
 use crate::log::LogRecord;
 use crate::recovery::TimerAction;
@@ -223,6 +223,11 @@ impl Peer {
                 });
                 self.tell(Event::Lost { node, cause }, shared);
                 shared.lost.insert(node);
+                if cause == LostCause::ProcessDied {
+                    // Whoever has the node ID next knows nothing of the calls.
+                    self.session.open_calls = 0;
+                    shared.calls.died(node);
+                }
                 if self.life.is_gone() {
                     return self.end(now, EndReason::ProcessDied, shared);
                 }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{
-    Accept, Addresses, Config, EndReason, Event, Link, LostCause, PeerInfo, Priority,
-    RefusedReason, SendError, Undelivered, Unreachable,
+    Accept, Addresses, CallError, CallId, Config, EndReason, Event, Link, LostCause, PeerInfo,
+    Priority, RefusedReason, SendError, Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -260,6 +260,54 @@ fn f23_what_waits_for_the_first_contact_ends_with_the_last_process() {
         matches!(&events[..], [Event::Lost { .. }, end] if is_end(end, 1)),
         "{events:?}"
     );
+}
+
+/// A call does not wait for whoever starts next.
+#[test]
+fn f17_a_death_that_the_kernel_reports_ends_the_calls_to_the_process() {
+    let (mut net, to, packet) = unanswered();
+    let now = net.now;
+    let call = CallId(7);
+    net.engine(0).call(now, id(1), call, message(b"?")).unwrap();
+    let why = Unreachable::Port;
+    let (local, quoted) = (true, &packet[..32]);
+    let closed = Undelivered {
+        to,
+        why,
+        local,
+        quoted,
+    };
+    report(&mut net, &closed);
+    net.run(MS * 50);
+    assert_eq!(
+        net.engine(0).poll_call(),
+        Some((call, Err(CallError::Died)))
+    );
+    assert_eq!(net.engine(0).open_calls(), 0);
+    let (node, cause) = (id(1), LostCause::ProcessDied);
+    assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+}
+
+/// Forged reports do not use up what is spent on true ones.
+#[test]
+fn f25_a_closed_port_is_noticed_among_thousands_of_forged_reports() {
+    let (mut net, to, packet) = unanswered();
+    let why = Unreachable::Port;
+    let quoted = &packet[..32];
+    for number in 0..5_000 {
+        // The last one is the kernel's own.
+        let local = number == 4_999;
+        let reported = Undelivered {
+            to,
+            why,
+            local,
+            quoted,
+        };
+        report(&mut net, &reported);
+    }
+    net.run(MS * 50);
+    let (node, cause) = (id(1), LostCause::ProcessDied);
+    assert_eq!(net.events(0), [Event::Lost { node, cause }]);
 }
 
 /// F25: whatever the network says, and whatever is said of others, ends and shortens nothing.
