@@ -389,7 +389,11 @@ impl Peer {
                     reason,
                 },
             };
-            self.tell(event, shared);
+            if done.notify {
+                self.tell(event, shared);
+            } else {
+                self.change_news(shared, |news| news.tell_unasked(event));
+            }
         }
         self.report_room(shared);
     }
