@@ -16,14 +16,8 @@ pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
     run.links.jitter = run.links.latency / 2;
     run.links.rate = None;
     run.start_within = Duration::ZERO;
-    // Whoever takes no events is another matter. A slow program has newcomers refused while messages of earlier ones wait.
-    run.consumes = vec![rng.pick(&[
-        Consume::Eager,
-        Consume::Slow {
-            period: Duration::from_millis(100),
-            count: 20,
-        },
-    ])];
+    // Whoever takes no events is another matter.
+    run.consumes = vec![Consume::Eager];
     for config in &mut run.configs {
         config.unattended = false;
     }
