@@ -76,8 +76,7 @@ pub enum Event {
         /// The program's own handle.
         token: u64,
     },
-    /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]). Of messages sent without
-    /// `notify` only the newest that was refused waits for the program.
+    /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]).
     NotDelivered {
         /// To whom.
         node: NodeId,

@@ -12,8 +12,7 @@
 //! | `Writable` | no queue: a bit for each class of channels |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
 //! | `ChannelFinished` | no queue: numbers of channels, as ranges of which there are at most as many as channels |
-//! | `NotDelivered` of messages sent without `notify` | the newest |
-//! | `Delivered`, other `NotDelivered`, outcomes | one per message that the program itself sent |
+//! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
 
 use super::Peer;
 use crate::engine::{Promise, Shared};
@@ -91,8 +90,6 @@ impl Farewell {
 #[derive(Debug, Default)]
 struct Events {
     queue: VecDeque<Event>,
-    /// The newest message sent without `notify` whose `NotDelivered` waits.
-    unasked: Option<(ChannelId, MessageNumber)>,
 }
 
 /// Everything about one peer that waits for the program, messages of the present session apart.
@@ -144,43 +141,11 @@ impl Events {
 
     /// Takes up the events of a session that ended later, before the program was told that this one did: what became of
     /// messages. How the link stood then does not matter any more.
-    /// Returns how many failures are not told one by one because of that.
-    fn append(&mut self, next: Self) -> u64 {
-        let left_out = match next.unasked {
-            Some(_) => self.drop_unasked(),
-            None => 0,
-        };
-        self.unasked = self.unasked.or(next.unasked);
+    fn append(&mut self, next: Self) {
         let about_message =
             |e: &Event| matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
         self.queue
             .extend(next.queue.into_iter().filter(about_message));
-        left_out
-    }
-
-    /// Leaves out the failure that waits of a message sent without `notify`. Returns how many there were.
-    fn drop_unasked(&mut self) -> u64 {
-        let Some(message) = self.unasked.take() else {
-            return 0;
-        };
-        let place = self
-            .queue
-            .iter()
-            .position(|event| is_failure_of(event, message));
-        place
-            .and_then(|place| self.queue.remove(place))
-            .map_or(0, |_| 1)
-    }
-
-    fn pop(&mut self) -> Option<Event> {
-        let event = self.queue.pop_front()?;
-        if self
-            .unasked
-            .is_some_and(|message| is_failure_of(&event, message))
-        {
-            self.unasked = None;
-        }
-        Some(event)
     }
 
     /// Takes an announcement back, or all of them.
@@ -194,11 +159,6 @@ impl Events {
     }
 }
 
-/// Whether the event says that this message was not delivered.
-fn is_failure_of(event: &Event, message: (ChannelId, MessageNumber)) -> bool {
-    matches!(event, Event::NotDelivered { channel, number, .. } if (*channel, *number) == message)
-}
-
 impl News {
     /// Something happened in the present session.
     pub(crate) fn tell(&mut self, event: Event) {
@@ -210,20 +170,6 @@ impl News {
             self.unreported.push_back((channel, number));
         }
         self.present.push(event);
-    }
-
-    /// A message that was sent without `notify` was refused. Only the newest of such failures waits for the program: one
-    /// that takes no events would keep all of them.
-    pub(crate) fn tell_unasked(&mut self, event: Event) {
-        let left_out = self.present.drop_unasked();
-        self.leave_out(left_out);
-        if let Event::NotDelivered {
-            channel, number, ..
-        } = event
-        {
-            self.present.unasked = Some((channel, number));
-        }
-        self.tell(event);
     }
 
     /// The present session is over.
@@ -248,9 +194,8 @@ impl News {
             && let Some((events, farewell)) = self.ends.remove(place)
             && let Some((events_before, before)) = self.ends.get_mut(place - 1)
         {
-            let left_out = events_before.append(events);
+            events_before.append(events);
             before.append(farewell);
-            self.leave_out(left_out);
         }
     }
 
@@ -258,8 +203,8 @@ impl News {
     /// its last message.
     pub(crate) fn next(&mut self, node: NodeId, held: Option<SessionNumber>) -> Option<Event> {
         let event = match self.ends.front_mut() {
-            None => self.present.pop(),
-            Some((events, _)) if !events.queue.is_empty() => events.pop(),
+            None => self.present.queue.pop_front(),
+            Some((events, _)) if !events.queue.is_empty() => events.queue.pop_front(),
             Some((_, farewell))
                 if !farewell.messages.is_empty()
                     || held.is_some_and(|held| farewell.covers(held)) =>
@@ -299,12 +244,6 @@ impl News {
     fn told(&mut self, failed: u64) {
         self.failed = self.failed.saturating_sub(failed);
         self.flushed = self.flushed.saturating_sub(failed);
-    }
-
-    /// So many failures are not told one by one: a newer one stands for them.
-    fn leave_out(&mut self, failed: u64) {
-        self.failed = self.failed.saturating_sub(failed);
-        self.flushed = self.flushed.min(self.failed);
     }
 
     /// A flush reports all failures that the program was not told.
@@ -704,43 +643,6 @@ mod tests {
         all.into_iter().for_each(|event| news.tell(event));
         let left = [UP, delivered(1), delivered(2), delivered(3)];
         assert_eq!(told(&mut news), left);
-    }
-
-    fn not_delivered(number: MessageNumber) -> Event {
-        Event::NotDelivered {
-            node: NODE,
-            channel: ChannelId(0),
-            number,
-            token: 0,
-            reason: 7,
-        }
-    }
-
-    #[test]
-    fn f04_of_refused_messages_sent_without_notify_the_newest_is_told() {
-        let mut news = News::default();
-        news.tell(not_delivered(0));
-        for number in 1..1_000 {
-            news.tell_unasked(not_delivered(number));
-            assert_eq!(news.failed(), 2 - u64::from(number > 500));
-            if number == 500 {
-                news.flush_failures();
-                news.tell_unasked(not_delivered(501));
-            }
-        }
-        assert!(news.present.queue.len() <= 2);
-        // Sessions that follow and leave one each, too.
-        for _ in 0..10 {
-            news.tell_unasked(not_delivered(3));
-            news.end(farewell(0));
-        }
-        let all = told(&mut news);
-        let failed = |event: &&Event| matches!(event, Event::NotDelivered { .. });
-        assert_eq!(all.iter().filter(failed).count(), 2, "{all:?}");
-        assert_eq!(news.failed(), 0);
-        news.tell_unasked(not_delivered(4));
-        assert_eq!(told(&mut news), [not_delivered(4)]);
-        assert_eq!(news.failed(), 0);
     }
 
     #[test]

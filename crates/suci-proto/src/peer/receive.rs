@@ -389,11 +389,7 @@ impl Peer {
                     reason,
                 },
             };
-            if done.notify {
-                self.tell(event, shared);
-            } else {
-                self.change_news(shared, |news| news.tell_unasked(event));
-            }
+            self.tell(event, shared);
         }
         self.report_room(shared);
     }
