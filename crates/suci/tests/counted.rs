@@ -4,7 +4,15 @@
 mod common;
 
 use common::{LONG, builder, introduce, pair, take};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci::{Bytes, Draft, Event, Node, NodeId};
+
+/// One test at a time: a program that waits for a core is served by its helper, which sends more.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Answers `count` messages with themselves, then stays until a message ends it.
 fn echo(mut node: Node, count: usize) -> std::thread::JoinHandle<Node> {
@@ -27,6 +35,7 @@ fn ping_pong(a: &mut Node, to: NodeId, rounds: usize) {
 
 #[test]
 fn a_request_and_its_reply_cost_two_packets() {
+    let _alone = alone();
     const WARM_UP: usize = 100;
     const ROUNDS: usize = 10_000;
     let (mut a, b) = pair();
@@ -55,6 +64,7 @@ fn a_request_and_its_reply_cost_two_packets() {
 
 #[test]
 fn small_messages_of_a_batch_share_packets() {
+    let _alone = alone();
     const MESSAGES: u64 = 3_000;
     let ethernet = |id| {
         builder(id)
@@ -91,6 +101,7 @@ fn small_messages_of_a_batch_share_packets() {
 
 #[test]
 fn large_payloads_are_not_copied() {
+    let _alone = alone();
     const LENGTH: usize = 64 << 20;
     let (mut a, mut b) = pair();
     let to = b.id();

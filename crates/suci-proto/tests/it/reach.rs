@@ -491,7 +491,8 @@ fn f04_peers_that_are_removed_make_room_for_others() {
         net.engine(0).remove_peer(now, node).unwrap();
         net.flush(0);
         net.run(SECOND * 20);
-        assert!(net.engine(0).peer_count() <= 8);
+        // So many that were removed, and as many in the book.
+        assert!(net.engine(0).peer_count() <= 2 * 8);
     }
     assert_eq!(net.engine(0).peer_infos().count(), 1);
 }
