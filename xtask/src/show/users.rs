@@ -50,6 +50,16 @@ pub(super) const LINES: &[Line] = &[
         run: |_| process_tests("starts_again_on_another_port", &[STRICT]),
     },
     Line {
+        name: "launch-restart",
+        must: "suci run --restart: a killed process is heard to be lost, starts again, the job ends right",
+        run: |_| process_tests("f14_f17_a_killed_process_is_started_again", &[STRICT]),
+    },
+    Line {
+        name: "launch-tolerate",
+        must: "suci run --tolerate-failures: survivors hear of a death and that it is final",
+        run: |_| process_tests("f17_a_killed_process_is_gone", &[STRICT]),
+    },
+    Line {
         name: "handshake",
         must: "one handshake packet lost, overtaken or doubled, at 64 KiB, 212,992 B and 8 MiB: first answer within 5 probe timeouts",
         run: |_| tests_of("suci-sim", "f31_one_faulty_packet", &[]),
