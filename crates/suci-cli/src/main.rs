@@ -48,6 +48,7 @@ fn log_if_asked() {
         tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::from_default_env())
             .with_writer(std::io::stderr)
+            .with_ansi(false)
             .init();
     }
 }
