@@ -7,6 +7,7 @@
     reason = "a test program: whatever goes wrong must be seen"
 )]
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,9 +62,15 @@ fn tell(me: NodeId, next: Option<Next>) {
     match next {
         Some(Next::Message(message)) => {
             let (from, session) = (message.from, message.session);
-            eprintln!("[{me}] hello from {from} in session {session}");
+            say(&format!("[{me}] hello from {from} in session {session}\n"));
         }
-        Some(Next::Event(event)) => eprintln!("[{me}] {event:?}"),
+        Some(Next::Event(event)) => say(&format!("[{me}] {event:?}\n")),
         None => {}
     }
+}
+
+/// In one piece: others write to the same pipe.
+fn say(line: &str) {
+    let mut out = std::io::stderr();
+    out.write_all(line.as_bytes()).expect("standard error");
 }
