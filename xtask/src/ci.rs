@@ -21,7 +21,8 @@ const SEEDS: &str = "0..300";
 /// Time given to each fuzz target; `make fuzz` gives a minute.
 const FUZZ_TIME: Duration = Duration::from_secs(10);
 
-/// Tests that run at once, on each core. Most of them wait for a timer or for another process most of their time.
+/// Tests that run at once, on each core. Most of them wait for a timer or for another process most
+/// of their time.
 const TESTS_PER_CORE: usize = 3;
 
 /// One step: a name to report and to select by, and what it does.

@@ -38,7 +38,8 @@ pub fn find_all() -> Result<usize> {
     )))
 }
 
-/// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the simulator's summary.
+/// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the
+/// simulator's summary.
 ///
 /// # Errors
 /// The build fails, or the mistake is not found.

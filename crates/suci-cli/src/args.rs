@@ -140,8 +140,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3",
           value_parser = whole::<u32>(1, MAX_RESTARTS), allow_negative_numbers = true)]
     pub(crate) restart: Option<u32>,
-    /// Exit with the number of processes that failed, 0 if none did: for programs that go on without
-    /// them
+    /// Exit with the number of processes that failed, 0 if none did: for programs that go on
+    /// without them
     #[arg(long, conflicts_with = "kill_on_failure")]
     pub(crate) tolerate_failures: bool,
     /// Lose, repeat, reorder, corrupt or delay packets that the processes send, for tests:

@@ -42,7 +42,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes what the library tells of its connections to standard error, if `RUST_LOG` says what of it.
+/// Writes what the library tells of its connections to standard error, if `RUST_LOG` says what of
+/// it.
 fn log_if_asked() {
     if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some() {
         tracing_subscriber::fmt()

@@ -3,11 +3,12 @@
 use crate::fold::{Fold, Words};
 use std::net::SocketAddr;
 
-/// Addresses that are kept of one peer at most. A name has several where its host has several networks, or both
-/// families of IP.
+/// Addresses that are kept of one peer at most. A name has several where its host has several
+/// networks, or both families of IP.
 pub const MAX_ADDRESSES: usize = 8;
 
-/// Addresses of one peer, in the order in which they are tried: all different, at most [`MAX_ADDRESSES`].
+/// Addresses of one peer, in the order in which they are tried: all different, at most
+/// [`MAX_ADDRESSES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses(Vec<SocketAddr>);
 

@@ -27,8 +27,9 @@ pub struct Config {
     /// Longest message accepted without asking the program, in bytes. At most half of
     /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
     pub max_message: u64,
-    /// What messages queued per peer on channels of one class count ([`Held::charge`](crate::message::Held)) before `send`
-    /// refuses; default 64 MiB. One message longer than that is taken when the class has nothing else queued.
+    /// What messages queued per peer on channels of one class count
+    /// ([`Held::charge`](crate::message::Held)) before `send` refuses; default 64 MiB. One message
+    /// longer than that is taken when the class has nothing else queued.
     pub send_queue: u64,
     /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path with a long round
     /// trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
@@ -47,8 +48,8 @@ pub struct Config {
     pub mode: Mode,
     /// Who may open a session; default [`Accept::Book`].
     pub accept: Accept,
-    /// Peers at once: as many nodes in the book, and as many that came by themselves or were connected at some time. Nodes of
-    /// the book that never were keep nobody out. Default 16,384.
+    /// Peers at once: as many nodes in the book, and as many that came by themselves or were
+    /// connected at some time. Nodes of the book that never were keep nobody out. Default 16,384.
     pub max_peers: usize,
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on paths that carry
     /// them (loopback, jumbo frames), but the socket buffer is shared out in packets of the size that a peer may

@@ -142,14 +142,14 @@ impl core::ops::AddAssign for Counters {
 pub struct PeerInfo {
     /// Its node ID.
     pub node: NodeId,
-    /// Where it is believed to be: of several addresses, the one in use, or where it was heard, or the one that is tried
-    /// first.
+    /// Where it is believed to be: of several addresses, the one in use, or where it was heard, or
+    /// the one that is tried first.
     pub address: Option<SocketAddr>,
-    /// How the link stands. [`Link::Up`] is a peer that answers; [`Link::Idle`] one with whom nothing was begun yet, or
-    /// whose session has ended.
+    /// How the link stands. [`Link::Up`] is a peer that answers; [`Link::Idle`] one with whom
+    /// nothing was begun yet, or whose session has ended.
     pub link: Link,
-    /// The program or its address book named it. Others came by themselves, and are forgotten some time after their
-    /// session has ended.
+    /// The program or its address book named it. Others came by themselves, and are forgotten some
+    /// time after their session has ended.
     pub known: bool,
 }
 

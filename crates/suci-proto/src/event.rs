@@ -49,20 +49,21 @@ pub enum Event {
         /// Which side.
         by: Side,
     },
-    /// The session is over: told after all its messages were received, and before the messages and events of the next one.
-    /// Once per session to a program that takes its events; several ends of sessions with one peer that were not taken are
-    /// told as one.
+    /// The session is over: told after all its messages were received, and before the messages and
+    /// events of the next one. Once per session to a program that takes its events; several ends of
+    /// sessions with one peer that were not taken are told as one.
     Ended {
         /// Who.
         node: NodeId,
-        /// Which of the sessions with it; the newest, if several ended that the program was not told of.
+        /// Which of the sessions with it; the newest, if several ended that the program was not
+        /// told of.
         session: SessionNumber,
         /// How many ended, 1 or more: ends that were not taken become one.
         sessions: u32,
         /// Why; of several, the newest.
         reason: EndReason,
-        /// Exactly one outcome for every message that was outstanding. Of several sessions: all of the first, and of those
-        /// after it the outcomes of messages that were sent with `notify`.
+        /// Exactly one outcome for every message that was outstanding. Of several sessions: all of
+        /// the first, and of those after it the outcomes of messages that were sent with `notify`.
         outcomes: Vec<MessageOutcome>,
     },
     /// The peer's library holds this message entirely (only if it was sent with `notify`).
@@ -89,11 +90,12 @@ pub enum Event {
         /// The receiver's reason; 0 if the message has no number.
         reason: u64,
     },
-    /// The send queue has room again for messages on channels of one class: for the smallest of those that the program was
-    /// told to send later ([`SendError::WouldBlock`](crate::SendError), [`Engine::want_room`](crate::Engine::want_room)). One
-    /// event however many those were, while there is room: when the queue fills up before the program takes the event, it
-    /// comes later. It comes even if the program sent one of them meanwhile, and after the end of the session if that made the
-    /// room.
+    /// The send queue has room again for messages on channels of one class: for the smallest of
+    /// those that the program was told to send later ([`SendError::WouldBlock`](crate::SendError),
+    /// [`Engine::want_room`](crate::Engine::want_room)). One event however many those were, while
+    /// there is room: when the queue fills up before the program takes the event, it comes later.
+    /// It comes even if the program sent one of them meanwhile, and after the end of the session if
+    /// that made the room.
     Writable {
         /// To whom.
         node: NodeId,
@@ -117,8 +119,9 @@ pub enum Event {
         /// Its user header.
         user_header: Bytes,
     },
-    /// The peer's program finished a channel, and all its messages were handed over: no more will come on it in this
-    /// session. Not told any more once the session is over, which ends all channels.
+    /// The peer's program finished a channel, and all its messages were handed over: no more will
+    /// come on it in this session. Not told any more once the session is over, which ends all
+    /// channels.
     ChannelFinished {
         /// Who.
         node: NodeId,
@@ -178,8 +181,8 @@ pub enum LostCause {
     Unreachable(Unreachable),
     /// The process at the peer's address refused the handshake.
     Refused(RefusedReason),
-    /// The peer's process has ended: it ran on this machine, whose kernel says that nobody has its port any more, or its
-    /// launcher (`suci run`) says so.
+    /// The peer's process has ended: it ran on this machine, whose kernel says that nobody has its
+    /// port any more, or its launcher (`suci run`) says so.
     ProcessDied,
 }
 
@@ -240,10 +243,11 @@ pub enum Side {
 pub enum EndReason {
     /// The peer closed in order: everything that it sent in this session was received.
     Closed,
-    /// The peer closed before this side had everything: its patience was over, or its program gave the session up.
+    /// The peer closed before this side had everything: its patience was over, or its program gave
+    /// the session up.
     CutShort {
-        /// Messages that its library had accepted and that are not received completely, nor will be; also those that came
-        /// completely behind one on their channel that did not.
+        /// Messages that its library had accepted and that are not received completely, nor will
+        /// be; also those that came completely behind one on their channel that did not.
         missing: u64,
     },
     /// This side closed.
@@ -256,7 +260,8 @@ pub enum EndReason {
     PeerEnded,
     /// Nothing was heard for `give_up_after`.
     Silent,
-    /// The peer's process has ended and no other takes its place, as its launcher (`suci run`) says.
+    /// The peer's process has ended and no other takes its place, as its launcher (`suci run`)
+    /// says.
     ProcessDied,
     /// The peer broke the protocol.
     Protocol(ProtocolError),
@@ -290,13 +295,15 @@ pub enum RefusedReason {
     WrongNode,
     /// One side is sealed, the other plain.
     Mode,
-    /// The peer's receive buffer has no place for another connection. Tried again; the more urgent the longer it asks.
+    /// The peer's receive buffer has no place for another connection. Tried again; the more urgent
+    /// the longer it asks.
     NoSocketCredit,
     /// The peer has no memory for another session.
     NoMemory,
     /// The peer knows as many nodes as it may.
     TooManyPeers,
-    /// Messages of several earlier sessions with us wait in the peer until its program receives them.
+    /// Messages of several earlier sessions with us wait in the peer until its program receives
+    /// them.
     Unread,
     /// This node's own receive buffer has no place for another connection.
     NoSocketCreditHere,
@@ -332,7 +339,8 @@ impl From<RefusedCode> for RefusedReason {
 }
 
 impl RefusedReason {
-    /// Whether the peer lives and would take us, and has no room now: a reason that may go by itself or by its program.
+    /// Whether the peer lives and would take us, and has no room now: a reason that may go by
+    /// itself or by its program.
     pub(crate) const fn is_for_now(self) -> bool {
         matches!(
             self,

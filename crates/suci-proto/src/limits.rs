@@ -60,13 +60,15 @@ pub const MESSAGE_CHARGE: u64 = 64;
 /// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many bytes.
 pub const MIN_PIECE: usize = 128;
 
-/// Channels that one peer may have open towards us in one session at most, and ranges of those that it finished.
+/// Channels that one peer may have open towards us in one session at most, and ranges of those that
+/// it finished.
 pub const MAX_CHANNELS: u64 = 65_536;
 
 /// Channels that every receiver lets a peer open, though it did not say so.
 pub const MIN_CHANNELS: u64 = 1_024;
 
-/// What a channel that is open and idle costs each side in memory at most, in bytes, both directions together.
+/// What a channel that is open and idle costs each side in memory at most, in bytes, both
+/// directions together.
 pub const CHANNEL_MEMORY: u64 = 128;
 
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.

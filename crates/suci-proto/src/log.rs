@@ -1,8 +1,10 @@
-//! What the engine tells a log: how connections come up and end, and which packets were dropped and why.
+//! What the engine tells a log: how connections come up and end, and which packets were dropped and
+//! why.
 //!
-//! The engine has no log of its own. It queues records while its driver asks for them ([`crate::Engine::set_logging`]), and the
-//! driver writes them where it likes. Only rare steps make a record, never a packet of messages. The queue and two rates bound
-//! what peers, and anybody who can send us a datagram, make a driver write (F04).
+//! The engine has no log of its own. It queues records while its driver asks for them
+//! ([`crate::Engine::set_logging`]), and the driver writes them where it likes. Only rare steps
+//! make a record, never a packet of messages. The queue and two rates bound what peers, and anybody
+//! who can send us a datagram, make a driver write (F04).
 
 use crate::event::{EndReason, LostCause, RefusedReason, Unreachable};
 use crate::time::Instant;
@@ -18,7 +20,8 @@ const QUEUE: usize = 256;
 /// Records in each second at most: about 150 KB of text.
 const PER_SECOND: u32 = 1_000;
 
-/// How many of them may be about packets whose sender proved nothing: anybody can send those, under any address.
+/// How many of them may be about packets whose sender proved nothing: anybody can send those, under
+/// any address.
 const UNPROVEN_PER_SECOND: u32 = 100;
 
 /// A step of a connection's life, or a packet that was dropped.
@@ -64,7 +67,8 @@ pub enum LogRecord {
         /// Why.
         reason: RefusedReason,
     },
-    /// A peer refuses this node, or this node itself has no room for the connection. Another attempt follows.
+    /// A peer refuses this node, or this node itself has no room for the connection. Another
+    /// attempt follows.
     Refused {
         /// Which node.
         peer: NodeId,
@@ -157,7 +161,8 @@ pub enum DropReason {
     Malformed,
     /// DATA for a connection that this node does not have.
     UnknownConnection,
-    /// DATA of a connection that is being made came before ACCEPT: that was late or lost, and INIT is sent again.
+    /// DATA of a connection that is being made came before ACCEPT: that was late or lost, and INIT
+    /// is sent again.
     BeforeAccept,
     /// A HELLO that there is no room to answer.
     NoRoom,
@@ -171,7 +176,8 @@ pub enum DropReason {
     Outdated,
     /// An INIT that crossed one of ours, which stands.
     Crossing,
-    /// An INIT under the ID of a peer that may be alive: that one is asked for a sign of life first.
+    /// An INIT under the ID of a peer that may be alive: that one is asked for a sign of life
+    /// first.
     Contested,
     /// An answer that fits nothing that this node waits for.
     Unasked,
@@ -257,7 +263,8 @@ impl Log {
         self.queue.push_back(record);
     }
 
-    /// In a new second as many records are allowed again, and how many were left out before is told first.
+    /// In a new second as many records are allowed again, and how many were left out before is told
+    /// first.
     fn begin_second(&mut self, now: Instant) {
         let second = now.as_nanos() / 1_000_000_000;
         if second == self.second {

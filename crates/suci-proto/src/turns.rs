@@ -173,7 +173,8 @@ impl Turns {
             .map_or(Priority::DEFAULT, |e| e.priority)
     }
 
-    /// The place has something to do: it stands at the end of its class, unless it stands there already. Returns that class.
+    /// The place has something to do: it stands at the end of its class, unless it stands there
+    /// already. Returns that class.
     #[inline]
     pub(crate) fn add(&mut self, place: usize) -> u8 {
         #[cfg(suci_plant)]

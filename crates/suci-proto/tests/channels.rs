@@ -1,4 +1,5 @@
-//! What channels cost that are open and idle, and that nothing is left of those that ended: heap bytes of two engines.
+//! What channels cost that are open and idle, and that nothing is left of those that ended: heap
+//! bytes of two engines.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use bytes::Bytes;

@@ -334,8 +334,9 @@ impl Options {
             && !self.port_unreachable
     }
 
-    /// Whether the first message of a process at `place` must arrive: the network delivers every packet, and the process
-    /// tries for longer than others may take one that had its node ID for alive. A process that gives up sooner is told.
+    /// Whether the first message of a process at `place` must arrive: the network delivers every
+    /// packet, and the process tries for longer than others may take one that had its node ID for
+    /// alive. A process that gives up sooner is told.
     #[must_use]
     pub fn must_arrive(&self, place: usize) -> bool {
         let silences = self.configs.iter().map(|config| config.silence_timeout);
@@ -410,15 +411,17 @@ impl Options {
         (latency * 3 / 2 + jitter + slowest) * 2 + delays.max().unwrap_or_default()
     }
 
-    /// The longest probe timeout of this run, with a lost or late packet, if first contacts can be judged by it. They cannot
-    /// where a queue of other traffic holds them up, and where a process at another place has the same node ID. Nor can they
-    /// where a receiver has few places for each node: newcomers wait for room there, and first grants carry control packets
-    /// only. When three of these are lost the next one goes after 10 s.
+    /// The longest probe timeout of this run, with a lost or late packet, if first contacts can be
+    /// judged by it. They cannot where a queue of other traffic holds them up, and where a process
+    /// at another place has the same node ID. Nor can they where a receiver has few places for each
+    /// node: newcomers wait for room there, and first grants carry control packets only. When three
+    /// of these are lost the next one goes after 10 s.
     #[must_use]
     pub fn contact_probe(&self) -> Option<Duration> {
         /// The wait for an answer to the first HELLO or INIT.
         const FIRST_WAIT: Duration = Duration::from_millis(100);
-        /// So many nodes' first packets find room at once, where each has so many places of 6,656 B.
+        /// So many nodes' first packets find room at once, where each has so many places of 6,656
+        /// B.
         const FEW: usize = 16;
         const PLACES: u64 = 8;
         let judged = self.links.rate.is_none()
@@ -470,7 +473,8 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    /// One that gives up while others take its predecessor for alive is told, and its message need not arrive.
+    /// One that gives up while others take its predecessor for alive is told, and its message need
+    /// not arrive.
     #[test]
     fn a_first_message_must_arrive_if_its_sender_outlasts_the_silence_of_others() {
         let mut options = Options::quiet(2);

@@ -22,10 +22,11 @@ const WRITER: Duration = Duration::from_secs(5);
 
 /// The nodes of a cluster and their addresses.
 ///
-/// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#` to the
-/// end of the line. Names are resolved when the book is read, and again, by a thread, while their node is
-/// [lost](crate::Event::Lost). Of a name with several addresses all are tried in turn, those of
-/// IPv6 and IPv4 alternately (RFC 8305, section 4); the node itself listens at the first of them that it can.
+/// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#`
+/// to the end of the line. Names are resolved when the book is read, and again, by a thread, while
+/// their node is [lost](crate::Event::Lost). Of a name with several addresses all are tried in
+/// turn, those of IPv6 and IPv4 alternately (RFC 8305, section 4); the node itself listens at the
+/// first of them that it can.
 ///
 /// ```
 /// # fn main() -> Result<(), suci::Error> {
@@ -173,8 +174,8 @@ impl AddressBook {
         self.entries.get(&node)?.addresses.first()
     }
 
-    /// All addresses of a node, in the order in which they are tried: more than one if it was entered by a name that has
-    /// several, at most 8. None if the node is not there.
+    /// All addresses of a node, in the order in which they are tried: more than one if it was
+    /// entered by a name that has several, at most 8. None if the node is not there.
     #[must_use]
     pub fn addresses(&self, node: NodeId) -> &[SocketAddr] {
         let entry = self.entries.get(&node);
@@ -342,7 +343,8 @@ pub(crate) fn parse_address(text: &str) -> Result<Addresses, String> {
     }
 }
 
-/// Addresses of both families alternately, beginning with that of the first, which the system prefers.
+/// Addresses of both families alternately, beginning with that of the first, which the system
+/// prefers.
 fn by_turns(found: &[SocketAddr]) -> Addresses {
     let preferred = |at: &&SocketAddr| found.first().map(SocketAddr::is_ipv4) == Some(at.is_ipv4());
     let (mut first, mut second): (VecDeque<_>, VecDeque<_>) = found.iter().partition(preferred);

@@ -79,9 +79,10 @@ impl NodeBuilder {
         self
     }
 
-    /// The local address. Default: the book's entry for this node; without a book, or with one from the environment that does
-    /// not have the node, a port of 127.0.0.1 that the system chooses. A book that the program named must have the node, or
-    /// an address must be named here: port 0 lets the system choose.
+    /// The local address. Default: the book's entry for this node; without a book, or with one from
+    /// the environment that does not have the node, a port of 127.0.0.1 that the system chooses. A
+    /// book that the program named must have the node, or an address must be named here: port 0
+    /// lets the system choose.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
@@ -135,13 +136,17 @@ impl NodeBuilder {
         self
     }
 
-    /// Bytes queued per peer on channels of one class before sending on these answers [`Error::WouldBlock`]. Each message counts
-    /// its payload, its header and 64. Default 64 MiB. A single longer message is taken when the class has nothing else queued.
-    /// Bulk therefore never takes the room of an urgent channel ([`Node::set_channel_priority`](crate::Node::set_channel_priority));
-    /// a peer's queue holds at most this much for each of the eight classes that the program uses. Messages that are acknowledged, but
-    /// behind one of their channel that is not, count as well, as far as they are kept until it is: those of up to 256 bytes all,
-    /// longer ones 64. A program that makes no more while [`Node::queue_len`](crate::Node::queue_len) says that a peer is
-    /// behind may lift the limit with `u64::MAX`; then only the number of messages is limited (a million in each class).
+    /// Bytes queued per peer on channels of one class before sending on these answers
+    /// [`Error::WouldBlock`]. Each message counts its payload, its header and 64. Default 64 MiB. A
+    /// single longer message is taken when the class has nothing else queued. Bulk therefore never
+    /// takes the room of an urgent channel
+    /// ([`Node::set_channel_priority`](crate::Node::set_channel_priority)); a peer's queue holds at
+    /// most this much for each of the eight classes that the program uses. Messages that are
+    /// acknowledged, but behind one of their channel that is not, count as well, as far as they are
+    /// kept until it is: those of up to 256 bytes all, longer ones 64. A program that makes no more
+    /// while [`Node::queue_len`](crate::Node::queue_len) says that a peer is behind may lift the
+    /// limit with `u64::MAX`; then only the number of messages is limited (a million in each
+    /// class).
     #[must_use]
     pub fn send_queue(mut self, bytes: u64) -> Self {
         self.config.send_queue = bytes;
@@ -156,8 +161,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Peers at once, at most: as many nodes in the book, and as many that came by themselves or were connected at some time.
-    /// Nodes of the book that never were keep nobody out. Default 16,384. Each of several threads has an equal part.
+    /// Peers at once, at most: as many nodes in the book, and as many that came by themselves or
+    /// were connected at some time. Nodes of the book that never were keep nobody out. Default
+    /// 16,384. Each of several threads has an equal part.
     #[must_use]
     pub fn max_peers(mut self, count: usize) -> Self {
         self.config.max_peers = count;
@@ -512,8 +518,8 @@ impl NodeBuilder {
         Ok(group.into_iter().map(backend).collect())
     }
 
-    /// A socket at the first of these addresses at which it can be; else the error of the first. `blame` names the entry that
-    /// has an address that is not allowed.
+    /// A socket at the first of these addresses at which it can be; else the error of the first.
+    /// `blame` names the entry that has an address that is not allowed.
     fn bind(
         &self,
         addresses: &[SocketAddr],

@@ -377,7 +377,8 @@ impl Driver {
         due.into_iter().chain(self.backend.due_in()).min()
     }
 
-    /// What is to be waited for: the socket, for room in it if it did not take everything, and the launcher.
+    /// What is to be waited for: the socket, for room in it if it did not take everything, and the
+    /// launcher.
     pub(crate) fn interest(&self) -> sys::Interest {
         sys::Interest {
             socket: self.socket,
@@ -503,7 +504,8 @@ impl Driver {
         self.engine.unflushed().all(|(_, open, _)| open == 0)
     }
 
-    /// Nothing if every peer has everything, as far as the program was not told otherwise, which this does.
+    /// Nothing if every peer has everything, as far as the program was not told otherwise, which
+    /// this does.
     pub(crate) fn flushed(&mut self) -> Result<(), Error> {
         let peers = self.unflushed();
         if peers.is_empty() {

@@ -19,8 +19,9 @@ pub const BOOK: &str = "SUCI_BOOK";
 /// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else can
 /// take the port between its choice and its use.
 pub const FD: &str = "SUCI_FD";
-/// A descriptor of a pipe, to read from which processes of the launch have ended: lines as [`notice`] makes them. The first
-/// node that is opened with the environment's ID reads it. What the library does not know it passes over.
+/// A descriptor of a pipe, to read from which processes of the launch have ended: lines as
+/// [`notice`] makes them. The first node that is opened with the environment's ID reads it. What
+/// the library does not know it passes over.
 pub const NOTICES: &str = "SUCI_NOTICES";
 /// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for tests of any program.
 pub const FAULTS: &str = "SUCI_FAULTS";
@@ -118,16 +119,17 @@ pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
     Ok(Some(book))
 }
 
-/// The line that a launcher writes to the pipe of each of its other processes ([`NOTICES`]) when the process of `node` has
-/// ended; `for_good`: no other takes its place. It is `1 died ID` or `1 gone ID`, in ASCII, with one space between the words
-/// and a newline at the end; the first word is the version.
+/// The line that a launcher writes to the pipe of each of its other processes ([`NOTICES`]) when
+/// the process of `node` has ended; `for_good`: no other takes its place. It is `1 died ID` or `1
+/// gone ID`, in ASCII, with one space between the words and a newline at the end; the first word is
+/// the version.
 #[must_use]
 pub fn notice(node: NodeId, for_good: bool) -> String {
     launcher::line(Notice { node, for_good })
 }
 
-/// The pipe from the launcher, if the environment tells it and no node took it yet; nothing if none is open there, as in a
-/// process that the launched one started.
+/// The pipe from the launcher, if the environment tells it and no node took it yet; nothing if none
+/// is open there, as in a process that the launched one started.
 pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
     static TAKEN: Mutex<bool> = Mutex::new(false);
     let Some(value) = value(NOTICES)? else {
@@ -139,8 +141,8 @@ pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
     let Some(fd) = fd.filter(|&fd| fd > 2 && !*taken) else {
         return Ok(None);
     };
-    // SAFETY: the launcher opened it for this process and told it by the variable alone, which is read only here and acted
-    // upon only once: nobody else in the process owns it.
+    // SAFETY: the launcher opened it for this process and told it by the variable alone, which is
+    // read only here and acted upon only once: nobody else in the process owns it.
     let pipe = unsafe { sys::take_pipe(fd) };
     *taken = pipe.is_ok();
     Ok(pipe.ok().map(Launcher::new))

@@ -33,8 +33,9 @@ pub enum Error {
         /// The message.
         message: Box<Draft>,
     },
-    /// Four sessions with this peer ended and left messages that the program has not received: no other one begins, so that
-    /// what a peer leaves stays bounded. The message comes back in the error.
+    /// Four sessions with this peer ended and left messages that the program has not received: no
+    /// other one begins, so that what a peer leaves stays bounded. The message comes back in the
+    /// error.
     #[error(
         "messages of four ended sessions with node {to} are unread: receive them, then send again"
     )]
@@ -157,10 +158,11 @@ pub enum Error {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer lets no more channels be opened. How many it lets a node have follows from its memory
-    /// ([`NodeBuilder::memory`](crate::NodeBuilder::memory)): one for each 128 B of the window that it promised the session,
-    /// at least 1,024 and at most 65,536. Finished channels whose numbers do not follow one another count, too: each gap is
-    /// as much to remember as a channel.
+    /// The peer lets no more channels be opened. How many it lets a node have follows from its
+    /// memory ([`NodeBuilder::memory`](crate::NodeBuilder::memory)): one for each 128 B of the
+    /// window that it promised the session, at least 1,024 and at most 65,536. Finished channels
+    /// whose numbers do not follow one another count, too: each gap is as much to remember as a
+    /// channel.
     #[error(
         "node {to} lets this node have {open} channels open at once now, and so many are: finish those that are done \
          (finish_channel), number new ones upwards without gaps, or give node {to} more memory (its builder's memory)"
@@ -271,10 +273,12 @@ pub enum Error {
         /// The buffer's.
         buffer: u64,
     },
-    /// A message waits that is too long to be taken unasked, and nothing else does: it comes once the program answers
-    /// ([`Node::accept_into`](crate::Node::accept_into), [`Node::accept`](crate::Node::accept) or
-    /// [`Node::refuse`](crate::Node::refuse)), and until then none of its channel. A receiving call says so once for each such message whose
-    /// [`Event::Incoming`](crate::Event::Incoming) was not taken; the next call receives what other channels bring.
+    /// A message waits that is too long to be taken unasked, and nothing else does: it comes once
+    /// the program answers ([`Node::accept_into`](crate::Node::accept_into),
+    /// [`Node::accept`](crate::Node::accept) or [`Node::refuse`](crate::Node::refuse)), and until
+    /// then none of its channel. A receiving call says so once for each such message whose
+    /// [`Event::Incoming`](crate::Event::Incoming) was not taken; the next call receives what other
+    /// channels bring.
     #[error(
         "message {number} of {length} bytes on channel {} from node {from} waits for an answer, since it is longer than {limit} \
          bytes (max_message, at most half of memory): take it with accept_into, refuse it, or raise the setting",
@@ -480,7 +484,8 @@ impl Error {
         }
     }
 
-    /// What a receiving call says of an announced message, where the longest that is taken unasked has `limit` bytes.
+    /// What a receiving call says of an announced message, where the longest that is taken unasked
+    /// has `limit` bytes.
     pub(crate) fn needs_answer(announced: &Event, limit: u64) -> Option<Self> {
         match *announced {
             Event::Incoming {

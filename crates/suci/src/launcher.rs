@@ -1,8 +1,9 @@
 //! What the launcher of this process tells it: which processes of the launch have ended.
 //!
-//! The launcher writes lines to a pipe that the process inherits ([`env::NOTICES`](crate::env::NOTICES)), so nothing that
-//! comes from the network can pass for one. The driver reads the pipe when its sleep says that it is readable, and else
-//! once in [`PERIOD`]: a driver that never sleeps beside it pays for no system call in between.
+//! The launcher writes lines to a pipe that the process inherits
+//! ([`env::NOTICES`](crate::env::NOTICES)), so nothing that comes from the network can pass for
+//! one. The driver reads the pipe when its sleep says that it is readable, and else once in
+//! [`PERIOD`]: a driver that never sleeps beside it pays for no system call in between.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -61,7 +62,8 @@ pub(crate) struct Launcher {
     pipe: File,
     /// At most [`LONGEST`] bytes and one: that much tells that the line is too long.
     begun: Vec<u8>,
-    /// When the pipe is read next although no sleep said that it is readable; before that, if one did.
+    /// When the pipe is read next although no sleep said that it is readable; before that, if one
+    /// did.
     look_at: Instant,
     /// Something else waits on the pipe, and says nothing to this side: it is read in each look.
     watched: bool,

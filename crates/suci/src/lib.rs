@@ -36,18 +36,22 @@
 //!
 //! # Log
 //!
-//! Each node tells [`tracing`](https://docs.rs/tracing) how its connections come up and end, under target `suci` at level
-//! `DEBUG`: handshake packets sent and received, refusals with their reason, dropped packets with the reason, peers up and
-//! lost, sessions that end, changes of address and packet size, and reports of the system about unreachable addresses. So
-//! a subscriber with the filter `suci=debug` (in many programs `RUST_LOG=suci=debug`) shows why a connection does not
-//! come up. Every event has the field `node`, and `peer`, `address`, `packet` and `reason` where they apply.
+//! Each node tells [`tracing`](https://docs.rs/tracing) how its connections come up and end, under
+//! target `suci` at level `DEBUG`: handshake packets sent and received, refusals with their reason,
+//! dropped packets with the reason, peers up and lost, sessions that end, changes of address and
+//! packet size, and reports of the system about unreachable addresses. So a subscriber with the
+//! filter `suci=debug` (in many programs `RUST_LOG=suci=debug`) shows why a connection does not
+//! come up. Every event has the field `node`, and `peer`, `address`, `packet` and `reason` where
+//! they apply.
 //!
-//! * The subscriber must be that of the process (`tracing::subscriber::set_global_default`, or `init` of
-//!   `tracing-subscriber`), since threads of the library write events, too. It may be installed, and its filter changed, at
-//!   any time; a node notices in its next call or turn. It runs inside a call of the node, so it must not wait for one.
-//! * A node writes at most 1,000 events in each second, at most 100 of them about packets that anybody can send. One more
-//!   event says how many were left out.
-//! * Messages make no events. Without a subscriber that wants them, events cost one comparison in each turn.
+//! * The subscriber must be that of the process (`tracing::subscriber::set_global_default`, or
+//!   `init` of `tracing-subscriber`), since threads of the library write events, too. It may be
+//!   installed, and its filter changed, at any time; a node notices in its next call or turn. It
+//!   runs inside a call of the node, so it must not wait for one.
+//! * A node writes at most 1,000 events in each second, at most 100 of them about packets that
+//!   anybody can send. One more event says how many were left out.
+//! * Messages make no events. Without a subscriber that wants them, events cost one comparison in
+//!   each turn.
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 

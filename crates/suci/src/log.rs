@@ -1,6 +1,8 @@
-//! Tells `tracing` how connections come up and end, and which packets were dropped: target `suci`, level `DEBUG`.
+//! Tells `tracing` how connections come up and end, and which packets were dropped: target `suci`,
+//! level `DEBUG`.
 //!
-//! The engine makes records of rare steps only, and of a bounded number in each second, whatever peers send.
+//! The engine makes records of rare steps only, and of a bounded number in each second, whatever
+//! peers send.
 
 use crate::driver::Driver;
 use std::net::SocketAddr;
@@ -23,7 +25,8 @@ pub(crate) fn opened(node: NodeId, address: SocketAddr, recv_buffer: usize, peer
 }
 
 impl Driver {
-    /// Writes what the engine has for the log, and tells it whether anybody wants more. One test if nobody does.
+    /// Writes what the engine has for the log, and tells it whether anybody wants more. One test if
+    /// nobody does.
     #[inline]
     pub(crate) fn write_log(&mut self) {
         let wanted = is_wanted();

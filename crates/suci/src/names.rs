@@ -1,7 +1,8 @@
-//! Names of peers, which are looked up again while a peer is lost: its process may run elsewhere by then.
+//! Names of peers, which are looked up again while a peer is lost: its process may run elsewhere by
+//! then.
 //!
-//! A lookup may block for many seconds, so a thread does it, one name at a time. It starts with the first lookup and ends
-//! with the node.
+//! A lookup may block for many seconds, so a thread does it, one name at a time. It starts with the
+//! first lookup and ends with the node.
 
 use crate::book::{self, AddressBook};
 use crate::reach::reachable;
@@ -17,7 +18,8 @@ use suci_proto::{Addresses, Engine, Link};
 /// How soon the name of a peer that is still lost is looked up again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// How soon after one lookup began the next one begins, whatever the name: many peers may be lost at once.
+/// How soon after one lookup began the next one begins, whatever the name: many peers may be lost
+/// at once.
 const PACE: Duration = Duration::from_millis(100);
 
 /// What a name stands for now; nothing if that cannot be told.

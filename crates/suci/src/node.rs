@@ -137,7 +137,8 @@ impl Node {
         }
     }
 
-    /// A call that only asks: it takes what arrived, and sends nothing, unless the node has no helper that would.
+    /// A call that only asks: it takes what arrived, and sends nothing, unless the node has no
+    /// helper that would.
     fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
         if !self.closed && !turn.gather.allowed {
@@ -174,8 +175,8 @@ impl Node {
         Ok(turn.add_peer(node, address)?)
     }
 
-    /// All peers, by ID: those of the book, and those that came by themselves and are there still. Each with its link, which
-    /// tells who answers.
+    /// All peers, by ID: those of the book, and those that came by themselves and are there still.
+    /// Each with its link, which tells who answers.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -212,9 +213,10 @@ impl Node {
     /// [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits on.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`], [`Error::TooLong`] and
-    /// others say what is wrong with it. After [`Error::WouldBlock`] the event [`Event::Writable`] says when there is room:
-    /// once for all messages of a class that were not taken, even if the program sent one of them meanwhile.
+    /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`],
+    /// [`Error::TooLong`] and others say what is wrong with it. After [`Error::WouldBlock`] the
+    /// event [`Event::Writable`] says when there is room: once for all messages of a class that
+    /// were not taken, even if the program sent one of them meanwhile.
     pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
         let message = message.into();
         message.check()?;
@@ -335,8 +337,9 @@ impl Node {
     /// uses [`Node::next`]. A program that needs no events does not have to take them.
     ///
     /// # Errors
-    /// [`Error::Closed`] when closed and everything that had arrived was taken. [`Error::NeedsAnswer`] if no message is there and
-    /// one waits that only an answer of the program lets come: once for each, so that the next call receives from others.
+    /// [`Error::Closed`] when closed and everything that had arrived was taken.
+    /// [`Error::NeedsAnswer`] if no message is there and one waits that only an answer of the
+    /// program lets come: once for each, so that the next call receives from others.
     pub fn recv(&mut self) -> Result<Message, Error> {
         loop {
             if let Some(message) = self.recv_within(None)? {
@@ -353,9 +356,10 @@ impl Node {
         self.recv_within(Some(limit))
     }
 
-    /// The next message, if there is one now. It waits for nothing, and so never fails with [`Error::NeedsAnswer`]. Where the program mostly sends several messages in a row next, the acknowledgements
-    /// of what it has taken wait for them: until its next call, for up to 2 ms if there is none
-    /// ([`poll`](Node::poll) with no time to wait sends them).
+    /// The next message, if there is one now. It waits for nothing, and so never fails with
+    /// [`Error::NeedsAnswer`]. Where the program mostly sends several messages in a row next, the
+    /// acknowledgements of what it has taken wait for them: until its next call, for up to 2 ms if
+    /// there is none ([`poll`](Node::poll) with no time to wait sends them).
     ///
     /// # Errors
     /// As [`Node::recv`].
@@ -432,9 +436,9 @@ impl Node {
         Ok(turn.has_news())
     }
 
-    /// The next event that a call has found; looks at the socket only if no call has for 200 us. The end of a session comes after
-    /// its last message was taken; one that [`Node::recv_into`] had no room for was not. Ends of sessions with one peer that are
-    /// not taken become one.
+    /// The next event that a call has found; looks at the socket only if no call has for 200 us.
+    /// The end of a session comes after its last message was taken; one that [`Node::recv_into`]
+    /// had no room for was not. Ends of sessions with one peer that are not taken become one.
     ///
     /// # Errors
     /// [`Error::Forked`].

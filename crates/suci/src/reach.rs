@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
-/// Refuses the address of a peer that is beyond what was allowed, or beyond what this socket can reach.
+/// Refuses the address of a peer that is beyond what was allowed, or beyond what this socket can
+/// reach.
 pub(crate) fn check_peer(
     plain_on_network: bool,
     local: SocketAddr,
@@ -29,7 +30,8 @@ pub(crate) fn check_peer(
     Ok(())
 }
 
-/// Those of a peer's addresses that may be tried from here; the error of the first if there are none.
+/// Those of a peer's addresses that may be tried from here; the error of the first if there are
+/// none.
 pub(crate) fn reachable(
     plain_on_network: bool,
     local: SocketAddr,
@@ -54,8 +56,8 @@ fn stays_here(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// Why nothing sent at `local` can arrive at `address`, whatever the network does. Else the program would
-/// wait for an answer until it gives up, and learn nothing then.
+/// Why nothing sent at `local` can arrive at `address`, whatever the network does. Else the program
+/// would wait for an answer until it gives up, and learn nothing then.
 fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
     use IpAddr::{V4, V6};
     let (from, to) = (local.ip().to_canonical(), address.ip().to_canonical());
@@ -75,7 +77,8 @@ fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
     }
 }
 
-/// Whether the system has a route there. From loopback it leads to this machine's own addresses only.
+/// Whether the system has a route there. From loopback it leads to this machine's own addresses
+/// only.
 fn has_route(local: SocketAddr, address: SocketAddr) -> bool {
     let probe = UdpSocket::bind(SocketAddr::new(local.ip(), 0));
     probe.is_ok_and(|probe| probe.connect(address).is_ok())

@@ -102,8 +102,8 @@ pub(crate) fn sleep_on(
     let used = if launcher.is_some() { 3 } else { 2 };
     let limit = timeout.map(timespec);
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `fds` is an array of three initialised entries and outlives the call; `limit` is null or
-    // points to a timespec that outlives it; a null signal mask is allowed.
+    // SAFETY: `fds` is an array of three initialised entries and outlives the call; `limit` is null
+    // or points to a timespec that outlives it; a null signal mask is allowed.
     let count = unsafe { libc::ppoll(fds.as_mut_ptr(), used, limit, std::ptr::null()) };
     if count < 0 {
         let error = io::Error::last_os_error();
@@ -347,14 +347,15 @@ pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
     done == 0 && kind == libc::SOCK_DGRAM
 }
 
-/// Takes an inherited descriptor that is open and the reading end of a pipe, so that reading never blocks and no program
-/// that this process starts inherits it.
+/// Takes an inherited descriptor that is open and the reading end of a pipe, so that reading never
+/// blocks and no program that this process starts inherits it.
 ///
 /// # Safety
 /// Nobody else may use or close the descriptor, if it is a pipe.
 pub(crate) unsafe fn take_pipe(fd: RawFd) -> io::Result<OwnedFd> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it was filled.
+    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it
+    // was filled.
     let about = unsafe {
         checked(libc::fstat(fd, about.as_mut_ptr()))?;
         about.assume_init()

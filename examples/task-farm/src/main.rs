@@ -78,8 +78,8 @@ impl Farm {
         }
     }
 
-    /// Hands out all tasks, and tells the workers when all are done. Returns how many primes there are; none if there are
-    /// tasks left and no worker.
+    /// Hands out all tasks, and tells the workers when all are done. Returns how many primes there
+    /// are; none if there are tasks left and no worker.
     fn run(mut self, node: &mut Node) -> Result<Option<u64>, Error> {
         self.workers = node.peers()?.into_iter().map(|peer| peer.node).collect();
         while !self.is_done() || !self.workers.is_empty() {

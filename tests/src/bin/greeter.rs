@@ -1,7 +1,9 @@
-//! A process of `suci run` that greets all others when it starts, and tells its standard error what it hears.
+//! A process of `suci run` that greets all others when it starts, and tells its standard error what
+//! it hears.
 //!
-//! Arguments: `node` or `threads` (which kind of node), and the path of a file: once that exists, the process closes its node
-//! and ends well. Lines: `[ID] hello from NODE in session NUMBER`, and `[ID] EVENT` as `Debug` writes it.
+//! Arguments: `node` or `threads` (which kind of node), and the path of a file: once that exists,
+//! the process closes its node and ends well. Lines: `[ID] hello from NODE in session NUMBER`, and
+//! `[ID] EVENT` as `Debug` writes it.
 #![expect(
     clippy::expect_used,
     reason = "a test program: whatever goes wrong must be seen"

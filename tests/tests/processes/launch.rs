@@ -80,7 +80,8 @@ impl Greeters {
     }
 }
 
-/// F14, F17: one of four is killed and started again under its node ID: the others hear both, and greet the newcomer.
+/// F14, F17: one of four is killed and started again under its node ID: the others hear both, and
+/// greet the newcomer.
 #[test]
 fn f14_f17_a_killed_process_is_started_again_and_accepted() {
     let _together = light();

@@ -340,8 +340,8 @@ fn run(snippet: &Snippet, commands: &[String]) {
     }
 }
 
-/// Runs every snippet of `documents` as often in a row as the environment says. Snippets run side by side: most of
-/// their time they wait.
+/// Runs every snippet of `documents` as often in a row as the environment says. Snippets run side
+/// by side: most of their time they wait.
 fn run_all(documents: &[PathBuf]) {
     let rounds = count(ROUNDS, 5);
     let snippets: Vec<_> = documents

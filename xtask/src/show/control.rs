@@ -14,7 +14,8 @@ const ENOUGH: f64 = 5_000.0;
 /// The part of its rate alone that bulk keeps at least.
 const KEPT: f64 = 0.9;
 
-/// Whether questions wait no longer than with TCP and two sockets in the same run, or 5 ms, while bulk keeps its rate.
+/// Whether questions wait no longer than with TCP and two sockets in the same run, or 5 ms, while
+/// bulk keeps its rate.
 pub(super) fn beside_bulk(_: &Ctx) -> Result<Figure> {
     let build = ["build", "--locked", "--release", "-p", "suci-tests"];
     exec::run(&mut exec::cargo(
@@ -50,7 +51,8 @@ fn value(output: &str, contender: &str, key: &str) -> Result<f64> {
 mod tests {
     use super::*;
 
-    /// What the program prints, with these percentiles, and the part of the rate that the node's bulk kept.
+    /// What the program prints, with these percentiles, and the part of the rate that the node's
+    /// bulk kept.
     fn output(node: u32, tcp: u32, kept: f64) -> String {
         format!(
             "five processes\n\

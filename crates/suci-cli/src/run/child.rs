@@ -55,8 +55,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the program with its socket, which the launcher then no longer holds. It will hear of the processes that end after
-    /// this, and of those of `notices` that have ended for good.
+    /// Starts the program with its socket, which the launcher then no longer holds. It will hear of
+    /// the processes that end after this, and of those of `notices` that have ended for good.
     pub(super) fn start(
         program: &[OsString],
         place: &Place<'_>,
@@ -217,10 +217,11 @@ fn refused(name: &OsString, error: &io::Error) -> Refused {
     Refused { message, status }
 }
 
-/// Lets the child alone inherit `socket` and the pipe `told`, and makes it end when the launcher does.
+/// Lets the child alone inherit `socket` and the pipe `told`, and makes it end when the launcher
+/// does.
 ///
-/// The descriptors are opened to inheritance between fork and exec, in the child: were it done here, a
-/// process started by another thread meanwhile would inherit it too.
+/// The descriptors are opened to inheritance between fork and exec, in the child: were it done
+/// here, a process started by another thread meanwhile would inherit it too.
 fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader) {
     let launcher = getpid();
     let before_exec = move || {
@@ -233,7 +234,8 @@ fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader) {
         fcntl_setfd(&told, FdFlags::empty())?;
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes a few bare
-    // system calls and builds errors from their numbers: it neither allocates, locks nor unwinds.
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes a few
+    // bare system calls and builds errors from their numbers: it neither allocates, locks nor
+    // unwinds.
     unsafe { command.pre_exec(before_exec) };
 }

@@ -3,7 +3,8 @@
 //! The launcher binds every socket itself and hands each process its own, already bound: a port that is
 //! only looked up and then bound again by the process could be taken in between by anybody.
 //!
-//! A process that ended is told to the others at once, by a [pipe](notices) that each of them inherits.
+//! A process that ended is told to the others at once, by a [pipe](notices) that each of them
+//! inherits.
 //!
 //! One thread waits for everything at once, signals and ends alike. Processes are named by pidfd, so that
 //! no signal ever reaches a stranger that inherited the number of a process already reaped.
@@ -209,7 +210,8 @@ impl<'a> Launch<'a> {
         u8::try_from(count).map_or(MANY_FAILED, |count| count.min(MANY_FAILED))
     }
 
-    /// Sleeps until a signal was caught or a process ended. Tells the processes meanwhile what they are to be told.
+    /// Sleeps until a signal was caught or a process ended. Tells the processes meanwhile what they
+    /// are to be told.
     fn sleep(&mut self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
         let pipes = signals.pipes();
         let before = pipes.len();
@@ -294,8 +296,8 @@ impl<'a> Launch<'a> {
         Ok(())
     }
 
-    /// A process failed: it is started again, or the others hear that it is gone. What follows from our own killing is not
-    /// reported as news.
+    /// A process failed: it is started again, or the others hear that it is gone. What follows from
+    /// our own killing is not reported as news.
     fn on_failure(&mut self, failed: Failed) -> Result<()> {
         let Failed { id, pid, .. } = failed;
         let again = self.take_restart(id);
@@ -330,7 +332,8 @@ impl<'a> Launch<'a> {
         Ok(())
     }
 
-    /// Counts a restart of process `id`, if it may be started again: which one it is, and of how many.
+    /// Counts a restart of process `id`, if it may be started again: which one it is, and of how
+    /// many.
     fn take_restart(&mut self, id: u32) -> Option<(u32, u32)> {
         let most = self.args.restart.filter(|_| !self.ending)?;
         let count = self.restarts.get_mut(usize::try_from(id).ok()?)?;

@@ -1,7 +1,8 @@
 //! Telling the processes of a launch which of the others have ended.
 //!
-//! Each process inherits the reading end of a pipe of its own. A process that does not read fills its pipe and no more: the
-//! launcher writes only where there is room, and never waits for a process.
+//! Each process inherits the reading end of a pipe of its own. A process that does not read fills
+//! its pipe and no more: the launcher writes only where there is room, and never waits for a
+//! process.
 
 use std::io::{PipeReader, PipeWriter, Write};
 

@@ -154,9 +154,10 @@ impl Udp {
         let code = error.raw_os_error().unwrap_or(0);
         match code {
             libc::EAGAIN | libc::ENOMEM => Ok(SendOutcome::Again),
-            // A device dropped it: Linux says so to sockets that ask for error reports (IP_RECVERR), and hides it from
-            // others. It is lost, like what any other hop drops. The device may drop every packet of this size, so to
-            // keep the train and try again might never end.
+            // A device dropped it: Linux says so to sockets that ask for error reports
+            // (IP_RECVERR), and hides it from others. It is lost, like what any other hop drops.
+            // The device may drop every packet of this size, so to keep the train and try again
+            // might never end.
             libc::ENOBUFS => Ok(SendOutcome::Sent(segments)),
             libc::EMSGSIZE => Ok(SendOutcome::TooBig),
             libc::EBADF | libc::ENOTSOCK | libc::EFAULT => Err(error),
@@ -242,9 +243,9 @@ impl Udp {
         own
     }
 
-    /// Whether an address is this host's, and no packet from the network can have it as its source. Linux drops IPv4 packets
-    /// whose source is an own address (`fib_validate_source`). Over IPv6 it drops only those from `::1` (`ip6_rcv_core`), so
-    /// no other IPv6 address is a proof.
+    /// Whether an address is this host's, and no packet from the network can have it as its source.
+    /// Linux drops IPv4 packets whose source is an own address (`fib_validate_source`). Over IPv6
+    /// it drops only those from `::1` (`ip6_rcv_core`), so no other IPv6 address is a proof.
     fn is_own(&self, ip: IpAddr) -> bool {
         if let IpAddr::V6(ip) = ip {
             return ip.is_loopback();

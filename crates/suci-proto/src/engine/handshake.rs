@@ -318,8 +318,8 @@ impl Engine {
             self.expected_inits.came(now, caller);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
-        // A closing node opens nothing new. It answers a node that it calls itself: of two INITs that cross, one stands, and
-        // its messages leave by no other connection.
+        // A closing node opens nothing new. It answers a node that it calls itself: of two INITs
+        // that cross, one stands, and its messages leave by no other connection.
         let is_open = self.closing.is_none() || self.calls(node);
         let (Some(baked), true, true) = (baked, for_us, is_open) else {
             let reason = match (for_us, is_open) {

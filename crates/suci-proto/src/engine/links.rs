@@ -1,5 +1,5 @@
-//! What the program decides about its link with one peer: whether messages flow, which channels end, and how silence is
-//! borne.
+//! What the program decides about its link with one peer: whether messages flow, which channels
+//! end, and how silence is borne.
 
 use super::{Engine, SendError};
 use crate::config::{self, ConfigError};
@@ -63,16 +63,18 @@ impl Engine {
         self.shared.resuspended.pop_first()
     }
 
-    /// A node that was [`Lost`](crate::Event::Lost) since this named it last. For drivers that look its address up again;
-    /// others need not ask.
+    /// A node that was [`Lost`](crate::Event::Lost) since this named it last. For drivers that look
+    /// its address up again; others need not ask.
     pub fn poll_lost(&mut self) -> Option<NodeId> {
         self.shared.lost.pop_first()
     }
 
-    /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged the peer is told, whose program
-    /// hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last of them; then nothing of the channel is kept but its number,
-    /// which cannot be used again in this session. Replies to the peer's requests on the channel count as messages on it. The other direction goes on until the peer finishes it. Its priority
-    /// is forgotten. False if that was said before, or the session is closing.
+    /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged the peer
+    /// is told, whose program hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after
+    /// the last of them; then nothing of the channel is kept but its number, which cannot be used
+    /// again in this session. Replies to the peer's requests on the channel count as messages on
+    /// it. The other direction goes on until the peer finishes it. Its priority is forgotten. False
+    /// if that was said before, or the session is closing.
     ///
     /// # Errors
     /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if it was not used yet and cannot be opened.
@@ -137,9 +139,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is unknown. It may come back by
-    /// itself only where anybody may. What replays are told by is kept for a while, and leaves when others need the room.
-    /// Returns whether there was a session whose end is told.
+    /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is
+    /// unknown. It may come back by itself only where anybody may. What replays are told by is kept
+    /// for a while, and leaves when others need the room. Returns whether there was a session whose
+    /// end is told.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.

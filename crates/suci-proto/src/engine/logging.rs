@@ -8,8 +8,8 @@ use crate::wire::{Header, HeaderError, PacketType};
 use std::net::SocketAddr;
 
 impl Engine {
-    /// Whether the engine makes records for [`Engine::poll_log`]. It makes none at first. Records that wait are dropped when
-    /// it ends.
+    /// Whether the engine makes records for [`Engine::poll_log`]. It makes none at first. Records
+    /// that wait are dropped when it ends.
     pub fn set_logging(&mut self, on: bool) {
         self.shared.log.set_on(on);
     }
@@ -26,9 +26,9 @@ impl Engine {
         self.shared.log.is_on()
     }
 
-    /// The next record of what happened. Ask in each turn, until there is none: at most 256 wait, and at most 1,000 are made
-    /// in each second, of which 100 are about packets that anybody may have sent. [`LogRecord::Suppressed`] tells how many
-    /// were left out.
+    /// The next record of what happened. Ask in each turn, until there is none: at most 256 wait,
+    /// and at most 1,000 are made in each second, of which 100 are about packets that anybody may
+    /// have sent. [`LogRecord::Suppressed`] tells how many were left out.
     pub fn poll_log(&mut self) -> Option<LogRecord> {
         self.shared.log.poll(self.last_run)
     }

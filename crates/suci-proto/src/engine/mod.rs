@@ -120,11 +120,12 @@ pub struct Engine {
     /// Before that no sweep follows the last one.
     sweep_at: Instant,
     hints: (u64, u64),
-    /// The second, and how many reports of datagrams that were not delivered were looked at in it: those from the network,
-    /// and those of this machine's kernel.
+    /// The second, and how many reports of datagrams that were not delivered were looked at in it:
+    /// those from the network, and those of this machine's kernel.
     reports: (u64, [u64; 2]),
     closing: Option<Instant>,
-    /// Nodes that the program removed and that are not forgotten yet. They did not come by themselves since.
+    /// Nodes that the program removed and that are not forgotten yet. They did not come by
+    /// themselves since.
     removed: BTreeSet<NodeId>,
     /// Nodes that are not in the book, by where they came from.
     strangers: HashMap<IpAddr, usize>,
@@ -533,8 +534,8 @@ impl Engine {
         self.peers.len()
     }
 
-    /// All peers, in no particular order, and how the links to them stand. Looks at each of them. A removed one is left out
-    /// once its end was told.
+    /// All peers, in no particular order, and how the links to them stand. Looks at each of them. A
+    /// removed one is left out once its end was told.
     pub fn peer_infos(&self) -> impl Iterator<Item = PeerInfo> + '_ {
         self.peers.iter().filter_map(|(_, peer)| peer.info())
     }

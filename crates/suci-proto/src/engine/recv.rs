@@ -12,8 +12,9 @@ impl Engine {
     /// session is told once its last message was taken. A program that takes all events before each message hears of that
     /// end before it gets a message of the next session.
     ///
-    /// What is not taken costs bounded memory, whatever the peer does: ends become one, and so do others that undo each other.
-    /// What became of messages is told for each that the program sent with `notify`.
+    /// What is not taken costs bounded memory, whatever the peer does: ends become one, and so do
+    /// others that undo each other. What became of messages is told for each that the program sent
+    /// with `notify`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.poll_event_beside(None)
     }
@@ -35,9 +36,9 @@ impl Engine {
         None
     }
 
-    /// An announced message ([`Event::Incoming`]) whose event the program did not take, once: for a receiving call that finds
-    /// no message, since only an answer of the program lets this one come. The event stays. With it comes the session, whose
-    /// end withdraws the announcement.
+    /// An announced message ([`Event::Incoming`]) whose event the program did not take, once: for a
+    /// receiving call that finds no message, since only an answer of the program lets this one
+    /// come. The event stays. With it comes the session, whose end withdraws the announcement.
     pub fn poll_unanswered(&mut self) -> Option<(SessionNumber, Event)> {
         // Mostly there is none.
         if self.shared.unreported == 0 {
@@ -51,7 +52,8 @@ impl Engine {
         Some((session, peer.report_news(&mut self.shared)?))
     }
 
-    /// The longest message that is taken without asking the program, in bytes: `max_message`, or half of `memory`.
+    /// The longest message that is taken without asking the program, in bytes: `max_message`, or
+    /// half of `memory`.
     #[must_use]
     pub fn longest_unasked(&self) -> u64 {
         let config = &self.shared.config;
@@ -111,7 +113,8 @@ impl Engine {
                 bytes += message.payload.len() as u64;
                 each(Source { node, session }, message);
             });
-            // A peer that had an urgent turn keeps its place in the order, as long as it has something.
+            // A peer that had an urgent turn keeps its place in the order, as long as it has
+            // something.
             match (in_order, peer.has_message()) {
                 (true, true) => self.readable.pass(),
                 (true, false) => self.readable.drop_front(),

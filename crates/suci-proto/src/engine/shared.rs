@@ -60,8 +60,8 @@ pub(crate) struct Shared {
     pub(crate) paths: Paths,
     /// How many peers are known.
     pub(crate) acquaintances: usize,
-    /// How many of them came by themselves or were connected at some time. Nodes of the book that never were do not count
-    /// against `max_peers`.
+    /// How many of them came by themselves or were connected at some time. Nodes of the book that
+    /// never were do not count against `max_peers`.
     pub(crate) met: usize,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
@@ -147,8 +147,8 @@ impl Shared {
         self.replies.len() < most
     }
 
-    /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many wait. Returns whether it
-    /// is queued.
+    /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many
+    /// wait. Returns whether it is queued.
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
         self.queue_reply(to, bytes, true)
     }

@@ -55,9 +55,9 @@ impl Engine {
         key
     }
 
-    /// Forgets the strangers of whom nothing is left: no session, no message, no wish of the program's, and no
-    /// INIT that may still be under way. If all have events that the program did not take, those go with them: a program that
-    /// takes none would serve no newcomer any more.
+    /// Forgets the strangers of whom nothing is left: no session, no message, no wish of the
+    /// program's, and no INIT that may still be under way. If all have events that the program did
+    /// not take, those go with them: a program that takes none would serve no newcomer any more.
     pub(super) fn forget_strangers(&mut self, now: Instant) {
         let mut gone = self.forgettable(now, false);
         if gone.is_empty() {

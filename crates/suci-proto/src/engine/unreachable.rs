@@ -1,11 +1,12 @@
-//! Reports of the system that datagrams were not delivered: ICMP errors, and errors of sending. Reports of a launcher that a
-//! process has ended.
+//! Reports of the system that datagrams were not delivered: ICMP errors, and errors of sending.
+//! Reports of a launcher that a process has ended.
 //!
-//! Anybody can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it is told as the cause if
-//! the peer stays silent. One kind is worth more. When a process of this machine ends, this machine's kernel answers for
-//! its port, and no packet from the network can pass for that answer. Such a report makes the engine ask the peer for a
-//! sign of life, and shortens how long the answer is waited for. The word of the program that started a process counts as
-//! much, and it may say more: that no other process will follow.
+//! Anybody can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it
+//! is told as the cause if the peer stays silent. One kind is worth more. When a process of this
+//! machine ends, this machine's kernel answers for its port, and no packet from the network can
+//! pass for that answer. Such a report makes the engine ask the peer for a sign of life, and
+//! shortens how long the answer is waited for. The word of the program that started a process
+//! counts as much, and it may say more: that no other process will follow.
 
 use super::Engine;
 use crate::event::Unreachable;
@@ -13,8 +14,9 @@ use crate::time::Instant;
 use crate::types::NodeId;
 use std::net::SocketAddr;
 
-/// So many reports from the network are looked at in each second, and so many of this machine's kernel. Each costs a look at
-/// every peer that is awake. Anybody may send the former, which must not keep the latter from being looked at.
+/// So many reports from the network are looked at in each second, and so many of this machine's
+/// kernel. Each costs a look at every peer that is awake. Anybody may send the former, which must
+/// not keep the latter from being looked at.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
 /// A datagram was not delivered, as the system reports.
@@ -54,13 +56,15 @@ impl Engine {
         touched.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// The launcher of `node` says that its process has ended; `for_good`: that no other will take its place. The peer is asked
-    /// for a sign of life. Without one for a few probe timeouts it is [`Lost`](crate::Event::Lost) by
-    /// [`ProcessDied`](crate::LostCause::ProcessDied), and with `for_good` its session then ends. Until it is heard again, so
-    /// does each session that begins with it after that.
+    /// The launcher of `node` says that its process has ended; `for_good`: that no other will take
+    /// its place. The peer is asked for a sign of life. Without one for a few probe timeouts it is
+    /// [`Lost`](crate::Event::Lost) by [`ProcessDied`](crate::LostCause::ProcessDied), and with
+    /// `for_good` its session then ends. Until it is heard again, so does each session that begins
+    /// with it after that.
     ///
-    /// Unknown nodes are ignored. Whoever calls this must have the word from the launcher itself, never from the network. Call
-    /// it after everything that had arrived was taken, and before [`Engine::handle_timeout`].
+    /// Unknown nodes are ignored. Whoever calls this must have the word from the launcher itself,
+    /// never from the network. Call it after everything that had arrived was taken, and before
+    /// [`Engine::handle_timeout`].
     pub fn on_process_ended(&mut self, now: Instant, node: NodeId, for_good: bool) {
         let Ok(key) = self.known(node) else {
             return;

@@ -1,8 +1,10 @@
-//! Peers of which a channel of a higher class than the peer itself has something: their turn comes before that of others.
+//! Peers of which a channel of a higher class than the peer itself has something: their turn comes
+//! before that of others.
 //!
-//! The order of peers goes by what the program said of peers. A message of an urgent channel would wait there until all other
-//! peers of the class had a train each. So its peer stands here, too, in the class of the channel, until that has nothing more.
-//! A peer keeps its place in the order meanwhile: what is urgent takes nothing from its bulk, and gives it nothing.
+//! The order of peers goes by what the program said of peers. A message of an urgent channel would
+//! wait there until all other peers of the class had a train each. So its peer stands here, too, in
+//! the class of the channel, until that has nothing more. A peer keeps its place in the order
+//! meanwhile: what is urgent takes nothing from its bulk, and gives it nothing.
 
 use super::Engine;
 use crate::time::{Duration, Instant};
@@ -19,7 +21,8 @@ pub(super) struct Ranks {
     pub(super) receiving: Urgent,
     /// The class of the urgent turn in which the train was built, if it was one.
     turn: Option<u8>,
-    /// When each class last sent something, to know which are in use, and the highest that ever did.
+    /// When each class last sent something, to know which are in use, and the highest that ever
+    /// did.
     used: [Option<Instant>; CLASSES],
     highest_used: u8,
 }
@@ -31,7 +34,8 @@ pub(super) struct Urgent {
 }
 
 impl Urgent {
-    /// A peer has something to do, perhaps on a channel of `class`: it stands in `order`, and here if that is urgent.
+    /// A peer has something to do, perhaps on a channel of `class`: it stands in `order`, and here
+    /// if that is urgent.
     #[inline]
     pub(super) fn list(&mut self, key: usize, class: Option<u8>, order: &mut Turns) {
         let own = order.add(key);
@@ -63,8 +67,8 @@ impl Urgent {
         }
     }
 
-    /// The peer whose turn comes before that of those in `order`, and its class. `class_of` is the class of the channel that a peer
-    /// has something on next.
+    /// The peer whose turn comes before that of those in `order`, and its class. `class_of` is the
+    /// class of the channel that a peer has something on next.
     #[inline]
     pub(super) fn front(
         &mut self,
@@ -108,15 +112,16 @@ impl Engine {
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
     }
 
-    /// Whether something may be to be sent, all of it of a lower class than the next message for the program: then the program
-    /// should have that before the driver transmits.
+    /// Whether something may be to be sent, all of it of a lower class than the next message for
+    /// the program: then the program should have that before the driver transmits.
     pub fn message_outranks_output(&mut self) -> bool {
         let to_send = self.dirty.front_class();
         let class = self.next_class_received();
         to_send.is_some() && class > to_send && class > self.next_class_to_send()
     }
 
-    /// Whether a channel of a higher class than its peer has something to send that all other peers' turns come after.
+    /// Whether a channel of a higher class than its peer has something to send that all other
+    /// peers' turns come after.
     pub fn has_urgent_output(&mut self) -> bool {
         !self.ranks.sending.is_empty() && self.next_class_to_send() > self.dirty.front_class()
     }
@@ -178,8 +183,8 @@ impl Engine {
         }
     }
 
-    /// Whether a peer of a higher class sent something of late: a train that the socket has cannot be
-    /// overtaken, so those of this peer should be short.
+    /// Whether a peer of a higher class sent something of late: a train that the socket has cannot
+    /// be overtaken, so those of this peer should be short.
     pub(super) fn is_outranked(&self, now: Instant, key: usize) -> bool {
         let class = self.class_of_turn(key);
         if class >= self.ranks.highest_used {

@@ -23,10 +23,12 @@ pub enum SendError {
     /// A node has no connection to itself.
     #[error("node {0} is this node")]
     Itself(NodeId),
-    /// The queue to this peer is full: try again when something was acknowledged ([`Engine::want_room`] tells).
+    /// The queue to this peer is full: try again when something was acknowledged
+    /// ([`Engine::want_room`] tells).
     #[error("the queue is full: receive or wait, then send again")]
     WouldBlock(Outgoing),
-    /// Messages of several sessions that ended wait for the program: no other session with this peer begins.
+    /// Messages of several sessions that ended wait for the program: no other session with this
+    /// peer begins.
     #[error(
         "messages of {} ended sessions are unread: receive them, then send again",
         MAX_UNREAD
@@ -193,8 +195,8 @@ impl Willing<'_> {
 }
 
 impl Engine {
-    /// Enters a node and where it may be: an address, or several that are tried in turn. Those entered before are replaced
-    /// for the next connection.
+    /// Enters a node and where it may be: an address, or several that are tried in turn. Those
+    /// entered before are replaced for the next connection.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -236,7 +238,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether another node of the book is one too many: of those in the book, or of those that were met.
+    /// Whether another node of the book is one too many: of those in the book, or of those that
+    /// were met.
     fn is_full_for_the_book(&self) -> bool {
         let most = self.shared.config.max_peers;
         let known = || self.peers.len() - self.strangers.values().sum::<usize>();
@@ -346,10 +349,10 @@ impl Engine {
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
     }
 
-    /// The program waits until the queue to `node` has room for `message`, which [`Engine::send`] did not take for want of it
-    /// ([`SendError::WouldBlock`]): [`Event::Writable`] follows, once for all messages of a class for which the program asks
-    /// before it takes the event. Returns the class of the message's channel, which the event will name; None if the node is
-    /// unknown.
+    /// The program waits until the queue to `node` has room for `message`, which [`Engine::send`]
+    /// did not take for want of it ([`SendError::WouldBlock`]): [`Event::Writable`] follows, once
+    /// for all messages of a class for which the program asks before it takes the event. Returns
+    /// the class of the message's channel, which the event will name; None if the node is unknown.
     pub fn want_room(&mut self, node: NodeId, message: &Outgoing) -> Option<u8> {
         let key = self.known(node).ok()?;
         let peer = self.peers.get_mut(key)?;
@@ -479,9 +482,9 @@ impl Engine {
         Ok(())
     }
 
-    /// How urgent `channel` is beside other channels of `node`: what we send on it, and in which order
-    /// [`Engine::recv`] hands over what came on it. A class above that of the node holds beside other nodes, too. Holds for all
-    /// sessions.
+    /// How urgent `channel` is beside other channels of `node`: what we send on it, and in which
+    /// order [`Engine::recv`] hands over what came on it. A class above that of the node holds
+    /// beside other nodes, too. Holds for all sessions.
     ///
     /// # Errors
     /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if as many as can be opened have a priority.
@@ -529,8 +532,8 @@ impl Engine {
         peers.flat_map(|peer| peer.news.announcements())
     }
 
-    /// Messages to `node` whose failure stands in events that the program has not taken yet, and that no
-    /// [flush](Engine::flush_failures) reported.
+    /// Messages to `node` whose failure stands in events that the program has not taken yet, and
+    /// that no [flush](Engine::flush_failures) reported.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
@@ -547,8 +550,8 @@ impl Engine {
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
     }
 
-    /// The driver told the program of all failures so far: [`Engine::unflushed`] and [`Engine::untold_failures`] count those
-    /// that follow. Their events stay.
+    /// The driver told the program of all failures so far: [`Engine::unflushed`] and
+    /// [`Engine::untold_failures`] count those that follow. Their events stay.
     pub fn flush_failures(&mut self) {
         self.peers
             .iter_awake_mut()

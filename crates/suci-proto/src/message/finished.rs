@@ -4,8 +4,8 @@ use crate::fold::{Fold, Words};
 use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
-/// A set of channel numbers, as ranges. A peer can force a tree operation for each number that it adds, and no more
-/// work. Its owner bounds [`ranges`](Self::ranges).
+/// A set of channel numbers, as ranges. A peer can force a tree operation for each number that it
+/// adds, and no more work. Its owner bounds [`ranges`](Self::ranges).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finished {
     /// The first number of each range, and its last. Ranges do not touch.

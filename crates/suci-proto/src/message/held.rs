@@ -106,8 +106,8 @@ impl WantedRoom {
         self.classes &= !Self::bit(class);
     }
 
-    /// The first class of those in which something waits that has room for the smallest message, as `has_room` says of a
-    /// class and of what a message counts.
+    /// The first class of those in which something waits that has room for the smallest message, as
+    /// `has_room` says of a class and of what a message counts.
     #[must_use]
     pub fn find(&self, has_room: impl Fn(u8, u64) -> bool) -> Option<u8> {
         let wanted = (0..).zip(self.charges);
@@ -133,8 +133,8 @@ pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     }
 }
 
-/// What a send queue holds of each class of its channels. Each class has the queue's bounds for itself, so that no message waits
-/// because of what is queued on channels of another class.
+/// What a send queue holds of each class of its channels. Each class has the queue's bounds for
+/// itself, so that no message waits because of what is queued on channels of another class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByClass([Held; CLASSES]);
 

@@ -75,10 +75,12 @@ pub struct Inbox {
     cold: BTreeMap<ChannelId, Cold>,
     /// The newest large message of each of these, if the program refused it.
     refusals: BTreeMap<ChannelId, Request>,
-    /// Those that the peer finished and whose messages the program took, and of these what it was not told.
+    /// Those that the peer finished and whose messages the program took, and of these what it was
+    /// not told.
     finished: Finished,
     untold: Finished,
-    /// Channels that the peer ever opened, how many may be open at once, and how many openings it was allowed.
+    /// Channels that the peer ever opened, how many may be open at once, and how many openings it
+    /// was allowed.
     opened: u64,
     max_channels: u64,
     channels_told: u64,
@@ -410,7 +412,8 @@ impl Inbox {
         Some(place)
     }
 
-    /// The place of a channel that the peer sends on, which may be new. None if it is finished: what came was repeated.
+    /// The place of a channel that the peer sends on, which may be new. None if it is finished:
+    /// what came was repeated.
     #[inline]
     fn find_or_open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
         match self.find(id) {

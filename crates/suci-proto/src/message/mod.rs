@@ -62,8 +62,8 @@ use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
 use core::fmt;
 
-/// Channels of a direction that keep what they need for messages although they are idle. Others are cold: they are kept
-/// apart, in few bytes.
+/// Channels of a direction that keep what they need for messages although they are idle. Others are
+/// cold: they are kept apart, in few bytes.
 const WARM: usize = if cfg!(test) { 2 } else { 64 };
 
 /// A number that stands beside shorter ones without a gap between them.

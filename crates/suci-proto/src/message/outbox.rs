@@ -38,8 +38,9 @@ const HEAD: usize = 8;
 pub struct OutboxLimits {
     /// Messages longer than this many bytes ask first.
     pub rts_threshold: u64,
-    /// What messages that are [`Queued`] on channels of one class count at most ([`Held::charge`](super::Held)). One message beyond
-    /// it is taken when the class has nothing else queued.
+    /// What messages that are [`Queued`] on channels of one class count at most
+    /// ([`Held::charge`](super::Held)). One message beyond it is taken when the class has nothing
+    /// else queued.
     pub max_queued_bytes: u64,
     /// Messages queued on channels of one class and not acknowledged, or behind one that is not.
     pub max_queued_messages: usize,
@@ -540,7 +541,8 @@ impl Outbox {
         self.channels.get(*self.by_id.get(&channel)?)
     }
 
-    /// The place of a channel that the peer answers on. None if that is finished: the answer was repeated.
+    /// The place of a channel that the peer answers on. None if that is finished: the answer was
+    /// repeated.
     fn known(&mut self, channel: ChannelId) -> Result<Option<usize>, ProtocolError> {
         let place = self.find(channel);
         if place.is_none() && !self.finished.contains(channel) {

@@ -19,7 +19,8 @@ const INITIAL_RTT: Duration = Duration::from_millis(20);
 /// that connects again and again waits then: it would use the socket's budget up.
 const MOST_PREVIOUS: usize = 4;
 
-/// How many channels a peer may open towards a session with such a window: they take no more memory than messages may.
+/// How many channels a peer may open towards a session with such a window: they take no more memory
+/// than messages may.
 pub(super) fn channels_beside(window: u64) -> u64 {
     let channels = window / limits::CHANNEL_MEMORY;
     channels.clamp(limits::MIN_CHANNELS, limits::MAX_CHANNELS)
@@ -35,9 +36,9 @@ pub(crate) struct Call<'a> {
 }
 
 impl Peer {
-    /// Our side of a connection with `incarnation` at `address`, and memory for its session: the present one is promised
-    /// it, unless it has some; for another it is returned. If there is no room for both, what there is none of, and a stranger
-    /// takes nothing.
+    /// Our side of a connection with `incarnation` at `address`, and memory for its session: the
+    /// present one is promised it, unless it has some; for another it is returned. If there is no
+    /// room for both, what there is none of, and a stranger takes nothing.
     pub(crate) fn begin(
         &mut self,
         now: Instant,

@@ -63,8 +63,8 @@ pub(crate) struct Life {
     contested_since: Option<Instant>,
     /// The newest claim of another process to this peer's node ID: since when, and the token of its first INIT.
     claim: Option<(Instant, u64)>,
-    /// Since when this machine's kernel says that nobody has the peer's port, which is one of this machine, or the peer's
-    /// launcher that its process has ended.
+    /// Since when this machine's kernel says that nobody has the peer's port, which is one of this
+    /// machine, or the peer's launcher that its process has ended.
     closed_since: Option<Instant>,
     /// The launcher also says that no other process will take its place.
     gone: bool,
@@ -173,9 +173,10 @@ impl Life {
         earlier(dead, since.and_then(|at| self.silent_at(at, patience)))
     }
 
-    /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel says that nobody has its port, or its
-    /// launcher that its process has ended, and a question stayed unanswered for `closed_port` afterwards. Whether anything
-    /// waits for the peer does not matter.
+    /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel says that
+    /// nobody has its port, or its launcher that its process has ended, and a question stayed
+    /// unanswered for `closed_port` afterwards. Whether anything waits for the peer does not
+    /// matter.
     fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
         let (closed, asked) = self.closed_since.zip(self.asked)?;
         Some(closed.max(asked) + closed_port)
@@ -219,7 +220,8 @@ impl Life {
         news
     }
 
-    /// The peer's launcher says that its process has ended; `for_good`: that no other will take its place.
+    /// The peer's launcher says that its process has ended; `for_good`: that no other will take its
+    /// place.
     pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool) {
         self.on_port_closed(now);
         self.gone |= for_good;
@@ -230,7 +232,8 @@ impl Life {
         self.gone
     }
 
-    /// Whether this machine's kernel, or the peer's launcher, said so since the peer was last heard.
+    /// Whether this machine's kernel, or the peer's launcher, said so since the peer was last
+    /// heard.
     pub(crate) fn is_port_closed(&self) -> bool {
         self.closed_since.is_some()
     }
@@ -273,10 +276,11 @@ impl Life {
         self.put_off.map_or(self.heard, |at| at.max(self.heard))
     }
 
-    /// Another process claims the node ID, with an INIT of this `token`. It wins once the old path has left challenges
-    /// unanswered for `timeout`: those that the first claim set off, or the probes that found the peer lost before
-    /// anybody claimed. Where this machine's kernel says that nobody has the peer's port, it wins after `closed_port`.
-    /// The INIT of a claim that is not decided yet is repeated.
+    /// Another process claims the node ID, with an INIT of this `token`. It wins once the old path
+    /// has left challenges unanswered for `timeout`: those that the first claim set off, or the
+    /// probes that found the peer lost before anybody claimed. Where this machine's kernel says
+    /// that nobody has the peer's port, it wins after `closed_port`. The INIT of a claim that is
+    /// not decided yet is repeated.
     pub(crate) fn contest(
         &mut self,
         now: Instant,

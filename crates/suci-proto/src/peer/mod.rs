@@ -402,7 +402,8 @@ impl Peer {
         book.chain(heard).copied().nth(turn.checked_rem(count)?)
     }
 
-    /// How the link stands; none if it came by itself, and nothing of it is left but what replays are told by.
+    /// How the link stands; none if it came by itself, and nothing of it is left but what replays
+    /// are told by.
     pub(crate) fn info(&self) -> Option<PeerInfo> {
         let known = !self.book.is_empty();
         let link = self.life.link();

@@ -21,8 +21,8 @@ use crate::message::{Completion, Message};
 use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
-/// Sessions of one peer with messages that the program did not receive yet, the present one included. A peer that returns
-/// more often is refused until the program receives (F04).
+/// Sessions of one peer with messages that the program did not receive yet, the present one
+/// included. A peer that returns more often is refused until the program receives (F04).
 pub(crate) const MAX_UNREAD: usize = 4;
 
 /// A session that is over, and those just before it that ended without messages in between.
@@ -32,7 +32,8 @@ pub(crate) struct Farewell {
     pub(crate) session: SessionNumber,
     /// How many.
     pub(crate) sessions: u32,
-    /// What had arrived in the first of them and the program did not take yet. The end is told after the last.
+    /// What had arrived in the first of them and the program did not take yet. The end is told
+    /// after the last.
     pub(crate) messages: VecDeque<Message>,
     /// Bytes of our memory in them: what came into the program's own buffers does not count.
     pub(crate) held: u64,
@@ -57,7 +58,8 @@ impl Farewell {
         (self.first()..=self.session).contains(&session)
     }
 
-    /// Takes up the next one, which has no messages. Of its outcomes those are kept that the program asked for.
+    /// Takes up the next one, which has no messages. Of its outcomes those are kept that the
+    /// program asked for.
     fn append(&mut self, next: Self) {
         self.session = next.session;
         self.sessions = self.sessions.saturating_add(next.sessions);
@@ -139,8 +141,8 @@ impl Events {
         place.and_then(|place| self.queue.remove(place)).is_some()
     }
 
-    /// Takes up the events of a session that ended later, before the program was told that this one did: what became of
-    /// messages. How the link stood then does not matter any more.
+    /// Takes up the events of a session that ended later, before the program was told that this one
+    /// did: what became of messages. How the link stood then does not matter any more.
     fn append(&mut self, next: Self) {
         let about_message =
             |e: &Event| matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
@@ -513,7 +515,8 @@ impl Peer {
         event
     }
 
-    /// Whether the session goes on, or one may begin: not while messages of too many earlier ones are unread (F04).
+    /// Whether the session goes on, or one may begin: not while messages of too many earlier ones
+    /// are unread (F04).
     #[inline(always)]
     pub(crate) fn has_room_for_session(&self) -> bool {
         self.session.has_begun() || self.news.unread() < MAX_UNREAD
@@ -706,7 +709,8 @@ mod tests {
         assert_eq!(told(&mut news), [ended(102)]);
     }
 
-    /// A message that the driver holds keeps the ends back that would tell of its session, and no others.
+    /// A message that the driver holds keeps the ends back that would tell of its session, and no
+    /// others.
     #[test]
     fn an_end_waits_for_a_message_that_is_held() {
         let (first, second) = (SessionNumber(2), SESSION);

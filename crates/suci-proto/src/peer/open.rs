@@ -157,7 +157,8 @@ impl Peer {
             return false;
         };
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
-        // Whoever has that address will not be the node, or not admit this one: another address may be the right one.
+        // Whoever has that address will not be the node, or not admit this one: another address may
+        // be the right one.
         let turns = match code {
             RefusedCode::WrongNode
             | RefusedCode::NotAllowed
@@ -175,7 +176,8 @@ impl Peer {
         true
     }
 
-    /// The attempt under way comes to nothing: another begins later, at the address that is the turn's.
+    /// The attempt under way comes to nothing: another begins later, at the address that is the
+    /// turn's.
     pub(crate) fn try_later(&mut self, now: Instant, turns: usize, shared: &mut Shared) {
         self.drop_attempt(shared);
         let opening = Opening::later(shared.random(), now);
@@ -241,8 +243,8 @@ impl Peer {
         }
     }
 
-    /// HELLO is due again: goes to the next address, since nobody answered at the last one meanwhile (in the manner of RFC
-    /// 8305, section 5). An answer that is late counts, too.
+    /// HELLO is due again: goes to the next address, since nobody answered at the last one
+    /// meanwhile (in the manner of RFC 8305, section 5). An answer that is late counts, too.
     fn turn_to_next_address(&mut self) {
         let turns = self.attempt.as_ref().map_or(0, |a| a.turns + 1);
         let door = self.door(turns);
@@ -322,7 +324,8 @@ impl Peer {
         true
     }
 
-    /// We have no room for the connection: tried again later, and the program is told once what there is none of.
+    /// We have no room for the connection: tried again later, and the program is told once what
+    /// there is none of.
     fn postpone(&mut self, now: Instant, code: RefusedCode, shared: &mut Shared) {
         if let Some(attempt) = &mut self.attempt {
             attempt.opening.postpone(now);
@@ -367,9 +370,9 @@ impl Peer {
         ride
     }
 
-    /// The epoch of an INIT that brings `cookie` back: the one in which the peer would begin, if this node knows no
-    /// higher one. The peer discards what rides on an INIT of a lower epoch. It begins higher with every incarnation
-    /// that it does not know, once it forgot some (rule 11).
+    /// The epoch of an INIT that brings `cookie` back: the one in which the peer would begin, if
+    /// this node knows no higher one. The peer discards what rides on an INIT of a lower epoch. It
+    /// begins higher with every incarnation that it does not know, once it forgot some (rule 11).
     fn epoch_to_offer(&self, cookie: &wire::Cookie) -> Epoch {
         let ours = self.epoch_for(cookie.incarnation);
         // What rode on an earlier INIT belongs to the epoch of that INIT.
@@ -378,8 +381,8 @@ impl Peer {
         if higher && !bound { cookie.epoch } else { ours }
     }
 
-    /// The epoch in which a session with the peer's process `incarnation` would begin now. A session with another
-    /// process of the peer would end first.
+    /// The epoch in which a session with the peer's process `incarnation` would begin now. A
+    /// session with another process of the peer would end first.
     pub(crate) fn next_epoch(&self, incarnation: Incarnation) -> Epoch {
         match self.session.remote {
             Some(other) if other != incarnation => {
@@ -519,8 +522,9 @@ impl Peer {
         }
     }
 
-    /// When the INIT was made that `accept` answers. An error if it belongs to no INIT of ours or to an earlier session, or
-    /// comes from elsewhere than the INIT went to: that address was not proved, and packets would go there.
+    /// When the INIT was made that `accept` answers. An error if it belongs to no INIT of ours or
+    /// to an earlier session, or comes from elsewhere than the INIT went to: that address was not
+    /// proved, and packets would go there.
     fn made_init_for(
         &self,
         from: SocketAddr,

@@ -161,8 +161,8 @@ pub(super) fn planted_end() -> bool {
     false
 }
 
-/// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the peer begins higher, and
-/// no INIT begins in the epoch that COOKIE tells.
+/// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the
+/// peer begins higher, and no INIT begins in the epoch that COOKIE tells.
 #[cfg(suci_plant)]
 pub(super) fn planted_end() -> bool {
     crate::plant::active("higher-epoch-ends-session")

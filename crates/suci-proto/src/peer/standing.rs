@@ -51,9 +51,9 @@ impl Peer {
         self.book.contains(from) || [self.heard_at, self.path_address()].contains(&Some(from))
     }
 
-    /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not in the book,
-    /// silent for so long, nothing of it waits, and the program said nothing about it. With its `events` that the program
-    /// did not take, or only if there are none.
+    /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not
+    /// in the book, silent for so long, nothing of it waits, and the program said nothing about it.
+    /// With its `events` that the program did not take, or only if there are none.
     pub(crate) fn is_forgettable(
         &self,
         now: Instant,

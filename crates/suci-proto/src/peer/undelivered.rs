@@ -1,4 +1,5 @@
-//! What reports say about one peer: of a datagram that was not delivered, and of its process that has ended.
+//! What reports say about one peer: of a datagram that was not delivered, and of its process that
+//! has ended.
 
 use super::{End, Peer};
 use crate::counters::Link;
@@ -45,8 +46,9 @@ impl Peer {
         true
     }
 
-    /// The launcher of this peer says that its process has ended; `for_good`: that no other will take its place. The process
-    /// that the launcher means need not be the one that is connected, so the peer is asked for a sign of life.
+    /// The launcher of this peer says that its process has ended; `for_good`: that no other will
+    /// take its place. The process that the launcher means need not be the one that is connected,
+    /// so the peer is asked for a sign of life.
     pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool, shared: &mut Shared) {
         let established = self.session.is_established();
         if !(established || for_good) {

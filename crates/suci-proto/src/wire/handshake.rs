@@ -13,7 +13,8 @@ pub const COOKIE: usize = 24;
 
 /// A HELLO or COOKIE without what is special to it: header, target, incarnation.
 const PROLOGUE: usize = PLAIN_OVERHEAD + 4 + 16;
-/// Bytes of the epoch in a COOKIE: of fixed length, so that every COOKIE is as long as the shortest HELLO.
+/// Bytes of the epoch in a COOKIE: of fixed length, so that every COOKIE is as long as the shortest
+/// HELLO.
 const EPOCH: usize = size_of::<u64>();
 /// Length of a COOKIE packet.
 pub const COOKIE_LEN: usize = PROLOGUE + COOKIE + EPOCH;

@@ -92,7 +92,8 @@ pub struct Params {
     pub unattended: bool,
     /// How traffic from it flows.
     pub mode: Mode,
-    /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and MAX_CHANNELS.
+    /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and
+    /// MAX_CHANNELS.
     pub extensions: u64,
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
     pub sealed: Option<Vec<u8>>,

@@ -284,8 +284,8 @@ fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
     assert_eq!(results(&mut pair, 0)[0].0, id);
 }
 
-/// Both programs finish the channel on which one called the other: nothing is left of it, and the caller's program hears
-/// of no channel that it does not know.
+/// Both programs finish the channel on which one called the other: nothing is left of it, and the
+/// caller's program hears of no channel that it does not know.
 #[test]
 fn calls_leave_nothing_of_a_channel_that_both_finish() {
     let mut pair = Pair::new();

@@ -79,7 +79,8 @@ fn next_train(net: &mut Net) -> usize {
     to
 }
 
-/// A message of an urgent channel waits for the train under way, not for those of all other peers of its own peer's class.
+/// A message of an urgent channel waits for the train under way, not for those of all other peers
+/// of its own peer's class.
 #[test]
 fn an_urgent_channel_overtakes_bulk_to_other_peers() {
     let mut net = hub(4);

@@ -157,8 +157,8 @@ fn is_end(event: &Event, unknown: usize) -> bool {
     matches!(event, Event::Ended { reason, outcomes, .. } if *reason == died && outcomes.len() == unknown)
 }
 
-/// F17: the launcher of a process says that it has ended: its peers hear of it within a few probe timeouts, whether they were
-/// talking to it or not, and of the end if no other process follows.
+/// F17: the launcher of a process says that it has ended: its peers hear of it within a few probe
+/// timeouts, whether they were talking to it or not, and of the end if no other process follows.
 #[test]
 fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
     let (node, cause) = (id(1), LostCause::ProcessDied);
@@ -227,7 +227,8 @@ fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
     );
 }
 
-/// What the launcher says of a process may come when another one has taken its place, or the process was not the node.
+/// What the launcher says of a process may come when another one has taken its place, or the
+/// process was not the node.
 #[test]
 fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
     for for_good in [false, true] {
@@ -245,7 +246,8 @@ fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
     }
 }
 
-/// A peer that never answered may be starting: only the word that none follows ends what waits for it.
+/// A peer that never answered may be starting: only the word that none follows ends what waits for
+/// it.
 #[test]
 fn f23_what_waits_for_the_first_contact_ends_with_the_last_process() {
     let mut net = cut_off();
@@ -446,7 +448,8 @@ fn a_peer_that_is_removed_ends_and_is_unknown() {
     assert_eq!(net.engine(0).connect(now, id(1)), Err(unknown.clone()));
     assert_eq!(net.engine(0).remove_peer(now, id(1)), Err(unknown));
     assert!(!net.engine(0).knows(id(1)));
-    // The other one stays, and the removed one does not come back by itself: only the book may come.
+    // The other one stays, and the removed one does not come back by itself: only the book may
+    // come.
     let infos = net.engine(0).peer_infos().collect::<Vec<_>>();
     assert!(
         matches!(

@@ -74,7 +74,8 @@ fn room_is_told_once_for_all_that_wait_for_it() {
     }
 }
 
-/// Each class has its own queue, and its own event. What is refused for another reason waits for no room.
+/// Each class has its own queue, and its own event. What is refused for another reason waits for no
+/// room.
 #[test]
 fn each_class_is_told_for_itself() {
     let mut net = pair();
@@ -92,8 +93,8 @@ fn each_class_is_told_for_itself() {
     assert_eq!(net.engine(0).want_room(id(9), &on(0, 1)), None);
 }
 
-/// An event that the program did not take is outdated once the queue is full again. It comes when there is room again, once for
-/// all for which the program asked until it takes the event.
+/// An event that the program did not take is outdated once the queue is full again. It comes when
+/// there is room again, once for all for which the program asked until it takes the event.
 #[test]
 fn room_that_is_gone_is_not_told() {
     let mut net = pair();
@@ -119,7 +120,8 @@ fn room_that_is_gone_is_not_told() {
     assert_eq!(rooms(&mut net), []);
 }
 
-/// What waits for room goes on to wait for it although an event told of it, if the program asks before it takes the event.
+/// What waits for room goes on to wait for it although an event told of it, if the program asks
+/// before it takes the event.
 #[test]
 fn room_for_the_smallest_stays_told_when_another_asks() {
     let mut net = pair();
@@ -161,7 +163,8 @@ fn room_for_the_smallest_is_told() {
     assert!(net.engine(0).send(now, id(1), narrow).is_ok());
 }
 
-/// There is room at once if a channel with all that is queued moves to another class, and if the program asks late.
+/// There is room at once if a channel with all that is queued moves to another class, and if the
+/// program asks late.
 #[test]
 fn room_that_is_there_is_told_at_once() {
     let mut net = pair();

@@ -1,14 +1,17 @@
-//! How long two processes take to make contact: the first message in each direction arrives within a few probe timeouts, and
-//! each packet that the network lost between them costs one more, with back-off.
+//! How long two processes take to make contact: the first message in each direction arrives within
+//! a few probe timeouts, and each packet that the network lost between them costs one more, with
+//! back-off.
 //!
-//! Why the bound holds, P being the longest probe timeout of the run, and no shorter than the first wait for an answer to
-//! HELLO or INIT (100 ms). Without losses a message takes HELLO, COOKIE, INIT (it may ride there), ACCEPT, DATA, and perhaps a
-//! CREDIT and more DATA: at most seven ways, 3.5 round trips. P is 3 round trips. So 5 P leave room for a driver that the
-//! socket holds up. Each packet that is lost is repeated by a timer: HELLO and INIT after 100 ms, doubled each time; DATA, CREDIT
-//! and everything else of a connection after a probe timeout, doubled each time (RFC 9002, 6.2). Losses in different
-//! phases each cost the first wait of theirs, so that `n` losses of one phase cost most: P (1 + 2 + ... ) = P (2^n - 1). Twice
-//! that covers a timer that had backed off before, since a round trip was longer than its first wait. What is held back or
-//! overtaken counts as lost.
+//! Why the bound holds, P being the longest probe timeout of the run, and no shorter than the first
+//! wait for an answer to HELLO or INIT (100 ms). Without losses a message takes HELLO, COOKIE, INIT
+//! (it may ride there), ACCEPT, DATA, and perhaps a CREDIT and more DATA: at most seven ways, 3.5
+//! round trips. P is 3 round trips. So 5 P leave room for a driver that the socket holds up. Each
+//! packet that is lost is repeated by a timer: HELLO and INIT after 100 ms, doubled each time;
+//! DATA, CREDIT and everything else of a connection after a probe timeout, doubled each time (RFC
+//! 9002, 6.2). Losses in different phases each cost the first wait of theirs, so that `n` losses of
+//! one phase cost most: P (1 + 2 + ... ) = P (2^n - 1). Twice that covers a timer that had backed
+//! off before, since a round trip was longer than its first wait. What is held back or overtaken
+//! counts as lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +26,8 @@ const PROBES: u32 = 5;
 /// Contacts with more losses are not judged.
 const MOST_LOSSES: u32 = 3;
 
-/// Longer messages are not judged: they take more packets than the first grant may carry, and round trips with it.
+/// Longer messages are not judged: they take more packets than the first grant may carry, and round
+/// trips with it.
 const LONGEST: u64 = 3_000;
 
 /// The contacts of a run.

@@ -15,7 +15,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// All is said, and acknowledged since: does anybody still wait for room? Queues to processes that died may be full.
+    /// All is said, and acknowledged since: does anybody still wait for room? Queues to processes
+    /// that died may be full.
     ///
     /// # Errors
     /// The first that does.

@@ -151,7 +151,8 @@ struct Record {
     position: usize,
     fate: Fate,
     received_by: Option<ProcId>,
-    /// Several sessions ended before its sender was told: its outcome may be left out, since it was not asked for.
+    /// Several sessions ended before its sender was told: its outcome may be left out, since it was
+    /// not asked for.
     untold: bool,
     refused: bool,
     sent: Coverage,

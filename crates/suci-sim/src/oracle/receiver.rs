@@ -110,8 +110,8 @@ impl Oracle {
         }
     }
 
-    /// The peer closed: in order, if nothing is missing on the channels on which something came, or before everything
-    /// was there, if so much may be missing.
+    /// The peer closed: in order, if nothing is missing on the channels on which something came, or
+    /// before everything was there, if so much may be missing.
     pub(super) fn check_missing(
         &self,
         process: ProcId,
@@ -178,8 +178,8 @@ impl Oracle {
         self.finished.insert((process, node, channel));
     }
 
-    /// `process` heard that `from` finished a channel. A message that comes later breaks the order, and one that never
-    /// comes is missed in the end.
+    /// `process` heard that `from` finished a channel. A message that comes later breaks the order,
+    /// and one that never comes is missed in the end.
     ///
     /// # Errors
     /// Nobody did, or it was told before.

@@ -125,8 +125,8 @@ impl Oracle {
             let text = format!("process {process} lost node {node}, which answers");
             return broken(Kind::Events, text);
         }
-        // A node that never answered in this session announced nothing yet. A process that the kernel reports dead is lost
-        // whatever it announced.
+        // A node that never answered in this session announced nothing yet. A process that the
+        // kernel reports dead is lost whatever it announced.
         let unheard = self.link_of(process, node) == Link::Idle;
         let fits = |process: &Process| {
             process.unattended == quiet || (!quiet && process.stopped_at.is_some())

@@ -32,7 +32,8 @@ impl Oracle {
         broken(Kind::OldSession, text)
     }
 
-    /// A program hears of the end of this session, and of those just before that it was not told of: so many in all.
+    /// A program hears of the end of this session, and of those just before that it was not told
+    /// of: so many in all.
     pub(super) fn end_of_session(
         &mut self,
         process: ProcId,

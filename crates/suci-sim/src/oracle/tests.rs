@@ -431,7 +431,8 @@ fn a_peer_lost_without_reason_is_found() {
     assert_eq!(kind(lost), Some(Kind::Events));
 }
 
-/// An orderly end although messages are missing, and an end that was cut short although fewer are: both are found.
+/// An orderly end although messages are missing, and an end that was cut short although fewer are:
+/// both are found.
 #[test]
 fn an_end_that_says_wrongly_what_is_missing_is_found() {
     for (reason, found) in [

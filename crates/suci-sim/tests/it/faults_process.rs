@@ -294,8 +294,9 @@ fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
     assert_eq!((up(&world, 0), ended(&world, 0)), (2, vec![]));
 }
 
-/// A program that closes before everything left says so: ten messages of 1 MiB over 20 Mbit/s, and a second of patience.
-/// The receiver hears how many are missing; where patience suffices, that the close was in order.
+/// A program that closes before everything left says so: ten messages of 1 MiB over 20 Mbit/s, and
+/// a second of patience. The receiver hears how many are missing; where patience suffices, that the
+/// close was in order.
 #[test]
 fn a_close_that_gave_messages_up_is_none_in_order() {
     for (patience, whole) in [(SECOND, false), (SECOND * 30, true)] {

@@ -113,8 +113,9 @@ impl Driver {
         any
     }
 
-    /// Hears from the launcher which processes have ended, and hands that to the engine once everything is taken that is in the
-    /// socket: what an ended process sent before comes first. What is for another shard is forwarded.
+    /// Hears from the launcher which processes have ended, and hands that to the engine once
+    /// everything is taken that is in the socket: what an ended process sent before comes first.
+    /// What is for another shard is forwarded.
     #[cold]
     pub(super) fn take_notices(&mut self, now: Instant) {
         if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))
@@ -141,8 +142,9 @@ impl Driver {
         }
     }
 
-    /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if somebody interrupts it, or if `prompt`, when the program has a
-    /// message to take and had none before (a program that leaves messages `unread` waits for none, and each of its looks would
+    /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if
+    /// somebody interrupts it, or if `prompt`, when the program has a message to take and had none
+    /// before (a program that leaves messages `unread` waits for none, and each of its looks would
     /// end at once); else when everything is taken that was there as it began.
     fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
         let (enough, most) = match prompt {

@@ -67,8 +67,9 @@ impl Driver {
         Ok(busy)
     }
 
-    /// Whether output waits, since the program should take a message first that is more urgent than all that may go. It waits for no
-    /// longer than an output may take, since the program may take no messages.
+    /// Whether output waits, since the program should take a message first that is more urgent than
+    /// all that may go. It waits for no longer than an output may take, since the program may take
+    /// no messages.
     fn yields(&mut self, now: Instant) -> bool {
         if !self.engine.message_outranks_output() {
             self.yields_since = None;
@@ -84,7 +85,8 @@ impl Driver {
         self.gather.on_left_off();
     }
 
-    /// Sends what is more urgent than what the last output left, and nothing else: it waits for no look at the socket.
+    /// Sends what is more urgent than what the last output left, and nothing else: it waits for no
+    /// look at the socket.
     pub(crate) fn send_urgent(&mut self) -> Result<(), Error> {
         while !self.want_write && self.engine.has_urgent_output() {
             match self.transmit_one(self.clock.now())? {

@@ -240,8 +240,9 @@ impl Driver {
         let _ = self.try_to_send_on(now);
     }
 
-    /// One output. The socket is looked at before it if the last call left something unsent, since what was acknowledged
-    /// meanwhile decides what may go (but not before what is urgent goes); else after it, if the last look is too long ago.
+    /// One output. The socket is looked at before it if the last call left something unsent, since
+    /// what was acknowledged meanwhile decides what may go (but not before what is urgent goes);
+    /// else after it, if the last look is too long ago.
     fn try_to_send_on(&mut self, now: Instant) -> Result<(), Error> {
         if self.left_off {
             self.send_urgent()?;

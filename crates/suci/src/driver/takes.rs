@@ -150,7 +150,8 @@ impl Driver {
         None
     }
 
-    /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
+    /// What keeps a receiving call waiting that only the program can end: an announced message,
+    /// told once.
     pub(crate) fn unanswered(&mut self) -> Option<Error> {
         let (_, announced) = self.engine.poll_unanswered()?;
         Error::needs_answer(&announced, self.engine.longest_unasked())

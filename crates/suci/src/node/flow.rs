@@ -47,9 +47,10 @@ impl Node {
             .map_err(|error| Error::from_send(node, error))
     }
 
-    /// How urgent a channel is beside other channels of the same node, in both directions. Where its class is higher than that of
-    /// the node ([`Node::set_priority`]), it counts as that class beside other nodes, too: its messages wait for one train at
-    /// most, whatever is queued for whom.
+    /// How urgent a channel is beside other channels of the same node, in both directions. Where
+    /// its class is higher than that of the node ([`Node::set_priority`]), it counts as that class
+    /// beside other nodes, too: its messages wait for one train at most, whatever is queued for
+    /// whom.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`], [`Error::ReservedChannel`].
@@ -66,19 +67,20 @@ impl Node {
             .map_err(|error| Error::from_send(node, error))
     }
 
-    /// Sends nothing more on `channel`. When all its messages were acknowledged the peer is told; its program hears
-    /// [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last of them. Then nothing of the channel is kept
-    /// but its number, which cannot be used again in this session: sending on it fails with
-    /// [`Error::FinishedChannel`]. Numbers that go up are remembered as one range. The other direction goes on
-    /// until the peer finishes it. The channel's priority is forgotten.
+    /// Sends nothing more on `channel`. When all its messages were acknowledged the peer is told;
+    /// its program hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after the last
+    /// of them. Then nothing of the channel is kept but its number, which cannot be used again in
+    /// this session: sending on it fails with [`Error::FinishedChannel`]. Numbers that go up are
+    /// remembered as one range. The other direction goes on until the peer finishes it. The
+    /// channel's priority is forgotten.
     ///
     /// Replies to the peer's requests on the channel count as messages on it: send them before.
     ///
     /// Returns at once. False if the channel was finished before, or the session is closing.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::ReservedChannel`]; [`Error::Channels`] if it was not used yet
-    /// and cannot be opened.
+    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::ReservedChannel`]; [`Error::Channels`]
+    /// if it was not used yet and cannot be opened.
     pub fn finish_channel(&mut self, node: NodeId, channel: ChannelId) -> Result<bool, Error> {
         Error::check_channel(channel)?;
         let mut turn = self.enter_open()?;

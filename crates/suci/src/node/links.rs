@@ -6,8 +6,9 @@ use std::time::Duration;
 use suci_proto::types::NodeId;
 
 impl Node {
-    /// Removes a node from the book: its session ends at once, as by [`Node::abandon`], and from then on it is unknown. It may
-    /// come back by itself only with [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a session, whose
+    /// Removes a node from the book: its session ends at once, as by [`Node::abandon`], and from
+    /// then on it is unknown. It may come back by itself only with
+    /// [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a session, whose
     /// `Ended` follows.
     ///
     /// # Errors

@@ -92,16 +92,18 @@ impl Node {
         taken.unwrap_or(Ok(0))
     }
 
-    /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns its
-    /// length and the rest of it (with an empty payload); nothing if none came. That is a copy more than [`Node::recv`] takes, which hands over the
-    /// memory in which the message was put together. A message that was announced because of its length
-    /// ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and its event was not taken;
-    /// [`Node::accept_into`] has one put there as it comes.
-    /// A longer one is an error of each call that finds no message, until you give it room, or take its event and refuse it
-    /// ([`Node::refuse`]).
+    /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns
+    /// its length and the rest of it (with an empty payload); nothing if none came. That is a copy
+    /// more than [`Node::recv`] takes, which hands over the memory in which the message was put
+    /// together. A message that was announced because of its length
+    /// ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and
+    /// its event was not taken; [`Node::accept_into`] has one put there as it comes. A longer one
+    /// is an error of each call that finds no message, until you give it room, or take its event
+    /// and refuse it ([`Node::refuse`]).
     ///
     /// # Errors
-    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::Closed`] as [`Node::recv`].
+    /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::Closed`] as
+    /// [`Node::recv`].
     pub fn recv_into(
         &mut self,
         buffer: &mut [u8],

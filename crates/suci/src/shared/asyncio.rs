@@ -19,9 +19,10 @@ impl SharedNode {
         poll_fn(self.inner.sending(to, &mut message)).await
     }
 
-    /// As [`SharedNode::call`]: waits for the reply, for at most `limit`. Dropped before, the call is cancelled: its reply will
-    /// be dropped and counted. A reply that is there waits in the future: while those that nobody polls hold more than 4 MiB
-    /// for one thread, its other replies wait.
+    /// As [`SharedNode::call`]: waits for the reply, for at most `limit`. Dropped before, the call
+    /// is cancelled: its reply will be dropped and counted. A reply that is there waits in the
+    /// future: while those that nobody polls hold more than 4 MiB for one thread, its other replies
+    /// wait.
     ///
     /// # Errors
     /// As [`SharedNode::call`].

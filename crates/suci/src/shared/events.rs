@@ -1,8 +1,9 @@
 //! Events on their way to the program, for whichever handle takes them first.
 //!
-//! The thread hands over every event of the engine at once, whether the program takes events or not: calls that wait for a
-//! peer hear of its end by them. A program that takes none must not cost memory that a peer can drive (F04): when many
-//! wait, those are dropped that a later one makes history ([`Events::compact`]).
+//! The thread hands over every event of the engine at once, whether the program takes events or
+//! not: calls that wait for a peer hear of its end by them. A program that takes none must not cost
+//! memory that a peer can drive (F04): when many wait, those are dropped that a later one makes
+//! history ([`Events::compact`]).
 
 use super::ring::has_reached;
 use super::shard::Shard;
@@ -11,12 +12,12 @@ use suci_proto::limits::MAX_CHANNELS;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Engine, Event, MessageOutcome, Side};
 
-/// So many may wait before the queue is searched for those that later ones replace. Events of messages that the thread
-/// refused are not added beyond.
+/// So many may wait before the queue is searched for those that later ones replace. Events of
+/// messages that the thread refused are not added beyond.
 pub(super) const EVENTS: usize = 1_024;
 
-/// So many ends of channels may wait, the newest: as many as a peer can have open at once. Of a program that takes events now
-/// and then none is dropped.
+/// So many ends of channels may wait, the newest: as many as a peer can have open at once. Of a
+/// program that takes events now and then none is dropped.
 const CHANNEL_ENDS: usize = MAX_CHANNELS as usize;
 
 /// The queue.
@@ -24,7 +25,8 @@ pub(super) struct Events {
     queue: VecDeque<Placed>,
     /// When it is this long, it is searched.
     compact_at: usize,
-    /// The thread keeps events back of messages that it refused, and wants to hear when there is room.
+    /// The thread keeps events back of messages that it refused, and wants to hear when there is
+    /// room.
     pub(super) more: bool,
 }
 
@@ -37,7 +39,8 @@ struct Placed {
     event: Event,
 }
 
-/// What an event tells the present state of: of two events about one node and one of these the later is enough.
+/// What an event tells the present state of: of two events about one node and one of these the
+/// later is enough.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Link,
@@ -66,7 +69,8 @@ impl Default for Events {
     }
 }
 
-/// What an event tells the state of, if it does; ends of sessions, what became of messages and room do not.
+/// What an event tells the state of, if it does; ends of sessions, what became of messages and room
+/// do not.
 fn state(event: &Event) -> Option<State> {
     match *event {
         Event::Up { .. } | Event::Lost { .. } | Event::Quiet { .. } => Some(State::Link),
@@ -76,7 +80,8 @@ fn state(event: &Event) -> Option<State> {
         Event::Refused { .. } => Some(State::Refused),
         Event::Incoming { channel, .. } => Some(State::Announced(channel)),
         Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
-        // Of room the queue has one event for each class of a peer at most, and the end of a session does not undo it.
+        // Of room the queue has one event for each class of a peer at most, and the end of a
+        // session does not undo it.
         Event::Ended { .. }
         | Event::Delivered { .. }
         | Event::NotDelivered { .. }
@@ -89,8 +94,8 @@ fn is_channel_end(event: &Event) -> bool {
 }
 
 impl Placed {
-    /// Takes up the end of the sessions before, as the engine does: of the outcomes after the first session those stay that
-    /// the program asked for.
+    /// Takes up the end of the sessions before, as the engine does: of the outcomes after the first
+    /// session those stay that the program asked for.
     fn take_up(&mut self, before: Self) {
         let Event::Ended {
             sessions: earlier,
@@ -123,7 +128,8 @@ impl Events {
         self.queue.is_empty()
     }
 
-    /// Adds an event that came after so many messages, and reports so many as failed that no flush reported.
+    /// Adds an event that came after so many messages, and reports so many as failed that no flush
+    /// reported.
     pub(super) fn push(&mut self, after: usize, failed: u64, event: Event) {
         self.queue.push_back(Placed {
             after,
@@ -169,9 +175,10 @@ impl Events {
             .count()
     }
 
-    /// Drops what later events replace. Of one node stay: the newest event about each [`State`] of the present session, what
-    /// became of messages that the program sent, room, and the ends of sessions, which become one where `is_between` finds none
-    /// of the node's messages after the one event and before the other.
+    /// Drops what later events replace. Of one node stay: the newest event about each [`State`] of
+    /// the present session, what became of messages that the program sent, room, and the ends of
+    /// sessions, which become one where `is_between` finds none of the node's messages after the
+    /// one event and before the other.
     fn compact(&mut self, is_between: impl Fn(NodeId, usize, usize) -> bool) {
         let mut later: BTreeMap<NodeId, Later> = BTreeMap::new();
         let mut kept: Vec<Placed> = Vec::new();
@@ -208,8 +215,8 @@ impl Events {
 }
 
 impl Shard {
-    /// Bounds what waits for a program that takes no events. Of nodes that the engine forgot nothing stays if that is too
-    /// much, as in the engine.
+    /// Bounds what waits for a program that takes no events. Of nodes that the engine forgot
+    /// nothing stays if that is too much, as in the engine.
     pub(super) fn compact(&self, events: &mut Events, engine: &Engine) {
         if events.len() < events.compact_at {
             return;

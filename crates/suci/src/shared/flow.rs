@@ -53,8 +53,8 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
-    /// As [`Node::finish_channel`](crate::Node::finish_channel), for messages that were accepted before; blocks for a turn of
-    /// the thread.
+    /// As [`Node::finish_channel`](crate::Node::finish_channel), for messages that were accepted
+    /// before; blocks for a turn of the thread.
     ///
     /// # Errors
     /// As there.

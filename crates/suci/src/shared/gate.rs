@@ -1,10 +1,11 @@
 //! What is queued for one peer, debited before anything enters the common ring.
 //!
 //! A peer that takes nothing fills its own gate and nothing else: the ring is emptied whatever the
-//! peers do. The gate counts as the engine's queue does, and holds at least what that holds, since the thread credits
-//! it later: what it lets in the engine has room for, and a sender waits here, not in the thread. Each class of channels has
-//! the queue's bounds for itself. The gate counts a message in the class that its channel had when it came; should the
-//! channel's class change, the thread moves what the engine moved.
+//! peers do. The gate counts as the engine's queue does, and holds at least what that holds, since
+//! the thread credits it later: what it lets in the engine has room for, and a sender waits here,
+//! not in the thread. Each class of channels has the queue's bounds for itself. The gate counts a
+//! message in the class that its channel had when it came; should the channel's class change, the
+//! thread moves what the engine moved.
 
 use super::sleepers::Sleepers;
 use std::collections::BTreeMap;
@@ -183,7 +184,8 @@ impl Gate {
         self.named.store(true, Ordering::Release);
     }
 
-    /// Whether the program named the class of any channel, which may have moved messages between classes since.
+    /// Whether the program named the class of any channel, which may have moved messages between
+    /// classes since.
     pub(crate) fn has_classes(&self) -> bool {
         self.named.load(Ordering::Acquire)
     }
@@ -214,9 +216,10 @@ impl Gate {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program is to hear when there is room for such a message in `class`. Of several the smallest decides. An event
-    /// that waits for the program is outdated, since the queue is full again: `take_back` takes it back, if it is there, and
-    /// the messages wait on that it told of. The caller holds the lock of the events.
+    /// The program is to hear when there is room for such a message in `class`. Of several the
+    /// smallest decides. An event that waits for the program is outdated, since the queue is full
+    /// again: `take_back` takes it back, if it is there, and the messages wait on that it told of.
+    /// The caller holds the lock of the events.
     pub(crate) fn want_room(&self, class: u8, message: Held, take_back: impl FnOnce() -> bool) {
         let mut wanted = self.wanted();
         let told = core::mem::take(&mut wanted.told[usize::from(class) % CLASSES]);
@@ -232,7 +235,8 @@ impl Gate {
         self.wants.load(Ordering::Acquire)
     }
 
-    /// Tells of each class that has the room that is wanted. The caller holds the lock of the events.
+    /// Tells of each class that has the room that is wanted. The caller holds the lock of the
+    /// events.
     pub(crate) fn tell_room(&self, mut tell: impl FnMut(u8)) {
         let has_room = |class, charge| {
             let sums = self.sums(class);
@@ -279,8 +283,8 @@ impl Gate {
         self.room.wake();
     }
 
-    /// The thread's account of what each class holds changes: less is held, or a channel moved to another class. The caller wakes
-    /// those who wait for room.
+    /// The thread's account of what each class holds changes: less is held, or a channel moved to
+    /// another class. The caller wakes those who wait for room.
     pub(crate) fn settle(&self, before: &ByClass, after: &ByClass) {
         // The sums wrap where less is added than taken.
         let mut change = 0_u64;
@@ -310,11 +314,13 @@ impl Gate {
     /// so that whoever finds nothing queued finds them here.
     pub(crate) fn set_failed(&self, messages: u64) {
         self.failed.store(messages, Ordering::Release);
-        // Outcomes that an event leaves out were handed over with it. Fewer they become only under the lock of the events.
+        // Outcomes that an event leaves out were handed over with it. Fewer they become only under
+        // the lock of the events.
         self.flushed.fetch_min(messages, Ordering::AcqRel);
     }
 
-    /// Messages whose failure is not among the events that were handed over, and that no flush reported.
+    /// Messages whose failure is not among the events that were handed over, and that no flush
+    /// reported.
     pub(crate) fn failed(&self) -> u64 {
         let flushed = self.flushed.load(Ordering::Acquire);
         self.failed.load(Ordering::Acquire).saturating_sub(flushed)
@@ -326,8 +332,8 @@ impl Gate {
         self.flushed.store(failed, Ordering::Release);
     }
 
-    /// The thread hands the event over that tells of the first so many of them. Returns how many no flush reported. Under
-    /// the lock of the events.
+    /// The thread hands the event over that tells of the first so many of them. Returns how many no
+    /// flush reported. Under the lock of the events.
     pub(crate) fn hand_over(&self, failed: u64) -> u64 {
         let flushed = self.flushed.load(Ordering::Acquire);
         let left = flushed.saturating_sub(failed);
@@ -444,7 +450,8 @@ mod tests {
         assert_eq!(gate.queued().messages, MOST);
     }
 
-    /// The smallest message decides, also one of which an event told that the program did not take before it asked again.
+    /// The smallest message decides, also one of which an event told that the program did not take
+    /// before it asked again.
     #[test]
     fn room_is_told_once_until_the_program_asks_again() {
         let gate = Gate::new(1_800);
@@ -474,8 +481,8 @@ mod tests {
         assert_eq!(told(), [C]);
     }
 
-    /// What is queued on channels of one class leaves the room of the others as it is; a channel that changes its class takes
-    /// along what it holds.
+    /// What is queued on channels of one class leaves the room of the others as it is; a channel
+    /// that changes its class takes along what it holds.
     #[test]
     fn each_class_has_the_queue_for_itself() {
         let gate = Gate::new(1_000);

@@ -226,8 +226,8 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
-    /// As [`Node::remove_peer`](crate::Node::remove_peer); blocks for a turn of the thread. Messages to the node that the thread
-    /// has not taken yet are not delivered.
+    /// As [`Node::remove_peer`](crate::Node::remove_peer); blocks for a turn of the thread.
+    /// Messages to the node that the thread has not taken yet are not delivered.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
@@ -395,8 +395,9 @@ impl SharedNode {
     /// queue: take events, meanwhile too if you wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] gives the message back, and the event [`Event::Writable`](crate::Event::Writable) says when there
-    /// is room: once for all messages of a class that were not taken, even if the program sent one of them meanwhile.
+    /// [`Error::WouldBlock`] gives the message back, and the event
+    /// [`Event::Writable`](crate::Event::Writable) says when there is room: once for all messages
+    /// of a class that were not taken, even if the program sent one of them meanwhile.
     /// [`Error::UnknownPeer`] and others say what is wrong.
     pub fn send(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
         let sent = self.inner.send(to, message.into());
@@ -466,8 +467,9 @@ impl SharedNode {
             .collect()
     }
 
-    /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`. Those to a peer whose last four
-    /// sessions left messages are neither until somebody receives these.
+    /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`.
+    /// Those to a peer whose last four sessions left messages are neither until somebody receives
+    /// these.
     ///
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).

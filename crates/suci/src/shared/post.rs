@@ -75,7 +75,8 @@ impl Post {
         owner(node, self.shards.len()) == self.own
     }
 
-    /// Sends a notice to the shard that serves its node; [`Post::wake`] follows. Says whether there was room.
+    /// Sends a notice to the shard that serves its node; [`Post::wake`] follows. Says whether there
+    /// was room.
     pub(crate) fn tell(&mut self, notice: Notice) -> bool {
         self.forward(
             owner(notice.node, self.shards.len()),

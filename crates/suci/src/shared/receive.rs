@@ -54,8 +54,9 @@ impl SharedNode {
     /// Blocks until a message arrives.
     ///
     /// # Errors
-    /// As [`SharedNode::try_recv`]. [`Error::NeedsAnswer`] if no message is there and one waits that only an answer of the program
-    /// lets come: once for each, so that the next call receives from others, and not where a call waits for events at the same time.
+    /// As [`SharedNode::try_recv`]. [`Error::NeedsAnswer`] if no message is there and one waits
+    /// that only an answer of the program lets come: once for each, so that the next call receives
+    /// from others, and not where a call waits for events at the same time.
     pub fn recv(&self) -> Result<Message, Error> {
         self.inner.wait_for(self.inner.receiving(&self.rota))?
     }

@@ -43,7 +43,8 @@ const LETTERS: usize = 256;
 
 /// What a handle asks of the thread.
 pub(super) enum Command {
-    /// Send a message that its peer's gate has let in, counted in this class: a request, if somebody waits for the reply.
+    /// Send a message that its peer's gate has let in, counted in this class: a request, if
+    /// somebody waits for the reply.
     Send(NodeId, u8, Outgoing, Option<Asked>),
     /// A call whose request waits for room: end it when its time is over.
     Await(Asked),
@@ -530,8 +531,8 @@ impl Shard {
             || !lock(&self.events).is_empty()
     }
 
-    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program was not told, which this
-    /// does. Returns whether there are such failures.
+    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program
+    /// was not told, which this does. Returns whether there are such failures.
     pub(super) fn count_unflushed(&self, counts: &mut BTreeMap<NodeId, u64>) -> bool {
         let mut failed = false;
         // While this is held, no failure moves from a gate to the events.

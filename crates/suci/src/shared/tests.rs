@@ -41,7 +41,8 @@ fn socket_of(node: &SharedNode, place: usize) -> std::os::fd::RawFd {
     node.inner.shards[place].descriptors.last().unwrap().fd()
 }
 
-/// What became of messages sent with `notify` waits for the program, however many they are, and `flush` knows it.
+/// What became of messages sent with `notify` waits for the program, however many they are, and
+/// `flush` knows it.
 #[test]
 fn outcomes_that_nobody_takes_wait_for_the_program() {
     let count = EVENTS as u64 + 500;
@@ -85,8 +86,9 @@ fn outcomes_that_nobody_takes_wait_for_the_program() {
     drop(b);
 }
 
-/// A program that takes no events hears of the end of the peer that it waits for, and gets the messages that it asks for,
-/// however many sessions ended before. What waits for it is bounded, and its order is exact.
+/// A program that takes no events hears of the end of the peer that it waits for, and gets the
+/// messages that it asks for, however many sessions ended before. What waits for it is bounded, and
+/// its order is exact.
 #[test]
 fn f04_events_that_nobody_takes_harm_nobody() {
     const SESSIONS: u32 = 10;
@@ -218,8 +220,9 @@ fn commands_without_end_do_not_keep_a_thread_from_its_socket() {
     assert!(!deadline.is_over());
 }
 
-/// Sends messages to a session that is closing, which are refused here, until the queue is full or there were `most`. Nobody
-/// takes events. Returns the node and how many were accepted, one before included.
+/// Sends messages to a session that is closing, which are refused here, until the queue is full or
+/// there were `most`. Nobody takes events. Returns the node and how many were accepted, one before
+/// included.
 fn refused_here(notify: bool, most: usize) -> (SharedNode, u64) {
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
     let builder = builder.listen("127.0.0.1:0".parse().unwrap());
@@ -283,8 +286,8 @@ fn unflushed(a: &SharedNode) -> u64 {
     count
 }
 
-/// Messages that are refused here and were sent with `notify` have an event each. If nobody takes those, the queue's
-/// bound holds.
+/// Messages that are refused here and were sent with `notify` have an event each. If nobody takes
+/// those, the queue's bound holds.
 #[test]
 fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     // Twice as many as events and queue hold.
@@ -300,8 +303,8 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     take_refusals(&a, accepted);
 }
 
-/// Others have an event while there is room for it: a program that takes none can send on, and a flush says how many
-/// failed, once.
+/// Others have an event while there is room for it: a program that takes none can send on, and a
+/// flush says how many failed, once.
 #[test]
 fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_events() {
     let most = 2 * (EVENTS + 1_024);
@@ -777,7 +780,8 @@ fn a_future_that_is_dropped_takes_its_call_along() {
     let (client, peers) = star(1, 1);
     let (mut calls, mut requests) = (Vec::new(), Vec::new());
     for _ in 0..8 {
-        // No more at once than the ring has room for: a request that waits for room goes when its future is polled.
+        // No more at once than the ring has room for: a request that waits for room goes when its
+        // future is polled.
         let more = begin_calls(&client, CALLS / 8);
         requests.extend(more.iter().map(|_| take(&peers[0])));
         calls.extend(more);

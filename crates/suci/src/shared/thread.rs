@@ -38,7 +38,8 @@ pub(super) struct Worker {
     open: Vec<NodeId>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
-    /// Events of refused messages are left, because the program does not take those that came before.
+    /// Events of refused messages are left, because the program does not take those that came
+    /// before.
     refused_left: bool,
     /// Replies likewise, because their callers do not take those that came before.
     replies_left: bool,
@@ -171,7 +172,8 @@ impl Worker {
             self.deliver();
             self.end_calls();
             let offered = self.settle(EVENTS);
-            // Sending brought an event: a step more is due. It is in any case if something was left to be sent.
+            // Sending brought an event: a step more is due. It is in any case if something was left
+            // to be sent.
             let heard = !self.driver.left_off() && self.driver.send_rest()?;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
@@ -249,8 +251,8 @@ impl Worker {
             };
             match offered {
                 Ok(()) => account.kept.change(class, |kept| kept.minus(size)),
-                // The gate let it in before it knew of the suspension, of unread messages, or the channel's new class: it
-                // is accepted, and kept.
+                // The gate let it in before it knew of the suspension, of unread messages, or the
+                // channel's new class: it is accepted, and kept.
                 Err(
                     Error::WouldBlock { message, .. }
                     | Error::Unread { message, .. }
@@ -329,7 +331,8 @@ impl Worker {
         }
     }
 
-    /// Hands over what calls wait for, although the program does not take what came before: one message for each.
+    /// Hands over what calls wait for, although the program does not take what came before: one
+    /// message for each.
     fn deliver_wanted(&mut self) {
         let shard = self.ending.shard();
         if !self.left_over {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use suci_proto::Event;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId, SessionNumber};
 
-/// Announced messages of which neither an event nor a receiving call told the program. The engine tells of each once, so
-/// there are not more of them than it may have announced.
+/// Announced messages of which neither an event nor a receiving call told the program. The engine
+/// tells of each once, so there are not more of them than it may have announced.
 pub(super) struct Unanswered {
     events: Mutex<VecDeque<(SessionNumber, Event)>>,
     /// How many, read without the lock by every call that finds no message.
@@ -33,14 +33,16 @@ impl Unanswered {
         self.change(|all| all.extend(events));
     }
 
-    /// The program takes this event: no receiving call has to tell it of the message that it announces.
+    /// The program takes this event: no receiving call has to tell it of the message that it
+    /// announces.
     pub(super) fn forget(&self, event: &Event) {
         if let Event::Incoming { .. } = event {
             self.change(|all| all.retain(|(_, e)| e != event));
         }
     }
 
-    /// This session with the node ended, and those before it: nobody can answer what was announced in them.
+    /// This session with the node ended, and those before it: nobody can answer what was announced
+    /// in them.
     pub(super) fn forget_until(&self, node: NodeId, ended: SessionNumber) {
         self.change(|all| all.retain(|(session, e)| e.node() != node || *session > ended));
     }
@@ -59,7 +61,8 @@ impl Unanswered {
         self.change(|all| all.retain(is_other));
     }
 
-    /// What keeps a receiving call waiting that only the program can end: an announced message, told once.
+    /// What keeps a receiving call waiting that only the program can end: an announced message,
+    /// told once.
     pub(super) fn take(&self) -> Option<Error> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;

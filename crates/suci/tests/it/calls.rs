@@ -172,7 +172,8 @@ fn the_end_of_a_session_ends_its_calls() {
     peer.join().unwrap();
 }
 
-/// Replies wait where a future holds a long one and nobody polls it; that another call failed is told.
+/// Replies wait where a future holds a long one and nobody polls it; that another call failed is
+/// told.
 #[test]
 fn the_end_of_a_session_ends_its_calls_beside_a_reply_that_nobody_takes() {
     let a = builder(0).open_threads(1).unwrap();

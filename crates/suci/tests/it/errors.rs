@@ -73,7 +73,8 @@ fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
     await_event(&mut a, is_end);
 }
 
-/// Whatever it leaves is bounded: after four sessions the program is told, in the call that cannot go on.
+/// Whatever it leaves is bounded: after four sessions the program is told, in the call that cannot
+/// go on.
 #[test]
 fn who_leaves_messages_unread_is_told_to_receive_them() {
     let (mut a, mut b) = pair();

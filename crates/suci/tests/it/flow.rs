@@ -134,7 +134,8 @@ fn what_waits_for_a_program_that_stays_away_is_sent_by_its_helper() {
     }
 }
 
-/// The peer's program hears of the end after the last message, and nothing goes on the channel any more.
+/// The peer's program hears of the end after the last message, and nothing goes on the channel any
+/// more.
 #[test]
 fn a_finished_channel_ends_after_its_last_message() {
     let (mut a, mut b) = pair();

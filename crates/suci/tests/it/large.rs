@@ -289,8 +289,8 @@ fn sender(to: &Node) -> (std::sync::mpsc::Sender<()>, std::thread::JoinHandle<No
     (again, thread)
 }
 
-/// A program that takes no events is told of a message that only its answer lets come, once by each call that receives;
-/// it goes on receiving from others, and takes the message when it likes.
+/// A program that takes no events is told of a message that only its answer lets come, once by each
+/// call that receives; it goes on receiving from others, and takes the message when it likes.
 #[test]
 fn a_receiving_call_tells_of_a_message_that_needs_an_answer() {
     type Receive = fn(&mut Node) -> Result<Option<Message>, Error>;
@@ -325,7 +325,8 @@ fn a_receiving_call_tells_of_a_message_that_needs_an_answer() {
     }
 }
 
-/// A program that takes the event hears of it by that alone; calls that do not wait never fail for it.
+/// A program that takes the event hears of it by that alone; calls that do not wait never fail for
+/// it.
 #[test]
 fn a_message_whose_event_was_taken_is_no_error_of_receiving() {
     let mut b = builder(1).max_message(LONGEST).open().unwrap();

@@ -252,7 +252,8 @@ fn a_closed_node_gives_what_had_come_and_then_says_so() {
     assert!(matches!(Receiver::try_next(&mut b), Err(Error::Closed)));
 }
 
-/// The server only receives and sends, and takes no events: it serves a client that starts again and again.
+/// The server only receives and sends, and takes no events: it serves a client that starts again
+/// and again.
 fn serves_for_ever(server: SocketAddr, answer: impl FnOnce(usize) + Send + 'static) {
     // More than a node remembers incarnations of a peer.
     const STARTS: usize = 20;

@@ -64,7 +64,8 @@ fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
     assert_eq!((0..10).filter(|_| send(urgent)).count(), 6);
 }
 
-/// A channel whose class changes takes along what it holds: it leaves room in its old class, and needs it in the new one.
+/// A channel whose class changes takes along what it holds: it leaves room in its old class, and
+/// needs it in the new one.
 #[test]
 fn a_channel_that_becomes_urgent_takes_its_queue_along() {
     let (a, _nobody) = lonely(64 << 10);

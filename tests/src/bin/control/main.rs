@@ -1,10 +1,11 @@
 //! Measures how long a small question to a parameter server waits while bulk moves.
 //!
-//! Three workers send gradients of 4 MiB to a server, which sends each of them 64 MiB of parameters, again and again. A fifth
-//! process asks the server a question every millisecond. The contenders take turns: a `Node`, a `SharedNode`, TCP with two
-//! sockets for each process, and `spin`, which has no bulk: its four processes compute, and the server looks for questions all
-//! the time. `spin` shows what the scheduler alone costs a server of one thread. In every other turn nobody asks, which gives
-//! the rate of bulk alone.
+//! Three workers send gradients of 4 MiB to a server, which sends each of them 64 MiB of
+//! parameters, again and again. A fifth process asks the server a question every millisecond. The
+//! contenders take turns: a `Node`, a `SharedNode`, TCP with two sockets for each process, and
+//! `spin`, which has no bulk: its four processes compute, and the server looks for questions all
+//! the time. `spin` shows what the scheduler alone costs a server of one thread. In every other
+//! turn nobody asks, which gives the rate of bulk alone.
 //!
 //! `control [ROUNDS] [SECONDS]` prints one line for each contender: a name, then keys with values.
 
@@ -95,7 +96,8 @@ impl Count {
     }
 }
 
-/// Asks with `ask`, again and again, and prints how long the answers took and how late each pause ended, in microseconds.
+/// Asks with `ask`, again and again, and prints how long the answers took and how late each pause
+/// ended, in microseconds.
 pub(crate) fn ask_on(role: &Role, mut ask: impl FnMut() -> Outcome<()>) -> Outcome<()> {
     let began = Instant::now();
     let (mut times, mut late) = (Vec::new(), Vec::new());
@@ -174,7 +176,8 @@ pub(crate) fn await_start() -> Outcome<()> {
 /// What one turn of a contender showed.
 #[derive(Default)]
 struct Turn {
-    /// Microseconds until the answer, and from when a pause should have ended to when it did; sorted.
+    /// Microseconds until the answer, and from when a pause should have ended to when it did;
+    /// sorted.
     times: Vec<u64>,
     late: Vec<u64>,
     /// Bulk delivered, in bytes per second, all processes together.
@@ -277,7 +280,8 @@ fn free_address() -> Outcome<SocketAddr> {
     Ok(address)
 }
 
-/// Seconds that all processors were busy, that they were idle, and that ended processes of this one took.
+/// Seconds that all processors were busy, that they were idle, and that ended processes of this one
+/// took.
 fn processor_times() -> Outcome<[f64; 3]> {
     let numbers = |text: &str| -> Vec<f64> {
         let words = text.split_whitespace();
@@ -287,7 +291,8 @@ fn processor_times() -> Outcome<[f64; 3]> {
     // The first line: its name, user, nice, system, idle, iowait, irq, softirq, steal.
     let all = numbers(all.lines().next().unwrap_or(""));
     let own = std::fs::read_to_string("/proc/self/stat")?;
-    // Behind the name, which ends with a bracket, the 14th and 15th words are the times of children.
+    // Behind the name, which ends with a bracket, the 14th and 15th words are the times of
+    // children.
     let own = numbers(own.rsplit(')').next().unwrap_or(""));
     let sum = |of: &[f64]| of.iter().sum::<f64>() / TICKS;
     let idle = sum(all.get(4..6).unwrap_or(&[]));

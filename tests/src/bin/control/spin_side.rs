@@ -1,4 +1,5 @@
-//! No transport: all processes but the asker compute without a pause, and the server looks for a question all the time.
+//! No transport: all processes but the asker compute without a pause, and the server looks for a
+//! question all the time.
 
 use super::{Outcome, QUESTION, Role, ask_on, await_start};
 use std::net::{SocketAddr, UdpSocket};

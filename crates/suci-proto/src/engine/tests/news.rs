@@ -23,8 +23,8 @@ fn told(events: &[Event]) -> Vec<(u32, usize)> {
     ends.collect()
 }
 
-/// Peer 1 opens a session, sends, and closes, for ever. The program receives and takes no events: it serves every
-/// session, and what waits for it is one end.
+/// Peer 1 opens a session, sends, and closes, for ever. The program receives and takes no events:
+/// it serves every session, and what waits for it is one end.
 #[test]
 fn f04_a_program_that_takes_no_events_serves_a_peer_that_comes_for_ever() {
     const ROUNDS: u32 = 100;
@@ -67,8 +67,9 @@ fn f04_a_program_that_takes_no_events_opens_sessions_for_ever() {
     assert_eq!(ends(&world.events(0)), [EndReason::Abandoned]);
 }
 
-/// A peer whose messages of four sessions are unread is refused, with the reason. A word of the program lets it in again:
-/// its messages come in order, each with its session, and the ends between them.
+/// A peer whose messages of four sessions are unread is refused, with the reason. A word of the
+/// program lets it in again: its messages come in order, each with its session, and the ends
+/// between them.
 #[test]
 fn f04_a_peer_that_leaves_unread_messages_waits_for_the_program() {
     let mut world = World::new(3);
@@ -123,8 +124,8 @@ fn f04_a_peer_that_leaves_unread_messages_waits_for_the_program() {
     world.send(0, 1).unwrap();
 }
 
-/// A connection that was asked for while too many sessions were unread is made once a message is received, without
-/// anything else happening.
+/// A connection that was asked for while too many sessions were unread is made once a message is
+/// received, without anything else happening.
 #[test]
 fn f04_an_opening_that_waited_goes_on_when_messages_are_received() {
     let mut world = World::new(2);
@@ -156,7 +157,8 @@ fn f04_an_opening_that_waited_goes_on_when_messages_are_received() {
     assert_eq!(world.peer(0, 1).life.link(), crate::Link::Up);
 }
 
-/// A table of strangers whose events nobody takes does not stay full: newcomers are served, one after the other.
+/// A table of strangers whose events nobody takes does not stay full: newcomers are served, one
+/// after the other.
 #[test]
 fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
     const PLACES: usize = 2;
@@ -175,8 +177,9 @@ fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
     assert!(told(&heard).len() <= PLACES, "{heard:?}");
 }
 
-/// Of an end that is told with the one before, the outcomes of messages sent with `notify` stay. A flush that reported
-/// failures does not report them again, whether the program takes their events or not.
+/// Of an end that is told with the one before, the outcomes of messages sent with `notify` stay. A
+/// flush that reported failures does not report them again, whether the program takes their events
+/// or not.
 #[test]
 fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
     let mut world = World::new(2);

@@ -121,7 +121,8 @@ fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
     assert_eq!(world.received(0), 1);
 }
 
-/// Six ACCEPTs are lost, and the attempt begins anew. The peer began higher, so what rode was taken in that epoch, once.
+/// Six ACCEPTs are lost, and the attempt begins anew. The peer began higher, so what rode was taken
+/// in that epoch, once.
 #[test]
 fn f14_a_message_arrives_although_all_answers_to_its_first_inits_are_lost() {
     let mut world = World::new(2);
@@ -148,8 +149,8 @@ fn f14_a_message_arrives_although_all_its_first_inits_are_lost() {
     assert_eq!(ends(&mut world, 1), []);
 }
 
-/// The peer refuses the INITs of a newcomer, since its program did not take the messages of earlier sessions. Whatever the
-/// reason was, the message arrives once the peer accepts.
+/// The peer refuses the INITs of a newcomer, since its program did not take the messages of earlier
+/// sessions. Whatever the reason was, the message arrives once the peer accepts.
 #[test]
 fn f14_a_message_arrives_although_its_first_inits_are_refused() {
     const UNREAD: usize = crate::peer::MAX_UNREAD;
@@ -258,7 +259,8 @@ fn f14_a_higher_epoch_in_a_crossing_init_does_not_end_a_session_that_the_peer_ne
     assert_eq!(ends(&mut world, 0), []);
 }
 
-/// The host whose INIT yields closes while the INITs are under way: it answers, and what it sent arrives.
+/// The host whose INIT yields closes while the INITs are under way: it answers, and what it sent
+/// arrives.
 #[test]
 fn f20_a_close_while_inits_cross_gives_up_no_message() {
     let mut world = World::new(2);

@@ -134,7 +134,8 @@ fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room()
     assert!(!taken.is_empty());
 }
 
-/// Nodes of the book that never connect keep no stranger out, however many they are; those that were connected count.
+/// Nodes of the book that never connect keep no stranger out, however many they are; those that
+/// were connected count.
 #[test]
 fn f02_nodes_of_the_book_that_never_connected_keep_no_stranger_out() {
     let most = 3;

@@ -1,7 +1,8 @@
 //! Channels that the peer opens and finishes.
 //!
-//! The peer is told how many it may open in all. That follows what is kept here: each open channel is an entry, and so is
-//! each range of numbers that were finished. Finishing a channel never makes more entries, so what was allowed holds.
+//! The peer is told how many it may open in all. That follows what is kept here: each open channel
+//! is an entry, and so is each range of numbers that were finished. Finishing a channel never makes
+//! more entries, so what was allowed holds.
 
 use super::Inbox;
 use crate::message::answer::Answer;
@@ -22,7 +23,8 @@ impl Inbox {
         self.channels_told
     }
 
-    /// FIN: the peer sends nothing more on a channel, which had `count` messages. A repeated one is ignored.
+    /// FIN: the peer sends nothing more on a channel, which had `count` messages. A repeated one is
+    /// ignored.
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed.
@@ -41,8 +43,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// A channel that the peer finished and all of whose messages the program took: each once, those with low numbers
-    /// first.
+    /// A channel that the peer finished and all of whose messages the program took: each once,
+    /// those with low numbers first.
     pub fn poll_finished(&mut self) -> Option<ChannelId> {
         self.untold.pop_first()
     }
@@ -88,7 +90,8 @@ impl Inbox {
             if !id.carries_replies() {
                 self.untold.insert(id);
             }
-            // No order of numbers makes so many ranges by itself: a program that takes some events now and then, too.
+            // No order of numbers makes so many ranges by itself: a program that takes some events
+            // now and then, too.
             if len64(self.untold.ranges()) > self.max_channels {
                 self.untold.pop_first_range();
             }
@@ -114,7 +117,8 @@ impl Inbox {
         self.opened.saturating_sub(self.open_channels())
     }
 
-    /// Whether the peer is to be told: it may soon find no channel, or many more are allowed than it knows.
+    /// Whether the peer is to be told: it may soon find no channel, or many more are allowed than
+    /// it knows.
     #[inline]
     pub(super) fn channels_due(&self) -> bool {
         if self.finished.is_empty() {

@@ -7,8 +7,8 @@ use crate::message::{MessageNumber, len64};
 use crate::types::ChannelId;
 
 impl Inbox {
-    /// Permits a large message. With a buffer, at least as long as the message, it goes there and becomes its
-    /// payload; without, it waits until the budget of large messages has room.
+    /// Permits a large message. With a buffer, at least as long as the message, it goes there and
+    /// becomes its payload; without, it waits until the budget of large messages has room.
     ///
     /// # Errors
     /// [`AnswerError`]. Nothing has changed then.

@@ -8,7 +8,8 @@ use crate::message::outgoing::Channel;
 use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
-/// Places for channels are given back once they are so many times [`WARM`], and a quarter of them is used.
+/// Places for channels are given back once they are so many times [`WARM`], and a quarter of them
+/// is used.
 const SPACIOUS: usize = 8 * WARM;
 
 impl Outbox {

@@ -1,8 +1,8 @@
 //! Channels that end, and how many may be opened.
 //!
-//! A channel is *finished* once its FIN was acknowledged: the peer holds all its messages then and knows that no more
-//! will come. Nothing is left of it but its number, which is not used again in the session: a late copy of an old frame
-//! cannot be taken for a new one.
+//! A channel is *finished* once its FIN was acknowledged: the peer holds all its messages then and
+//! knows that no more will come. Nothing is left of it but its number, which is not used again in
+//! the session: a late copy of an old frame cannot be taken for a new one.
 
 use super::{NoRoom, Outbox};
 use crate::message::len64;
@@ -11,9 +11,10 @@ use crate::types::{ChannelId, MessageNumber};
 use std::collections::VecDeque;
 
 impl Outbox {
-    /// The program sends nothing more on `channel`: FIN follows when all its messages were acknowledged or refused. False
-    /// if the program said so before. A channel that was never used is opened for it. The channel of replies to the peer's
-    /// requests on `channel` ends with it, if it is open.
+    /// The program sends nothing more on `channel`: FIN follows when all its messages were
+    /// acknowledged or refused. False if the program said so before. A channel that was never used
+    /// is opened for it. The channel of replies to the peer's requests on `channel` ends with it,
+    /// if it is open.
     ///
     /// # Errors
     /// [`NoRoom::Channels`].
@@ -45,7 +46,8 @@ impl Outbox {
         self.get(channel).is_some_and(|c| c.fin != Fin::Open) || self.finished.contains(channel)
     }
 
-    /// How many channels the peer lets this side open, all that were ever opened counted. Only rises.
+    /// How many channels the peer lets this side open, all that were ever opened counted. Only
+    /// rises.
     pub fn set_max_channels(&mut self, limit: u64) {
         self.max_channels = self.max_channels.max(limit);
     }

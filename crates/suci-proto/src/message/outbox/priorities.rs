@@ -8,8 +8,8 @@ use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
 impl Outbox {
-    /// Sets the priority of a channel, from its next packet on and in what is lost and sent again. False if as
-    /// many channels as there can be have one already.
+    /// Sets the priority of a channel, from its next packet on and in what is lost and sent again.
+    /// False if as many channels as there can be have one already.
     pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) -> bool {
         if len64(self.priorities.len()) >= MAX_CHANNELS && !self.priorities.contains_key(&channel) {
             return false;

@@ -11,7 +11,8 @@ use crate::types::{ChannelId, MessageNumber};
 pub enum NoRoom {
     /// The queue is full: later.
     Full,
-    /// The peer lets no more channels be opened: so many are open, or were finished with gaps between their numbers.
+    /// The peer lets no more channels be opened: so many are open, or were finished with gaps
+    /// between their numbers.
     Channels(u64),
     /// The channel was finished, or that of the request to which this is the reply.
     Finished(ChannelId),

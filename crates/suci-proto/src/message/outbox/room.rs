@@ -4,8 +4,8 @@ use super::Outbox;
 use crate::message::{Held, Outgoing, WantedRoom, has_room, len64};
 
 impl Outbox {
-    /// The program waits until the queue has room for `message`. Of several in one class the smallest decides. Returns the
-    /// class of the message's channel.
+    /// The program waits until the queue has room for `message`. Of several in one class the
+    /// smallest decides. Returns the class of the message's channel.
     pub fn want_room(&mut self, message: &Outgoing) -> u8 {
         let class = self.priority(message.channel).class();
         self.wanted.add(class, Held::of(message).charge());

@@ -588,9 +588,9 @@ fn f04_messages_that_had_to_ask_leave_no_frame_behind() {
     }
 }
 
-/// The peer acknowledges all but the packet with the first message. What is kept behind that is as much as what it
-/// would keep by acknowledging nothing.
-/// Each class has the queue's bounds for itself, whatever the others hold, and a channel takes along what it holds when its class
+/// The peer acknowledges all but the packet with the first message. What is kept behind that is as
+/// much as what it would keep by acknowledging nothing. Each class has the queue's bounds for
+/// itself, whatever the others hold, and a channel takes along what it holds when its class
 /// changes.
 #[test]
 fn what_one_class_holds_leaves_the_room_of_others() {

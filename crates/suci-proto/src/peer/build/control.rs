@@ -204,8 +204,8 @@ impl Peer {
     }
 }
 
-/// The session's answers to RTS, its news of channel credit and, if it `ends` some, of channels' ends, as far as `put` takes
-/// them.
+/// The session's answers to RTS, its news of channel credit and, if it `ends` some, of channels'
+/// ends, as far as `put` takes them.
 fn write_answers(
     session: &mut Session,
     ends: bool,

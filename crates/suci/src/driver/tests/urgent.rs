@@ -1,4 +1,5 @@
-//! An urgent message waits for one train and one batch of datagrams, not for a whole look or output.
+//! An urgent message waits for one train and one batch of datagrams, not for a whole look or
+//! output.
 
 use super::*;
 use suci_proto::Priority;
@@ -38,7 +39,8 @@ fn trains(script: &Mutex<Script>) -> usize {
     std::mem::take(&mut script.lock().unwrap().attempts).len()
 }
 
-/// What arrived is the program's before bulk is sent, if it is of a higher class; not for ever, since the program may not take it.
+/// What arrived is the program's before bulk is sent, if it is of a higher class; not for ever,
+/// since the program may not take it.
 #[test]
 fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
     for (question, comes_first) in [(urgent("question"), true), ("question".into(), false)] {
@@ -105,7 +107,8 @@ fn only_what_is_urgent_is_sent_before_the_look() {
     });
 }
 
-/// A handle has something urgent for the thread: a look ends after a batch, and an output after a train.
+/// A handle has something urgent for the thread: a look ends after a batch, and an output after a
+/// train.
 #[test]
 fn whoever_interrupts_waits_for_one_batch_and_one_train() {
     let (mut a, script, mut b) = with_control();

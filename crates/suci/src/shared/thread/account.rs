@@ -23,8 +23,9 @@ pub(super) struct Account {
     pub(super) gate: Arc<Gate>,
     /// What was taken out of the ring and not credited to the gate again.
     pub(super) held: ByClass,
-    /// Messages that the engine did not take yet. It would have room for them, but the session is suspended, or the program
-    /// has not received the messages of those before. With its class, and with a request the call that it makes.
+    /// Messages that the engine did not take yet. It would have room for them, but the session is
+    /// suspended, or the program has not received the messages of those before. With its class, and
+    /// with a request the call that it makes.
     pub(super) stash: VecDeque<(u8, Outgoing, Option<CallId>)>,
     /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
     /// handed over yet.
@@ -33,7 +34,8 @@ pub(super) struct Account {
     pub(super) kept: ByClass,
     /// What those refused hold.
     pub(super) refused_held: Held,
-    /// Refused messages of which no event tells: there were too many, and the program did not ask to be told.
+    /// Refused messages of which no event tells: there were too many, and the program did not ask
+    /// to be told.
     dropped: u64,
     /// What the gate was told of messages that are over.
     pub(super) over: Held,
@@ -77,9 +79,9 @@ impl Account {
         }
     }
 
-    /// Hands over the events of refused messages until `most` wait for the program; those beyond are kept for messages sent
-    /// with `notify`, and dropped for others, which would hold the queue of a program that takes none. Returns whether some
-    /// are left.
+    /// Hands over the events of refused messages until `most` wait for the program; those beyond
+    /// are kept for messages sent with `notify`, and dropped for others, which would hold the queue
+    /// of a program that takes none. Returns whether some are left.
     pub(super) fn tell_refused(
         &mut self,
         node: NodeId,
