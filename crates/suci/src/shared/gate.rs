@@ -155,7 +155,8 @@ impl Gate {
         }
     }
 
-    /// The program removed the node from the book, or entered it again.
+    /// The program removed the node from the book; or it entered it again, or the node came back by
+    /// itself.
     pub(crate) fn set_removed(&self, removed: bool) {
         self.removed.store(removed, Ordering::Release);
     }

@@ -207,11 +207,12 @@ impl SharedNode {
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         check_peer(self.inner.plain_on_network, self.local_addr(), address)?;
-        self.ask(node, move |driver| driver.add_peer(node, address))??;
-        self.inner
-            .shard_of(node)
-            .gate_or_new(node)
-            .set_removed(false);
+        let gate = self.inner.shard_of(node).gate_or_new(node);
+        self.ask(node, move |driver| {
+            let added = driver.add_peer(node, address);
+            gate.set_removed(!driver.engine.knows(node));
+            added
+        })??;
         Ok(())
     }
 
@@ -232,13 +233,15 @@ impl SharedNode {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
     pub fn remove_peer(&self, node: NodeId) -> Result<bool, Error> {
-        let had_session = self
-            .ask(node, move |driver| driver.remove_peer(node))?
-            .map_err(|error| Error::from_send(node, error))?;
-        if let Some(gate) = self.inner.shard_of(node).gate(node) {
-            gate.set_removed(true);
-        }
-        Ok(had_session)
+        let gate = self.inner.shard_of(node).gate(node);
+        self.ask(node, move |driver| {
+            let had_session = driver.remove_peer(node);
+            if let Some(gate) = gate {
+                gate.set_removed(!driver.engine.knows(node));
+            }
+            had_session
+        })?
+        .map_err(|error| Error::from_send(node, error))
     }
 
     /// As [`Node::peers`](crate::Node::peers); blocks for a turn of each thread.

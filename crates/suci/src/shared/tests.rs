@@ -175,6 +175,25 @@ fn a_node_that_was_removed_is_unknown() {
     assert_eq!(take(&b).payload, "three");
 }
 
+/// Where anybody may come, a node that was removed may come back, and is answered.
+#[test]
+fn a_node_that_was_removed_is_answered_when_it_comes_back() {
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.accept(suci_proto::Accept::Anyone);
+    let builder = builder.listen("127.0.0.1:0".parse().unwrap());
+    let (server, client) = (builder.open_threads(1).unwrap(), node(1));
+    client.add_peer(NodeId(0), server.local_addr()).unwrap();
+    client.send(NodeId(0), "here").unwrap();
+    take(&server);
+    server.remove_peer(NodeId(1)).unwrap();
+    let is_end = |event: &Event| matches!(event, Event::Ended { .. });
+    while !is_end(&client.event_timeout(LONG).unwrap().expect("the end")) {}
+    client.send(NodeId(0), "again").unwrap();
+    assert_eq!(take(&server).payload, "again");
+    server.send(NodeId(1), "welcome").unwrap();
+    assert_eq!(take(&client).payload, "welcome");
+}
+
 /// The program that hears of the end of a session finds all its messages, also those that had no room.
 #[test]
 fn an_end_follows_the_last_message_into_what_the_program_takes() {

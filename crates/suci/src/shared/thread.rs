@@ -365,8 +365,10 @@ impl Worker {
             let mut events = lock(&shard.events);
             while let Some(event) = engine.poll_event() {
                 if let Event::Up { node, .. } = event {
-                    // A node that nobody entered may be answered once it came by itself.
-                    shard.gate_or_new(node);
+                    // A node that nobody entered, or that was removed, may be answered once it came
+                    // by itself.
+                    let known = engine.knows(node);
+                    shard.gate_or_new(node).set_removed(!known);
                     came = true;
                 }
                 let node = event.node();
