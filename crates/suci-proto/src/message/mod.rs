@@ -20,6 +20,7 @@
 //! | `runs` | small messages that came in order, a packet's side by side |
 //! | `slot` | any other message on its way in |
 //! | `assembly` | the bytes of one message in pieces |
+//! | `places` | the places of channels, given back when few are needed |
 //! | `spare` | what empty queues of either direction lend to others |
 //! | `pool` | where received bytes live |
 //!
@@ -39,6 +40,7 @@ mod inbox;
 mod incoming;
 mod outbox;
 mod outgoing;
+mod places;
 mod pool;
 mod runs;
 mod slot;

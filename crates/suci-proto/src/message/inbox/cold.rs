@@ -4,12 +4,8 @@ use super::Inbox;
 use crate::message::WARM;
 use crate::message::answer::Answer;
 use crate::message::incoming::Channel;
+use crate::message::places;
 use crate::types::ChannelId;
-use std::collections::BTreeMap;
-
-/// Places for channels are given back once they are so many times [`WARM`], and a quarter of them
-/// is used.
-const SPACIOUS: usize = 8 * WARM;
 
 impl Inbox {
     /// Takes up a channel that is cold.
@@ -82,35 +78,12 @@ impl Inbox {
 
     /// Gives back places that were needed once. Places change: not while anybody holds one.
     pub(super) fn tidy(&mut self) {
-        let places = self.channels.capacity();
-        if places < SPACIOUS || self.channels.len() > places / 4 {
+        let (channels, by_id) = (&mut self.channels, &mut self.by_id);
+        let Some(moved) = places::give_back(channels, by_id, &mut self.ready, Channel::id) else {
             return;
-        }
-        let old = core::mem::take(&mut self.channels);
-        let mut ready = core::mem::take(&mut self.ready);
-        let mut moved = BTreeMap::new();
-        self.by_id.clear();
-        for (from, channel) in old {
-            let id = channel.id();
-            let to = self.channels.insert(channel);
-            self.by_id.insert(id, to);
-            self.ready.set_priority(to, ready.priority(from));
-            moved.insert(from, to);
-        }
-        while let Some(from) = ready.front() {
-            ready.drop_front();
-            moved.get(&from).iter().for_each(|to| {
-                self.ready.add(**to);
-            });
-        }
-        let waiting = self.waiting.iter();
-        self.waiting = waiting
-            .filter_map(|from| moved.get(from).copied())
-            .collect();
-        let replies = self.replies.iter();
-        self.replies = replies
-            .filter_map(|from| moved.get(from).copied())
-            .collect();
+        };
+        self.waiting = moved.all(self.waiting.drain(..));
+        self.replies = moved.all(self.replies.drain(..));
         self.recent = None;
     }
 }

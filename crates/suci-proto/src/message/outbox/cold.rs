@@ -5,12 +5,8 @@
 use super::Outbox;
 use crate::message::WARM;
 use crate::message::outgoing::Channel;
+use crate::message::places;
 use crate::types::ChannelId;
-use std::collections::BTreeMap;
-
-/// Places for channels are given back once they are so many times [`WARM`], and a quarter of them
-/// is used.
-const SPACIOUS: usize = 8 * WARM;
 
 impl Outbox {
     /// Takes up a channel that is cold.
@@ -50,33 +46,12 @@ impl Outbox {
 
     /// Gives back places that were needed once. Places change: not while anybody holds one.
     pub(super) fn tidy(&mut self) {
-        let places = self.channels.capacity();
-        if places < SPACIOUS || self.channels.len() > places / 4 {
+        let (channels, by_id) = (&mut self.channels, &mut self.by_id);
+        let Some(moved) = places::give_back(channels, by_id, &mut self.turns, Channel::id) else {
             return;
-        }
-        let old = core::mem::take(&mut self.channels);
-        let mut turns = core::mem::take(&mut self.turns);
-        let mut moved = BTreeMap::new();
-        self.by_id.clear();
-        for (from, channel) in old {
-            let id = channel.id();
-            let to = self.channels.insert(channel);
-            self.by_id.insert(id, to);
-            self.turns.set_priority(to, turns.priority(from));
-            moved.insert(from, to);
-        }
-        while let Some(from) = turns.front() {
-            turns.drop_front();
-            moved.get(&from).iter().for_each(|to| {
-                self.turns.add(**to);
-            });
-        }
-        let parked = self.session_parked.iter();
-        self.session_parked = parked.filter_map(|from| moved.get(from).copied()).collect();
-        let to_report = self.to_report.iter();
-        self.to_report = to_report
-            .filter_map(|from| moved.get(from).copied())
-            .collect();
+        };
+        self.session_parked = moved.all(self.session_parked.drain(..));
+        self.to_report = moved.all(self.to_report.drain(..));
         self.recent = None;
     }
 }

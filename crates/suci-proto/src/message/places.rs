@@ -1,0 +1,56 @@
+//! The places of channels: given back once many were needed and few are.
+
+use super::WARM;
+use crate::turns::Turns;
+use crate::types::ChannelId;
+use slab::Slab;
+use std::collections::BTreeMap;
+
+/// Places are given back once they are so many times [`WARM`], and a quarter of them is used.
+const SPACIOUS: usize = 8 * WARM;
+
+/// Where channels went.
+pub(super) struct Moved(BTreeMap<usize, usize>);
+
+impl Moved {
+    /// The same places, where their channels stand now.
+    pub(super) fn all<List: FromIterator<usize>>(
+        &self,
+        places: impl IntoIterator<Item = usize>,
+    ) -> List {
+        let now = |from| self.0.get(&from).copied();
+        places.into_iter().filter_map(now).collect()
+    }
+}
+
+/// Moves the channels to the first places, if there are far more places than channels. The turns
+/// of those that are listed keep their order.
+pub(super) fn give_back<Channel>(
+    channels: &mut Slab<Channel>,
+    by_id: &mut BTreeMap<ChannelId, usize>,
+    turns: &mut Turns,
+    id_of: impl Fn(&Channel) -> ChannelId,
+) -> Option<Moved> {
+    let places = channels.capacity();
+    if places < SPACIOUS || channels.len() > places / 4 {
+        return None;
+    }
+    let old = core::mem::take(channels);
+    let mut old_turns = core::mem::take(turns);
+    let mut moved = BTreeMap::new();
+    by_id.clear();
+    for (from, channel) in old {
+        let id = id_of(&channel);
+        let to = channels.insert(channel);
+        by_id.insert(id, to);
+        turns.set_priority(to, old_turns.priority(from));
+        moved.insert(from, to);
+    }
+    while let Some(from) = old_turns.front() {
+        old_turns.drop_front();
+        moved.get(&from).iter().for_each(|to| {
+            turns.add(**to);
+        });
+    }
+    Some(Moved(moved))
+}
