@@ -32,13 +32,13 @@ const LONG: Duration = Duration::from_secs(600);
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("halo: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(failure) = run() else {
+        return ExitCode::SUCCESS;
+    };
+    // In one piece: all processes write to the same pipe.
+    let line = format!("halo: {failure}\n");
+    eprint!("{line}");
+    ExitCode::FAILURE
 }
 
 fn run() -> Result<(), Failure> {
