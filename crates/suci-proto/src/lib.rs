@@ -55,7 +55,7 @@ pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, PatienceError,
-    PeerError, REPLY_TOO_LONG, RouteQuery, SendError, Undelivered,
+    PeerError, REPLY_TOO_LONG, RouteQuery, SendError, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,

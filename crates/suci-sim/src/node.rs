@@ -7,7 +7,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
-use suci_proto::{Engine, Event, Outgoing, SendError, TransmitResult, Undelivered, Unreachable};
+use suci_proto::{
+    Engine, Event, Outgoing, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
+};
 
 use crate::invariants::{self, Progress};
 use crate::network::Network;
@@ -61,6 +63,8 @@ pub struct Context<'a> {
     pub route_unknown: u32,
     /// Whether a report of a closed port comes from the process's own kernel.
     pub one_machine: bool,
+    /// Whether programs compute now and then.
+    pub computes: bool,
     /// Whether all peers are audited in every turn, or those that the turn touched.
     pub audit_all: bool,
     /// Numbers the packets of the run.
@@ -109,6 +113,8 @@ pub struct Process {
     pub log: Vec<(Instant, Event)>,
     max_segments: usize,
     blocked_until: Instant,
+    /// Its driver stopped transmitting although more may go: the next turn is due at once.
+    left_off: bool,
     next_visit: Instant,
     progress: Progress,
     /// Nodes whose messages the program may hold back.
@@ -143,6 +149,7 @@ impl Process {
             log: Vec::new(),
             max_segments: SEGMENTS,
             blocked_until: now,
+            left_off: false,
             next_visit: now,
             progress: Progress::default(),
             withheld: BTreeSet::new(),
@@ -176,7 +183,7 @@ impl Process {
         if self.engine.next_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
         }
-        let thinks = work > 0 && now.as_nanos().is_multiple_of(THINKS);
+        let thinks = cx.computes && work > 0 && now.as_nanos().is_multiple_of(THINKS);
         if thinks && self.engine.defer_output(now) {
             // The program has its message, and computes before it calls again.
             self.busy_until = now + THOUGHT;
@@ -188,13 +195,19 @@ impl Process {
         }
         workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
         self.routes(cx);
-        work += self.transmit(cx)?;
+        self.left_off = listens && self.engine.output_yields(now);
+        if !self.left_off {
+            work += self.transmit(cx)?;
+        }
+        if self.left_off {
+            self.engine.leave_off(now);
+        }
         if listens {
             // Taking events last shows those that sending caused.
             self.events(cx, workload)?;
         }
         self.audit(cx)?;
-        self.busy_until = now + TURN_COST + PACKET_COST * u32::try_from(work).unwrap_or(u32::MAX);
+        self.busy_until = now + TURN_COST + cost(work);
         let due = self.engine.next_timeout();
         let blocked = self.blocked_until > now;
         self.progress.check(now, due, blocked, work > 0)?;
@@ -206,7 +219,8 @@ impl Process {
         let visit = self.next_visit.max(self.consumes_from);
         let visit = (visit > now).then_some(visit);
         let retry = blocked.then_some(self.blocked_until);
-        let next = [due, workload.next_at(), visit, retry]
+        let rest = self.left_off.then_some(self.busy_until);
+        let next = [due, workload.next_at(), visit, retry, rest]
             .into_iter()
             .flatten()
             .min();
@@ -439,6 +453,7 @@ impl Process {
         }
     }
 
+    /// Sends what may go, for as long as one output of a driver lasts.
     fn transmit(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
         if self.blocked_until > cx.now {
             return Ok(0);
@@ -464,6 +479,10 @@ impl Process {
             packets += self.release(cx, &train, result)?;
             self.engine.transmit_done(cx.now, result);
             if result == TransmitResult::Again {
+                return Ok(packets);
+            }
+            if cost(packets) > TX_BUDGET && self.engine.has_output() {
+                self.left_off = true;
                 return Ok(packets);
             }
         }
@@ -589,6 +608,11 @@ impl Train {
             self.bytes.slice(start..end)
         })
     }
+}
+
+/// What so many packets take a process.
+fn cost(packets: usize) -> Duration {
+    PACKET_COST * u32::try_from(packets).unwrap_or(u32::MAX)
 }
 
 /// The first multiple of `period` at `at` or after.

@@ -225,6 +225,8 @@ pub struct Options {
     /// All hosts are one machine: its kernel reports each packet to a port that is closed, and everybody knows that it was this
     /// kernel.
     pub one_machine: bool,
+    /// Now and then a program that has a message to answer computes before it calls again.
+    pub computes: bool,
     /// When processes start: at once, or spread over this time.
     pub start_within: Duration,
     /// What happens when.
@@ -296,6 +298,7 @@ impl Options {
             route_unknown: 0,
             port_unreachable: false,
             one_machine: false,
+            computes: true,
             start_within: Duration::ZERO,
             script: Vec::new(),
             faults_for: Duration::from_secs(5),

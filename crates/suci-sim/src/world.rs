@@ -390,6 +390,7 @@ impl World {
             no_gso: if self.mended { 0 } else { self.options.no_gso },
             route_unknown: self.options.route_unknown,
             one_machine: self.options.one_machine,
+            computes: self.options.computes,
             audit_all: self.nodes.len() <= AUDIT_ALL,
             order: &mut self.order,
             outbox: &mut self.outbox,

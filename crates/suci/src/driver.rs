@@ -74,8 +74,6 @@ pub(crate) struct Driver {
     left_off: bool,
     /// Somebody wants the thread for something urgent: looks and outputs end.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Since when output waits for the program to take an urgent message.
-    yields_since: Option<Instant>,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
     /// Whether that is worth it after a message that was there already, and that the next look tries.
@@ -141,7 +139,6 @@ impl Driver {
             want_write: false,
             left_off: false,
             interrupt: Arc::default(),
-            yields_since: None,
             bulk: false,
             crowds: Tries::new(3),
             expects: false,

@@ -32,6 +32,7 @@ pub use lease::Lease;
 pub use links::PatienceError;
 pub use paths::RouteQuery;
 pub use shared::Identity;
+pub use turn::TX_BUDGET;
 pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
@@ -110,6 +111,8 @@ pub struct Engine {
     train_peer: Option<usize>,
     /// Nothing is to follow the train from this peer, unless something happens.
     train_is_last: bool,
+    /// Since when output waits for the program to take an urgent message.
+    yields_since: Option<Instant>,
     /// A message waits that should not wait for others.
     flush: bool,
     /// Until when the driver said it would sleep, and when it last ran.
@@ -172,6 +175,7 @@ impl Engine {
             train: Train::default(),
             train_peer: None,
             train_is_last: false,
+            yields_since: None,
             flush: false,
             expected: None,
             last_run: now,
@@ -347,11 +351,6 @@ impl Engine {
             return None;
         }
         self.train.view(max_segments)
-    }
-
-    /// The driver stops at `now` although more may go, and means to be back at once: if it is not, it was held up.
-    pub fn leave_off(&mut self, now: Instant) {
-        self.expected = Some(now);
     }
 
     /// Whether [`Engine::poll_transmit`] may have something more, and is to be told the time.

@@ -127,6 +127,7 @@ impl Engine {
             }
             self.dirty.add(key);
             if received > 0 {
+                self.yields_since = None;
                 let traffic = peer.traffic_mut();
                 traffic.messages_received += received as u64;
                 traffic.message_bytes_received += bytes;
@@ -180,6 +181,7 @@ impl Engine {
             self.wheel.set(key, self.last_run);
         }
         self.dirty.add(key);
+        self.yields_since = None;
         let traffic = peer.traffic_mut();
         traffic.messages_received += 1;
         traffic.message_bytes_received += message.payload.len() as u64;

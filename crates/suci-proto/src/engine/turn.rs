@@ -12,6 +12,10 @@ const GAP: Duration = Duration::from_millis(100);
 /// Of one that comes after more than this nobody knows whether it slept or was stopped, if nothing was due.
 const ABSENCE: Duration = Duration::from_secs(10);
 
+/// How long a driver transmits before it looks at its socket and hands messages over. With 200 us
+/// a stream of 40 Gbit/s lost a fiftieth.
+pub const TX_BUDGET: Duration = Duration::from_micros(500);
+
 impl Engine {
     /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since the last
     /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
@@ -108,6 +112,23 @@ impl Engine {
         }
         self.expected = earlier(self.next_timeout(), peer.ack_deadline());
         true
+    }
+
+    /// Whether the driver should not transmit at `now`, but have the program take a message first
+    /// that is more urgent than all that may go. Not for longer than [`TX_BUDGET`]: the program may
+    /// take no messages.
+    pub fn output_yields(&mut self, now: Instant) -> bool {
+        if !self.message_outranks_output() {
+            self.yields_since = None;
+            return false;
+        }
+        now.since(*self.yields_since.get_or_insert(now)) <= TX_BUDGET
+    }
+
+    /// The driver stops at `now` although more may go, and means to be back at once: if it is not,
+    /// it was held up.
+    pub fn leave_off(&mut self, now: Instant) {
+        self.expected = Some(now);
     }
 
     /// Has the peer looked after when it is next due. Who waits for no moment may rest.

@@ -114,7 +114,7 @@ impl Engine {
 
     /// Whether something may be to be sent, all of it of a lower class than the next message for
     /// the program: then the program should have that before the driver transmits.
-    pub fn message_outranks_output(&mut self) -> bool {
+    pub(super) fn message_outranks_output(&mut self) -> bool {
         let to_send = self.dirty.front_class();
         let class = self.next_class_received();
         to_send.is_some() && class > to_send && class > self.next_class_to_send()

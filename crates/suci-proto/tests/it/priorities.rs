@@ -3,7 +3,7 @@
 use crate::net::{Net, address, id, message};
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Config, Outgoing, Priority, TransmitResult};
+use suci_proto::{Config, Outgoing, Priority, TX_BUDGET, TransmitResult};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,6 +36,12 @@ fn trains(net: &mut Net) -> Vec<(usize, usize)> {
         engine.transmit_done(now, TransmitResult::Sent(segments));
     }
     order
+}
+
+/// Whether host 0 hands a message over before it transmits.
+fn yields(net: &mut Net) -> bool {
+    let now = net.now;
+    net.engine(0).output_yields(now)
 }
 
 fn bytes_to(order: &[(usize, usize)], to: usize) -> usize {
@@ -164,26 +170,48 @@ fn an_urgent_message_outranks_bulk_that_is_to_be_sent_but_no_urgent_output() {
             .set_channel_priority(id(to), ChannelId(7), class(6))
             .unwrap();
     }
-    assert!(!net.engine(0).message_outranks_output(), "there is none");
+    assert!(!yields(&mut net), "there is none");
     net.send(1, id(0), message(b"bulk"));
     net.run(SECOND);
     net.queue(0, id(2), message(&vec![0; 200_000]));
-    assert!(!net.engine(0).message_outranks_output());
+    assert!(!yields(&mut net));
     assert!(!net.engine(0).has_urgent_output());
     trains(&mut net);
     net.send(1, id(0), on(7, b"question"));
     net.run(SECOND);
-    assert!(!net.engine(0).message_outranks_output(), "nothing is to go");
+    assert!(!yields(&mut net), "nothing is to go");
     net.queue(0, id(2), message(&vec![0; 200_000]));
-    assert!(net.engine(0).message_outranks_output());
+    assert!(yields(&mut net));
     net.queue(0, id(2), on(7, b"urgent, too"));
-    assert!(!net.engine(0).message_outranks_output());
+    assert!(!yields(&mut net));
     assert!(net.engine(0).has_urgent_output());
     assert_eq!(next_train(&mut net), 2);
     assert!(!net.engine(0).has_urgent_output());
-    assert!(net.engine(0).message_outranks_output());
+    assert!(yields(&mut net));
     assert!(net.engine(0).recv().is_some());
-    assert!(!net.engine(0).message_outranks_output(), "it was taken");
+    assert!(!yields(&mut net), "it was taken");
+}
+
+/// The program may never take it, and each one that it does take is a reason to wait for it again.
+#[test]
+fn output_waits_for_the_program_as_long_as_one_output_lasts() {
+    let mut net = hub(2);
+    net.reading = false;
+    net.engine(0).set_priority(id(1), class(5)).unwrap();
+    for _ in 0..2 {
+        net.send(1, id(0), message(b"question"));
+    }
+    net.run(SECOND);
+    for _ in 0..2 {
+        net.queue(0, id(2), message(&vec![0; 200_000]));
+        assert!(yields(&mut net));
+        net.now += TX_BUDGET;
+        assert!(yields(&mut net));
+        net.now += Duration::from_nanos(1);
+        assert!(!yields(&mut net) && !yields(&mut net));
+        assert!(net.engine(0).recv_from(id(1).into()).is_some());
+        trains(&mut net);
+    }
 }
 
 /// A class of a peer counts as one of a channel.
@@ -195,9 +223,9 @@ fn a_message_of_a_peer_of_a_higher_class_outranks_what_is_to_be_sent_to_others()
     net.send(1, id(0), message(b"question"));
     net.run(SECOND);
     net.queue(0, id(2), message(&vec![0; 200_000]));
-    assert!(net.engine(0).message_outranks_output());
+    assert!(yields(&mut net));
     net.queue(0, id(1), message(b"answer"));
-    assert!(!net.engine(0).message_outranks_output());
+    assert!(!yields(&mut net));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Simulated clusters, as one program, since each takes seconds to link.
 
+mod classes;
 mod contact;
 mod determinism;
 mod faults_close;

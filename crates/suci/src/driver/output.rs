@@ -6,15 +6,10 @@ use crate::error::Error;
 use crate::statistics::Publisher;
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
-use std::time::Duration;
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
-use suci_proto::{Transmit, TransmitResult};
-
-/// How long one call transmits beyond its own message, and how long a wait transmits before it looks at the socket again. What is
-/// left goes with the next call, or the helper sends it. With 200 us a stream of 40 Gbit/s lost a fiftieth.
-const TX_BUDGET: Duration = Duration::from_micros(500);
+use suci_proto::{TX_BUDGET, Transmit, TransmitResult};
 
 /// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many as a system call takes
 /// has 16 KiB, and whatever is called from above it runs on a part of the stack that no cache holds.
@@ -43,7 +38,7 @@ impl Driver {
         if self.gather.on_output(now) {
             self.engine.force_acks();
         }
-        if self.yields(now) {
+        if self.engine.output_yields(now) {
             self.leave_off(now);
             return Ok(false);
         }
@@ -65,17 +60,6 @@ impl Driver {
         }
         self.write_log();
         Ok(busy)
-    }
-
-    /// Whether output waits, since the program should take a message first that is more urgent than
-    /// all that may go. It waits for no longer than an output may take, since the program may take
-    /// no messages.
-    fn yields(&mut self, now: Instant) -> bool {
-        if !self.engine.message_outranks_output() {
-            self.yields_since = None;
-            return false;
-        }
-        now.since(*self.yields_since.get_or_insert(now)) <= TX_BUDGET
     }
 
     /// Output stops although more may go.

@@ -58,7 +58,6 @@ impl Driver {
             return self.head.take();
         }
         let (from, message) = self.engine.recv()?;
-        self.yields_since = None;
         self.habit.on_taken(1);
         Some(Message::new(from, message))
     }
