@@ -86,6 +86,16 @@ pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 /// Memory credit that every receiver grants unsaid, so that messages may ride on an INIT.
 pub const RIDE_CREDIT: u64 = 1_024;
 
+/// Messages up to this many bytes wait for memory credit, however long that takes; longer ones may
+/// ask instead. Every receiver's window has room for several such:
+/// [`MIN_WINDOW`](crate::message::MIN_WINDOW).
+pub const ASK_INSTEAD: u64 = 4_096;
+
+/// Memory credit of a session that its sender leaves to replies, in bytes: what the longest message
+/// counts that does not ask. The receiver takes replies whatever its program leaves alone, so they
+/// always find this much again.
+pub const REPLY_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + ASK_INSTEAD;
+
 /// Messages queued to one peer and not yet acknowledged, or behind one that is not.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 

@@ -253,6 +253,7 @@ impl SendCredit {
     pub fn on_grant(&mut self, credit: impl Into<SocketCredit>, now: Instant) -> bool {
         let credit = credit.into();
         self.settle(now);
+        let before = self.data_allowance(self.sent_end, now);
         let limit_end = credit.limit.saturating_add(1);
         if credit.generation > self.generation {
             self.used_up.limit = None;
@@ -279,7 +280,8 @@ impl SendCredit {
         let window = self.data_allowance(self.sent_end, now);
         self.refresh.window = window;
         self.refresh.asked = false;
-        if window > 0 {
+        // With credit before, messages waited for memory, of which this says nothing.
+        if window > 0 && before == 0 {
             self.blocked = None;
         }
         window > 0

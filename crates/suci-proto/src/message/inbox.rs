@@ -25,6 +25,7 @@ use super::incoming::{
 use super::pool::{Chunk, Pool};
 use super::runs::SpareRuns;
 use super::slot::SpareSlots;
+use crate::limits::REPLY_RESERVE;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, ProtocolError};
@@ -35,6 +36,11 @@ use std::collections::{BTreeMap, VecDeque};
 /// Smallest memory window of a session, in bytes, of which each channel has half: room for the messages
 /// that cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
 pub const MIN_WINDOW: u64 = 16_384;
+
+const _: () = assert!(
+    MIN_WINDOW / 2 >= REPLY_RESERVE && MIN_WINDOW / 2 + REPLY_RESERVE <= MIN_WINDOW,
+    "a channel has all of its half, and room for the longest message that does not ask"
+);
 
 /// The bounds of an [`Inbox`].
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +98,8 @@ pub struct Inbox {
     ready: Turns,
     /// Channels of replies that have one, in order.
     replies: VecDeque<usize>,
+    /// A reply was taken since the peer was last told the session's limit.
+    took_reply: bool,
     /// What the program said of channels, known or not.
     priorities: BTreeMap<ChannelId, Priority>,
     /// Channels whose RTS waits for the budget, in order.
@@ -140,6 +148,7 @@ impl Inbox {
             channels_untold: false,
             ready: Turns::default(),
             replies: VecDeque::new(),
+            took_reply: false,
             priorities: BTreeMap::new(),
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
@@ -338,6 +347,21 @@ impl Inbox {
     #[must_use]
     pub fn session_limit(&self) -> u64 {
         self.accounts.session_limit
+    }
+
+    /// Whether the session's limit should be told, if the peer was last told `told`: it moved by a
+    /// quarter of the window, or replies were taken and the peer may have no credit but for replies.
+    #[must_use]
+    pub fn session_limit_due(&self, told: u64) -> bool {
+        let moved = self.accounts.session_limit.saturating_sub(told);
+        let left = told.saturating_sub(self.accounts.known);
+        let urgent = self.took_reply && left < 2 * REPLY_RESERVE;
+        moved > 0 && (urgent || moved >= self.session_window / 4)
+    }
+
+    /// The peer is told the session's limit.
+    pub fn on_session_limit_told(&mut self) {
+        self.took_reply = false;
     }
 
     /// The limit that every channel starts with, for the handshake: the first window that was shared out.

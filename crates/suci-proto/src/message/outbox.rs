@@ -47,6 +47,8 @@ pub struct OutboxLimits {
     /// Memory credit that every receiver grants before it said so, per channel and in all: what may ride
     /// on the INIT.
     pub ride: u64,
+    /// Memory credit of the session that only replies may use.
+    pub reply_reserve: u64,
 }
 
 /// Something to put into a packet.
@@ -488,7 +490,7 @@ impl Outbox {
     /// Memory credit that is left for a message on `channel`, in bytes as messages are charged.
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
-        let session = self.session_limit.saturating_sub(self.session_used);
+        let session = self.terms().room_on(channel);
         let cold = || self.cold.get(&channel).map(Cold::room);
         let room = self.get(channel).map(Channel::room).or_else(cold);
         room.unwrap_or(self.channel_limit).min(session)

@@ -20,16 +20,13 @@ use super::outbox::Piece;
 use super::small::{ChannelLease, FrameQueue, SmallOutgoing, SpareFrames, Tail};
 use super::spare::Spare;
 use super::{Held, Outgoing};
+use crate::limits::ASK_INSTEAD;
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
 use crate::wire::Frame;
 use core::ops::Range;
 use queue::{Item, Queue};
 use std::collections::VecDeque;
-
-/// Messages up to this many bytes wait for credit, however long that takes; longer ones may ask instead.
-/// Every receiver's window has room for several such: [`super::MIN_WINDOW`].
-const ASK_INSTEAD: u64 = 4_096;
 
 /// Entries for which a channel without messages keeps memory, in each of its queues.
 const OWN: usize = 16;
@@ -57,8 +54,22 @@ pub(super) struct Terms {
     pub(super) rts_threshold: u64,
     /// The channel window of the handshake, once known.
     pub(super) window: Option<u64>,
-    /// Memory credit left in the session.
+    /// Memory credit left in the session for messages that are no replies...
     pub(super) session_room: u64,
+    /// ... and for replies.
+    pub(super) reply_room: u64,
+}
+
+impl Terms {
+    /// Memory credit left in the session for messages of `channel`.
+    #[inline]
+    pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
+        if channel.carries_replies() {
+            self.reply_room
+        } else {
+            self.session_room
+        }
+    }
 }
 
 /// What a channel waits for.
@@ -312,7 +323,7 @@ impl Channel {
             .is_none_or(|used| used > self.limit)
         {
             Err(Block::Channel)
-        } else if charge > terms.session_room {
+        } else if charge > terms.room_on(self.id) {
             Err(Block::Session)
         } else {
             Ok(())

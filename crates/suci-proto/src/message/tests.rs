@@ -38,6 +38,7 @@ fn limits() -> OutboxLimits {
         max_queued_bytes: 10_000_000,
         max_queued_messages: 100_000,
         ride: 0,
+        reply_reserve: 0,
     }
 }
 

@@ -1,12 +1,14 @@
 //! Calls: a request, its reply, and what ends a call without one.
 
+use crate::net::{Net, id};
 use crate::pair::{Pair, message};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind};
 use suci_proto::{
-    CallError, CallId, CallResult, EndReason, Event, Message, Outgoing, REPLY_TOO_LONG, SendError,
+    CallError, CallId, CallResult, Config, EndReason, Event, Message, Outgoing, REPLY_TOO_LONG,
+    SendError,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -114,6 +116,83 @@ fn a_reply_does_not_wait_behind_messages_that_the_caller_has_not_taken() {
     pair.run(SECOND * 20);
     let numbers: Vec<_> = pair.received(0).iter().map(|m| m.number).collect();
     assert!(numbers.len() > 10 && numbers.is_sorted() && numbers[0] == 0);
+}
+
+/// Channels that the program never takes from fill all that the session may hold of messages.
+fn stuffed(memory: u64) -> Net {
+    let mut net = Net::new(2, |_| Config {
+        memory,
+        max_message: 200_000,
+        ..Config::default()
+    });
+    net.reading = false;
+    // Empty messages fill what longer ones leave.
+    for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
+        for _ in 0..1_000 {
+            let bulk = Outgoing {
+                channel: ChannelId(channel),
+                ..message(&vec![1; length])
+            };
+            net.send(1, id(0), bulk);
+        }
+        net.run(SECOND);
+    }
+    let left = net.engine(1).queue_len(id(0)).0;
+    assert!(left > 100, "credit is used up: {left} wait");
+    net
+}
+
+/// Nothing can be done until the program takes a message: both sides know that.
+#[test]
+fn f19_a_session_that_waits_for_its_program_is_quiet() {
+    let mut net = stuffed(1 << 20);
+    let sent = |net: &mut Net| [0, 1].map(|host| net.engine(host).counters().packets_out);
+    net.run(SECOND * 5);
+    let before = sent(&mut net);
+    net.run(SECOND * 10);
+    let after = sent(&mut net);
+    let packets: u64 = (0..2).map(|host| after[host] - before[host]).sum();
+    assert!(
+        packets <= 30,
+        "{packets} packets: a question and an answer each second"
+    );
+}
+
+/// However long replies are, and whether they go one by one or many at once.
+#[test]
+fn f19_replies_come_whatever_the_caller_leaves_alone() {
+    for memory in [1 << 20, 16 << 20] {
+        let mut net = stuffed(memory);
+        for (length, at_once) in [(0, 1), (64, 200), (4_096, 1), (4_096, 20), (100_000, 3)] {
+            let header = Bytes::from_static(&[3; 255]);
+            for n in 0..at_once {
+                let (now, id_of_call) = (net.now, CallId(LAST.fetch_add(1, Ordering::Relaxed)));
+                let question = message(&[n]);
+                (net.engine(0).call(now, id(1), id_of_call, question)).unwrap();
+            }
+            net.flush(0);
+            net.run(Duration::from_millis(20));
+            let mut answered = 0;
+            while let Some((_, request)) = net.engine(1).recv() {
+                let reply = Outgoing {
+                    user_header: header.clone(),
+                    ..reply_to(&request, vec![5; length].leak())
+                };
+                net.queue(1, id(0), reply);
+            }
+            net.flush(1);
+            // A few round trips, and the timers of what waits for credit.
+            for _ in 0..100 {
+                net.run(Duration::from_millis(1));
+                let results = std::iter::from_fn(|| net.engine(0).poll_call());
+                let results: Vec<_> = results.collect();
+                assert!(results.iter().all(|(_, result)| result.is_ok()));
+                answered += results.len();
+                net.flush(0);
+            }
+            assert_eq!(answered, usize::from(at_once), "{memory}: {length} B");
+        }
+    }
 }
 
 #[test]

@@ -88,6 +88,52 @@ fn messages_that_come_during_a_call_are_received_later_in_order() {
     assert!(a.try_recv().unwrap().is_none(), "the reply was no message");
 }
 
+/// Sends more than the caller's memory holds on channels of which it takes nothing, then answers
+/// one request after the other.
+fn stuff_and_serve(mut node: Node, to: NodeId) -> std::thread::JoinHandle<Node> {
+    for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
+        for _ in 0..6_000 {
+            let draft = Draft::new(vec![1; length]).channel(ChannelId(channel));
+            node.send(to, draft).unwrap();
+        }
+    }
+    std::thread::spawn(move || serve(node))
+}
+
+#[test]
+fn replies_come_whatever_the_caller_leaves_alone() {
+    let small = || builder(0).memory(1 << 20).max_message(200_000);
+    let server = |address| {
+        let mut node = builder(1).open().unwrap();
+        node.add_peer(NodeId(0), address).unwrap();
+        node
+    };
+    let lengths = [0, 64, 4_096, 100_000];
+    let mut node = small().open().unwrap();
+    let peer = server(node.local_addr());
+    node.add_peer(NodeId(1), peer.local_addr()).unwrap();
+    let peer = stuff_and_serve(peer, NodeId(0));
+    for length in lengths.repeat(10) {
+        let reply = node.call(NodeId(1), vec![2; length], LONG).unwrap();
+        assert_eq!(reply.payload.len(), length);
+    }
+    node.send(NodeId(1), "the end").unwrap();
+    node.flush(LONG).unwrap();
+    assert!(peer.join().unwrap().queue_len(NodeId(0)).unwrap().0 > 100);
+
+    let shared = small().open_threads(1).unwrap();
+    let peer = server(shared.local_addr());
+    shared.add_peer(NodeId(1), peer.local_addr()).unwrap();
+    let peer = stuff_and_serve(peer, NodeId(0));
+    for length in lengths.repeat(10) {
+        let reply = shared.call(NodeId(1), vec![2; length], LONG).unwrap();
+        assert_eq!(reply.payload.len(), length);
+    }
+    shared.send(NodeId(1), "the end").unwrap();
+    shared.flush(LONG).unwrap();
+    assert!(peer.join().unwrap().queue_len(NodeId(0)).unwrap().0 > 100);
+}
+
 #[test]
 fn a_reply_keeps_its_header_and_its_kind() {
     let (mut a, mut b) = pair();

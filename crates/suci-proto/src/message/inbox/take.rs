@@ -85,6 +85,7 @@ impl Inbox {
             self.list_ready(place);
             if popped.is_some() {
                 self.decided += 1;
+                self.took_reply = true;
                 self.free(place, freed);
                 return popped;
             }

@@ -26,6 +26,9 @@ impl Outbox {
     }
 
     pub(super) fn terms(&self) -> Terms {
+        let unreserved = self.session_limit.saturating_sub(self.limits.reply_reserve);
+        // What may ride needs no reserve: nobody has asked the peer anything yet.
+        let unreserved = unreserved.max(self.limits.ride);
         Terms {
             rts_threshold: self
                 .limits
@@ -33,7 +36,8 @@ impl Outbox {
                 .max(self.unasked)
                 .min(self.peer_max_message),
             window: self.window,
-            session_room: self.session_limit.saturating_sub(self.session_used),
+            session_room: unreserved.saturating_sub(self.session_used),
+            reply_room: self.session_limit.saturating_sub(self.session_used),
         }
     }
 }

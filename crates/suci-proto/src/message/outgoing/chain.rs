@@ -35,7 +35,7 @@ impl Channel {
         {
             return None;
         }
-        let (id, credit) = (self.id, self.room().min(terms.session_room));
+        let (id, credit) = (self.id, self.room().min(terms.room_on(self.id)));
         let Some(Entry::Chain(chain)) = self.queue.next_mut() else {
             return None;
         };

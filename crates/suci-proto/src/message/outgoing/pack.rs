@@ -43,7 +43,7 @@ impl Channel {
             return self.pack_chain(room, turn, terms, out);
         }
         let first = self.queue.cursor();
-        let credit = self.room().min(terms.session_room);
+        let credit = self.room().min(terms.room_on(self.id));
         let (mut span, mut full) = (None, false);
         let (mut bytes, mut count, mut payload, mut charged) = (0_usize, 0_u32, 0_u64, 0_u64);
         while let Some(Entry::Small(run)) = self.queue.next()

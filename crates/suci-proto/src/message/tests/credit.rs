@@ -75,6 +75,38 @@ fn the_session_limit_holds_over_all_channels() {
     assert_eq!(outbox.blocked_by_session(), None);
 }
 
+/// Messages of other channels leave the reserve to replies, and the ride needs none.
+#[test]
+fn replies_have_session_credit_of_their_own() {
+    let mut outbox = Outbox::new(OutboxLimits {
+        ride: 128,
+        reply_reserve: 300,
+        ..limits()
+    });
+    outbox.set_initial_channel_limit(1 << 20);
+    push(&mut outbox, C0, 0..3, 0);
+    assert_eq!(packets(&mut outbox, ROOM)[0].sent.len(), 1);
+    assert_eq!(outbox.session_credit(), (128, 128), "two rode");
+    outbox.set_session_limit(427);
+    assert!(!outbox.has_sendable(), "below the ride");
+    outbox.set_session_limit(492);
+    assert_eq!((outbox.room(C0), outbox.room(C1.replies())), (64, 364));
+    assert_eq!(packets(&mut outbox, ROOM).len(), 1);
+    push(&mut outbox, C1, 0..1, 0);
+    push(&mut outbox, C1.replies(), 0..2, 86);
+    assert_eq!(packets(&mut outbox, ROOM).len(), 1);
+    assert_eq!(outbox.session_credit(), (492, 492));
+    assert_eq!(outbox.blocked_by_session(), Some(492), "the other channel");
+    push(&mut outbox, C1.replies(), 2..3, 0);
+    assert!(!outbox.has_sendable(), "a reply waits, too");
+    outbox.set_session_limit(556);
+    assert_eq!(packets(&mut outbox, ROOM).len(), 1, "the reply");
+    assert_eq!(outbox.blocked_by_session(), Some(556));
+    outbox.set_session_limit(920);
+    assert_eq!(packets(&mut outbox, ROOM).len(), 1);
+    assert_eq!(outbox.session_credit(), (620, 920));
+}
+
 #[test]
 fn f19_a_blocked_channel_does_not_block_others() {
     let mut outbox = bare(1_000, 1 << 20);

@@ -55,15 +55,11 @@ impl Peer {
         self.session.outbox.has_fins() && self.connection.as_ref().is_some_and(speaks)
     }
 
-    /// Whether the program's reading moved the session's memory limit by a quarter of its window since the
-    /// peer was last told.
+    /// Whether the peer should be told the session's memory limit, which moved since it was last told.
     pub(super) fn memory_due(&self) -> bool {
         let inbox = &self.session.inbox;
-        self.lingering.is_none()
-            && self.connection.as_ref().is_some_and(|c| {
-                let moved = inbox.session_limit().saturating_sub(c.memory_told);
-                moved > 0 && moved >= inbox.session_window() / 4
-            })
+        let due = |c: &Connection| inbox.session_limit_due(c.memory_told);
+        self.lingering.is_none() && self.connection.as_ref().is_some_and(due)
     }
 
     /// The credit that is due, if it is.
@@ -76,6 +72,7 @@ impl Peer {
         }
         connection.pending.credit = false;
         connection.memory_told = memory;
+        self.session.inbox.on_session_limit_told();
         let credit = connection.grant.credit();
         Some(Credit {
             generation: credit.generation,
