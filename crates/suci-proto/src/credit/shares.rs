@@ -20,6 +20,10 @@ use drained::Basis;
 /// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
+/// This part of the budget for data is for control packets beyond [`CONTROL_MIN`] of a peer. The control part itself is set
+/// apart: each place finds its least reserve there, whatever those have that came before.
+const EXTRA_PART: u64 = 32;
+
 /// A newcomer takes at most this part of what is left, so that a burst of newcomers finds some
 /// before the first ones have shrunk. It gets more as soon as it comes near its limit.
 const NEWCOMER_PART: u64 = 32;
@@ -70,6 +74,16 @@ pub struct Overcommitted {
     pub control_budget: u64,
 }
 
+/// What is granted to nobody of a budget of so many bytes for data, since INITs need room: half of the reserve and a packet for
+/// strangers, whole packets, as far as the reserve reaches.
+const fn entrance(budget: u64) -> u64 {
+    let reserve = reserve(budget);
+    let packets = reserve / 2 / DATA_CHARGE + 1;
+    let most = reserve / DATA_CHARGE;
+    let packets = if packets < most { packets } else { most };
+    packets * DATA_CHARGE
+}
+
 /// What stays free of a budget of so many bytes for data.
 const fn reserve(budget: u64) -> u64 {
     let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
@@ -83,7 +97,8 @@ const fn reserve(budget: u64) -> u64 {
 ///
 /// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged after
 /// reading. A third of the budget is for control packets: two beyond the limit for each of
-/// [`peer_limit`](Self::peer_limit) peers. The rest is shared by need.
+/// [`peer_limit`](Self::peer_limit) peers. Of the rest, a few packets are set apart for INITs, so that newcomers come in
+/// whatever others hold, and a little is for more than two control packets of a peer. What is left is shared by need.
 ///
 /// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers
 ///   divide what is left after the others and the reserve, by the weight of their [`Appetite`]. They lose what is
@@ -96,8 +111,14 @@ const fn reserve(budget: u64) -> u64 {
 ///   credit ask (BLOCKED) and are served in their order, from what the others give back.
 #[derive(Debug)]
 pub struct Shares {
+    /// Bytes for data that may be granted, and those that are set apart for INITs.
     data_budget: u64,
+    entrance: u64,
+    /// Control packets, and how many peers find [`CONTROL_MIN`] of them.
     control_budget: u64,
+    peer_limit: u64,
+    /// Bytes that the kernel may keep charged after reading.
+    kept: u64,
     /// Bytes for data that shares do not grow into.
     reserve: u64,
     peers: u64,
@@ -133,10 +154,16 @@ impl Shares {
         let budget = recv_buffer / 4 * 3;
         let control = budget / 3;
         let data = budget - control;
+        let entrance = entrance(data);
+        let extra = data / EXTRA_PART / CONTROL_CHARGE;
+        let control = control / CONTROL_CHARGE;
         Self {
-            data_budget: data,
-            reserve: reserve(data),
-            control_budget: control / CONTROL_CHARGE,
+            data_budget: data - entrance - extra * CONTROL_CHARGE,
+            entrance,
+            reserve: reserve(data) - entrance,
+            control_budget: control + extra,
+            peer_limit: control / CONTROL_MIN,
+            kept: data / 2,
             peers: 0,
             waiting: BTreeMap::new(),
             next_turn: 0,
@@ -159,7 +186,7 @@ impl Shares {
     /// How many peers this socket can serve (1,260 with 8 MiB).
     #[must_use]
     pub const fn peer_limit(&self) -> u64 {
-        self.control_budget / CONTROL_MIN
+        self.peer_limit
     }
 
     /// How many grants are registered.
@@ -168,10 +195,22 @@ impl Shares {
         self.peers
     }
 
-    /// Bytes for data that nobody was granted.
+    /// Bytes that may be granted for data, and were not.
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.data_budget.saturating_sub(self.booked.bytes)
+    }
+
+    /// Control packets that nobody was given, but those set apart for free places.
+    pub(super) const fn control_free(&self) -> u64 {
+        let apart = self.places().saturating_mul(CONTROL_MIN);
+        let used = self.booked.control.saturating_add(apart);
+        self.control_budget.saturating_sub(used)
+    }
+
+    /// Whole packets for INITs: what nobody was granted.
+    const fn init_packets(&self) -> u64 {
+        self.free().saturating_add(self.entrance) / DATA_CHARGE
     }
 
     /// Bytes for data that peers may have or put into the buffer.
@@ -194,32 +233,15 @@ impl Shares {
     /// and [`reclaim_due`](Self::reclaim_due).
     #[must_use]
     pub fn is_short(&self) -> bool {
-        self.hungry.weight > 0
-            || !self.waiting.is_empty()
-            || self.free() < self.reserve()
-            || self.is_control_short()
-    }
-
-    /// Whether newcomers find few control packets because some peer has more than its part. All may be few
-    /// because the buffer is small: then there is nothing to look after.
-    pub(super) fn is_control_short(&self) -> bool {
-        self.control_free() < NEWCOMER_PART
-            && self.booked.control > self.peers.saturating_mul(self.control_target())
+        self.hungry.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
     }
 
     /// Control packets beyond the limit that each peer is given in the long run.
     #[must_use]
     pub fn control_target(&self) -> u64 {
-        let half = self.control_budget / 2;
-        half.checked_div(self.peers)
-            .unwrap_or(half)
-            .clamp(CONTROL_MIN, CONTROL_MAX)
-    }
-
-    /// Control packets beyond the limits that nobody was given.
-    #[must_use]
-    pub const fn control_free(&self) -> u64 {
-        self.control_budget.saturating_sub(self.booked.control)
+        let least = self.peer_limit.saturating_mul(CONTROL_MIN);
+        let extra = self.control_budget.saturating_sub(least) / self.peers.max(1);
+        CONTROL_MIN.saturating_add(extra).min(CONTROL_MAX)
     }
 
     /// What may be charged to the socket's buffer at most, if everybody keeps to its grant: all that is on the
@@ -227,11 +249,10 @@ impl Shares {
     #[must_use]
     pub const fn allowed(&self) -> u64 {
         let control = self.booked.control.saturating_mul(CONTROL_CHARGE);
-        let kept = self.data_budget / 2;
         self.booked
             .bytes
             .saturating_add(control)
-            .saturating_add(kept)
+            .saturating_add(self.kept)
     }
 
     /// Checks that nothing was granted beyond the budget.
@@ -254,22 +275,20 @@ impl Shares {
     /// is `seated` already, a place among the peers.
     #[must_use]
     pub fn room_for_inits(&self, seated: bool) -> u64 {
-        let packets = self.free() / DATA_CHARGE;
+        let packets = self.init_packets();
         if seated {
             return packets;
         }
-        packets
-            .min(self.places())
-            .min(self.control_free() / CONTROL_MIN)
+        packets.min(self.places())
     }
 
     /// How many INITs of those whom we do not know: half of the reserve is for whom we know, who comes or wakes up. What
     /// strangers were granted stays theirs for up to 2 L, should they vanish.
     #[must_use]
     pub fn room_for_strangers(&self) -> u64 {
-        let packets = self.free() / DATA_CHARGE;
-        let kept = self.reserve() / 2 / DATA_CHARGE;
-        self.room_for_inits(false).min(packets.saturating_sub(kept))
+        let kept = (self.entrance / DATA_CHARGE).saturating_sub(1);
+        let packets = self.init_packets().saturating_sub(kept);
+        self.room_for_inits(false).min(packets)
     }
 
     /// How many more peers there is a place for.
@@ -278,15 +297,20 @@ impl Shares {
         self.peer_limit().saturating_sub(self.peers)
     }
 
-    /// Whether this peer's place may be given to another that waits for one: those that were idle come first, then
-    /// those that had theirs for a whole turn; among each, the one that compares least.
+    /// Whether this peer's place may be given to another that waits for one: those that were idle, for so long or for
+    /// [`IDLE`], come first, then those that had theirs for a whole turn; among each, the one that compares least.
     #[must_use]
-    pub fn may_dismiss(&self, grant: &Grant, now: Instant) -> Option<(bool, Instant)> {
+    pub fn may_dismiss(
+        &self,
+        grant: &Grant,
+        idle: Option<Duration>,
+        now: Instant,
+    ) -> Option<(bool, Instant)> {
         if grant.retired || grant.dismissed {
             return None;
         }
         let idle_since = grant.idle_since();
-        if now >= idle_since + IDLE {
+        if now >= idle_since + idle.unwrap_or(IDLE).min(IDLE) {
             return Some((false, idle_since));
         }
         let begun = grant.begun_at();
@@ -302,27 +326,37 @@ impl Shares {
     }
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
-    /// `max_datagram` bytes. `None` if the socket serves as many as it can, or has no packet to give.
+    /// `max_datagram` bytes. `None` if the socket serves as many as it can. One that came with an INIT may have to ask for its
+    /// first packet (BLOCKED).
     pub fn admit(
         &mut self,
         first: PacketNumber,
         max_datagram: usize,
         now: Instant,
     ) -> Option<Grant> {
-        if self.peers >= self.peer_limit() || self.control_free() < CONTROL_MIN {
+        if self.peers >= self.peer_limit() {
             return None;
         }
         self.peers = self.peers.saturating_add(1);
-        let grant = self.start(first, data_charge(max_datagram), now);
-        if grant.is_none() {
-            self.peers = self.peers.saturating_sub(1);
+        Some(self.start(first, data_charge(max_datagram), now))
+    }
+
+    /// As [`admit`](Self::admit), for an INIT of ours: its answer needs a packet. `None` if none is free, too.
+    pub fn admit_answer(
+        &mut self,
+        first: PacketNumber,
+        max_datagram: usize,
+        now: Instant,
+    ) -> Option<Grant> {
+        if self.room_for_newcomer(0, data_charge(max_datagram)) == 0 {
+            return None;
         }
-        grant
+        self.admit(first, max_datagram, now)
     }
 
     /// Registers a connection that replaces `old`, which keeps its data on the books until it is
     /// [released](Self::release) (the first packet of its replacement was drained, so nothing more
-    /// of the old one comes), and hands its control reserve over. `None` if no packet is free.
+    /// of the old one comes), and hands its control reserve over. `None` if it was replaced before.
     pub fn replace(
         &mut self,
         old: &mut Grant,
@@ -336,25 +370,22 @@ impl Shares {
         let reserve = core::mem::take(&mut old.booked.control);
         self.booked.control = self.booked.control.saturating_sub(reserve);
         let grant = self.start(first, data_charge(max_datagram), now);
-        if grant.is_none() {
-            old.booked.control = reserve;
-            self.booked.control = self.booked.control.saturating_add(reserve);
-            return None;
-        }
         self.stop_waiting(old);
         self.sate(old);
         old.retired = true;
-        grant
+        Some(grant)
     }
 
-    fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Option<Grant> {
+    /// The first grant of one that has its place among the peers.
+    fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Grant {
         let share = self.room_for_newcomer(0, charge);
-        if share == 0 {
-            return None;
-        }
-        let mut grant = Grant::new(first, share, self.newcomer_control(0), charge, now);
+        // What is set apart for the place is its own.
+        self.booked.control = self.booked.control.saturating_add(CONTROL_MIN);
+        let control = self.control_for(CONTROL_MIN);
+        self.booked.control = self.booked.control.saturating_sub(CONTROL_MIN);
+        let mut grant = Grant::new(first, share, control, charge, now);
         self.settle(&mut grant);
-        Some(grant)
+        grant
     }
 
     /// Takes a grant off the books: its connection is gone, and nothing of it arrives any more.
@@ -452,11 +483,10 @@ impl Shares {
         if grant.retired || !grant.is_live() || grant.dismissed {
             return grant.dismissed && grant.is_live();
         }
-        let idle = now >= grant.idle_since() + IDLE;
-        let control_short = self.is_reserve_excessive(grant.control());
         if grant.share() == 0 {
-            return control_short && idle;
+            return false;
         }
+        let idle = now >= grant.idle_since() + IDLE;
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let quiet = now >= grant.idle_since() + QUIET;
@@ -465,9 +495,7 @@ impl Shares {
         let unused = scarce
             && self.is_wanted_beside(grant)
             && grant.outstanding() > self.idle_packets(grant);
-        (starving && (idle || had_turn))
-            || (control_short && idle)
-            || (unused && (quiet || hoarded))
+        (starving && (idle || had_turn)) || (unused && (quiet || hoarded))
     }
 
     /// When a RECLAIM that was not answered is due again.
@@ -492,12 +520,7 @@ impl Shares {
     /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to
     /// reclaim.
     pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
-        if grant.retired
-            || !grant.is_live()
-            || (grant.is_dormant()
-                && !grant.dismissed
-                && !self.is_reserve_excessive(grant.control()))
-        {
+        if grant.retired || !grant.is_live() || (grant.is_dormant() && !grant.dismissed) {
             return None;
         }
         self.stop_waiting(grant);
@@ -507,27 +530,10 @@ impl Shares {
     }
 
     /// Looks after a peer while credit is [short](Self::is_short). One that fell silent is hungry no more.
-    ///
-    /// A peer whose grant lapsed may still send as many control packets as it was told, so they stay on the
-    /// books. While they are missed, a new generation without data begins that allows fewer; its RETURN proves
-    /// that the peer knows.
     pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
         if now >= grant.idle_since() + TURN {
             self.sate(grant);
         }
-        if !grant.retired
-            && !grant.dismissed
-            && !grant.is_live()
-            && self.is_reserve_excessive(grant.control())
-        {
-            grant.set_share(0, self.control_for(grant), now);
-            self.settle(grant);
-        }
-    }
-
-    /// Whether others miss the `control` packets that a peer may send beyond its limit.
-    pub(crate) fn is_reserve_excessive(&self, control: u64) -> bool {
-        self.control_free() < NEWCOMER_PART && control > self.control_target().max(CONTROL_MIN)
     }
 
     /// A grant waits no more: it was served, is being reclaimed, or its connection was replaced.

@@ -157,39 +157,79 @@ impl Engine {
         {
             peer.put_off(now);
         }
-        if self.closing.is_some() || !self.may_answer(now, &claim, &claimant) {
+        if self.closing.is_some() {
             self.shared.counters.hello_unanswered += 1;
-            if self.closing.is_none() && standing != Standing::Stranger {
-                // It hears that we live, and comes again.
-                let code = RefusedCode::NoSocketCredit;
-                self.turn_away(now, arrival, header, hello.target, code, standing);
-                return;
-            }
-            let reason = match self.closing {
-                Some(_) => DropReason::Closing,
-                None => DropReason::NoRoom,
-            };
-            self.log_dropped(now, arrival.from, header, reason);
+            self.log_dropped(now, arrival.from, header, DropReason::Closing);
             return;
         }
-        let cookie = Cookie {
-            target: node,
-            incarnation: self.shared.identity.incarnation,
-            cookie: self.jar.bake(now, &claim),
-            epoch: self.next_epoch(node, hello.incarnation),
+        // Anybody may call in the name of a node from elsewhere.
+        let callers = match claimant.asker {
+            Some(_) => &self.known_callers,
+            None => &self.strange_callers,
         };
-        let bytes = packet(&self.shared, PacketType::Cookie, 0, header.tag, |b| {
+        // Nobody passes those who came before.
+        let first = callers.is_empty();
+        if first && self.may_answer(now, &claim, &claimant) {
+            return self.answer_hello(now, &claim);
+        }
+        self.shared.counters.hello_unanswered += 1;
+        if standing == Standing::Known && self.shared.shares.places() == 0 {
+            if !first {
+                self.shared.has_place(now, claimant.asker);
+            }
+            // It hears that we live, and comes again.
+            let code = RefusedCode::NoSocketCredit;
+            return self.turn_away(now, arrival, header, hello.target, code, standing);
+        }
+        self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
+        match claimant.asker {
+            Some(_) => self.known_callers.enter(now, &claim),
+            None => self.strange_callers.enter(now, &claim),
+        }
+    }
+
+    /// Sends the COOKIE that a HELLO asked for. There is room: it was looked for before.
+    fn answer_hello(&mut self, now: Instant, claim: &Claim) {
+        let cookie = Cookie {
+            target: claim.node,
+            incarnation: self.shared.identity.incarnation,
+            cookie: self.jar.bake(now, claim),
+            epoch: self.next_epoch(claim.node, claim.incarnation),
+        };
+        let bytes = packet(&self.shared, PacketType::Cookie, 0, claim.token, |b| {
             cookie.put(b)
         });
         self.shared.log.add_unproven(now, || LogRecord::Sent {
             packet: PacketType::Cookie,
-            peer: node,
-            to: arrival.from,
+            peer: claim.node,
+            to: claim.from,
             tries: 1,
         });
-        // There is room: it was looked for before.
-        self.shared.reply(arrival.from, bytes);
-        self.shared.paths.look_up(now, arrival.from);
+        self.shared.reply(claim.from, bytes);
+        self.shared.paths.look_up(now, claim.from);
+    }
+
+    /// Answers HELLOs that wait, as far as there is room now: those of nodes that we know, then those of strangers.
+    pub(super) fn answer_waiting(&mut self, now: Instant) {
+        if self.closing.is_some() {
+            return;
+        }
+        while let Some(claim) = self.known_callers.first(now) {
+            let claimant = self.claimant(now, &claim);
+            if !self.may_answer(now, &claim, &claimant) {
+                break;
+            }
+            self.known_callers.leave(&claim);
+            self.answer_hello(now, &claim);
+        }
+        while let Some(claim) = self.strange_callers.first(now) {
+            let claimant = self.claimant(now, &claim);
+            if !self.may_answer(now, &claim, &claimant) {
+                break;
+            }
+            self.strange_callers.leave(&claim);
+            self.answer_hello(now, &claim);
+        }
     }
 
     /// The epoch in which a session with the process `incarnation` of `node` would begin now.
@@ -349,6 +389,7 @@ impl Engine {
             }
         }
         self.on_received(key);
+        self.answer_waiting(now);
     }
 
     /// Whether a connection to `node` is being opened from here.

@@ -46,7 +46,7 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
-use crate::handshake::{CookieJar, Expected};
+use crate::handshake::{Backlog, CookieJar, Expected};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
@@ -122,6 +122,10 @@ pub struct Engine {
     resumed_at: Instant,
     /// Before that no sweep follows the last one.
     sweep_at: Instant,
+    /// HELLOs of known nodes and of strangers that wait for room, and before when nothing is done for them again.
+    known_callers: Backlog,
+    strange_callers: Backlog,
+    places_at: Instant,
     hints: (u64, u64),
     /// The second, and how many reports of datagrams that were not delivered were looked at in it:
     /// those from the network, and those of this machine's kernel.
@@ -181,6 +185,9 @@ impl Engine {
             last_run: now,
             resumed_at: now,
             sweep_at: now,
+            known_callers: Backlog::default(),
+            strange_callers: Backlog::default(),
+            places_at: now,
             hints: (0, 0),
             reports: (0, [0; 2]),
             closing: None,

@@ -63,8 +63,6 @@ pub(super) struct Summary {
     packets: u64,
     /// Since when it has not used its place among those who have shares of the socket's buffer.
     pub(super) idle_since: Instant,
-    /// Control packets that it may believe it has.
-    pub(super) control: u64,
     /// It came without being in the book.
     pub(super) stranger: bool,
 }
@@ -72,7 +70,6 @@ pub(super) struct Summary {
 folds!(Summary {
     packets,
     idle_since,
-    control,
     stranger
 });
 
@@ -100,7 +97,6 @@ impl Resting {
         let summary = Summary {
             packets: peer.packets(),
             idle_since: grant.map_or(Instant::ZERO, |grant| grant.idle_since()),
-            control: grant.map_or(0, |grant| grant.control()),
             stranger: peer.stranger_from.is_some(),
         };
         let index = connection.and_then(|c| NonZeroU32::new(c.local.index.wrapping_add(1)));

@@ -1,12 +1,18 @@
 //! While credit, places or memory are short: who has some gives back, who waits is served.
 
 use super::Engine;
-use super::peers::Resting;
 use crate::event::EndReason;
 use crate::time::{Duration, Instant, earlier};
 
 /// While peers wait for socket credit, how often the others are asked to return what they do not use.
 const SWEEP: Duration = Duration::from_millis(100);
+
+/// While somebody waits for a place, how often places are made and given: about the time in which an exchange on a local
+/// network is over and acknowledged...
+const PLACES: Duration = Duration::from_millis(4);
+
+/// ... and so much for each peer, all of which are looked at.
+const PLACES_EACH: Duration = Duration::from_nanos(500);
 
 /// When somebody finds no room, whoever was not heard for so long is asked for a sign of life...
 const SILENT: Duration = Duration::from_secs(10);
@@ -20,12 +26,21 @@ impl Engine {
         self.shared.shares.is_short() || !self.shared.line.is_empty()
     }
 
+    /// Whether somebody waits for a place.
+    fn is_place_wanted(&self) -> bool {
+        let callers = self.known_callers.len() + self.strange_callers.len();
+        callers > 0 || !self.shared.line.is_empty()
+    }
+
     /// When all peers are looked at next; in the past if at once. Whatever makes credit short and ends that again, as a
     /// peer can each round trip, the looks keep their distance.
     pub(super) fn next_sweep(&self) -> Option<Instant> {
         // Packets alone make credit short, too, so it may have been due before.
         let at = self.sweep_at.max(self.last_run);
         let sweep = self.is_sweep_needed().then_some(at);
+        let waits = self.is_place_wanted();
+        let places = waits.then_some(self.places_at.max(self.last_run));
+        let sweep = earlier(sweep, places);
         let wanted = self.shared.memory.is_wanted();
         earlier(sweep, wanted.then_some(self.ask_at))
     }
@@ -36,13 +51,17 @@ impl Engine {
             self.ask_at = now + ASKING;
             self.ask_the_silent(now, false);
         }
-        let crowd = self.shared.line.len(now);
+        if now >= self.places_at && self.is_place_wanted() {
+            let each = PLACES_EACH.saturating_mul(self.peers.len() as u32);
+            self.places_at = now + PLACES.max(each);
+            let crowd = self.shared.line.len(now);
+            self.make_places(now, crowd, self.strange_callers.len());
+            self.answer_waiting(now);
+        }
         if self.sweep_at > now || !self.is_sweep_needed() {
             return;
         }
         self.sweep_at = now + SWEEP;
-        self.make_places(now, crowd);
-        self.wake_the_generous();
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_awake_mut() {
             if peer.balance_credit(now, &mut self.shared) {
@@ -53,20 +72,10 @@ impl Engine {
         self.serve_waiting(now);
     }
 
-    /// Others miss what some that rest may send beyond their limits: these are to be told that it is less.
-    fn wake_the_generous(&mut self) {
-        let shares = &self.shared.shares;
-        let excessive = |resting: &Resting| {
-            resting.has_connection() && shares.is_reserve_excessive(resting.summary().control)
-        };
-        let resting = self.peers.iter_resting().filter(|(_, r)| excessive(r));
-        for key in resting.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.peers.get_mut(key);
-        }
-    }
-
-    /// While `crowd` nodes wait for a place, as many others lose theirs, as soon as they were idle or had a turn.
-    fn make_places(&mut self, now: Instant, crowd: usize) {
+    /// While `crowd` nodes wait for a place, all strangers as one, as many others lose theirs, as soon as they were idle or had
+    /// a turn. Other strangers that wait get those of idle strangers: however many somebody claims to be, nobody else loses a
+    /// place for that.
+    fn make_places(&mut self, now: Instant, crowd: usize, strangers: usize) {
         #[cfg(suci_plant)]
         if crate::plant::active("places-never-freed") {
             return;
@@ -75,27 +84,43 @@ impl Engine {
         let free = usize::try_from(shares.places()).unwrap_or(usize::MAX);
         let mut going = 0;
         let mut others = Vec::new();
-        if crowd <= free {
+        if crowd.max(strangers) <= free {
             return;
         }
         for (key, peer) in self.peers.iter_awake() {
             if let Some(connection) = &peer.connection {
                 let grant = &connection.grant;
                 going += usize::from(grant.is_dismissed());
-                others.extend(shares.may_dismiss(grant, now).map(|rank| (rank, key)));
+                let idle = peer.counts_as_idle_after();
+                let rank = shares.may_dismiss(grant, idle, now);
+                others.extend(rank.map(|rank| (rank, key, peer.stranger_from.is_some())));
             }
         }
         for (key, resting) in self.peers.iter_resting() {
             if resting.has_connection() {
-                others.push(((false, resting.summary().idle_since), key));
+                let summary = resting.summary();
+                others.push(((false, summary.idle_since), key, summary.stranger));
             }
         }
         others.sort_unstable();
-        for (_, key) in others.into_iter().take(crowd.saturating_sub(free + going)) {
-            if let Some(connection) = self.peers.get_mut(key).and_then(|p| p.connection.as_mut()) {
-                self.shared.shares.dismiss(&mut connection.grant);
-                self.touch(key);
+        let mut any = crowd.saturating_sub(free + going);
+        let mut strange = strangers.saturating_sub(free + going + any);
+        for ((busy, _), key, stranger) in others {
+            if any > 0 {
+                any -= 1;
+            } else if stranger && !busy && strange > 0 {
+                strange -= 1;
+            } else {
+                continue;
             }
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
+            if let Some(connection) = &mut peer.connection {
+                self.shared.shares.dismiss(&mut connection.grant);
+            }
+            peer.balance_credit(now, &mut self.shared);
+            self.touch(key);
         }
     }
 

@@ -92,16 +92,17 @@ impl Peer {
         &mut self,
         now: Instant,
         max_datagram: usize,
-        replacing: bool,
+        called: bool,
         shared: &mut Shared,
     ) -> Option<Grant> {
         let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
         if unheard >= MOST_PREVIOUS {
             return None;
         }
-        match self.connection.as_mut().filter(|_| replacing) {
+        match self.connection.as_mut().filter(|_| called) {
             Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
-            None => shared.shares.admit(0, max_datagram, now),
+            None if called => shared.shares.admit(0, max_datagram, now),
+            None => shared.shares.admit_answer(0, max_datagram, now),
         }
     }
 

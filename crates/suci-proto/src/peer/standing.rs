@@ -127,6 +127,16 @@ impl Peer {
             && (waited_for || self.attempt.is_some())
     }
 
+    /// After how long without a packet of its own it is idle, where its last exchange is over: we answered, it has all of that,
+    /// and a probe timeout would have brought what it says next. None where it, or our program, may still have something to
+    /// say.
+    pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
+        let answered = self.session.outbox.accepted() > 0;
+        let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());
+        let connection = self.connection.as_ref().filter(|_| over)?;
+        Some(connection.recovery.rtt().pto(Duration::ZERO))
+    }
+
     /// The place of its connection is for others: the session goes on without, until there is something to say.
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);

@@ -1,10 +1,11 @@
 //! First contact: how long a newcomer waits for its first answer, whatever happens to one packet.
 
-use crate::scenario::{SECOND, ok, send, spec, world};
+use crate::scenario::{MS, SECOND, ok, receive, send, spec, world};
 use std::cell::RefCell;
 use std::rc::Rc;
+use suci_proto::Event;
 use suci_proto::time::{Duration, Instant};
-use suci_sim::options::Options;
+use suci_sim::options::{Options, Step};
 use suci_sim::packet::Packet;
 use suci_sim::world::World;
 
@@ -166,4 +167,99 @@ fn f31_one_faulty_packet_delays_a_first_answer_by_a_few_probe_timeouts() {
         }
     }
     assert!(late.is_empty(), "{}", late.join("\n"));
+}
+
+/// What the nodes do that called before.
+#[derive(Clone, Copy, Debug)]
+enum Earlier {
+    Answer,
+    TakeNothing,
+    Stopped,
+    Dead,
+}
+
+/// Each of `places` asks the first one at the same time. How long until all have its answer; `None` if that is longer than
+/// `limit`.
+fn all_answered(
+    world: &mut World,
+    places: core::ops::Range<usize>,
+    limit: Duration,
+) -> Option<Duration> {
+    let (begin, before) = (world.now, world.oracle.delivered());
+    let messages = 2 * places.len() as u64;
+    for place in places {
+        send(world, place, 1, spec(1, 0, 100));
+    }
+    while world.oracle.delivered() < before + messages {
+        if world.now >= begin + limit {
+            return None;
+        }
+        ok(world.run_for(MS));
+    }
+    Some(world.now.since(begin))
+}
+
+/// Nobody is told that there is no room while there are places.
+fn refusals(world: &World, places: core::ops::Range<usize>) -> usize {
+    let refused = |place| {
+        let events = world.events(place);
+        let refused = |(_, event): &(Instant, Event)| matches!(event, Event::Refused { .. });
+        events.iter().filter(|told| refused(told)).count()
+    };
+    places.map(refused).sum()
+}
+
+/// A thousand nodes of the book call at once, whatever those do that called before them and hold credit.
+#[test]
+fn f31_a_crowd_is_answered_at_once_whatever_those_before_it_do() {
+    const BEFORE: usize = 200;
+    const CROWD: usize = 1_000;
+    for earlier in [
+        Earlier::Answer,
+        Earlier::TakeNothing,
+        Earlier::Stopped,
+        Earlier::Dead,
+    ] {
+        let mut options = Options::quiet(1 + BEFORE + CROWD);
+        options.star = true;
+        options.traffic.reply = 1_000_000;
+        let mut world = world(options);
+        for place in 1..=BEFORE {
+            send(&mut world, place, 1, spec(1, 0, 20_000));
+        }
+        receive(&mut world, 2 * BEFORE as u64, SECOND);
+        for place in 1..=BEFORE {
+            match earlier {
+                Earlier::Answer => {}
+                Earlier::TakeNothing => world.apply(&Step::StopConsuming(place, SECOND * 60)),
+                Earlier::Stopped => world.apply(&Step::Pause(place, SECOND * 60)),
+                Earlier::Dead => world.apply(&Step::Crash(place, None)),
+            }
+        }
+        let crowd = 1 + BEFORE..1 + BEFORE + CROWD;
+        let time = all_answered(&mut world, crowd.clone(), SECOND);
+        assert!(
+            time.is_some_and(|time| time < SECOND / 2),
+            "{earlier:?}: {time:?}"
+        );
+        assert_eq!(refusals(&world, crowd), 0, "{earlier:?}");
+    }
+}
+
+/// More nodes than places that nobody knows call at once, and each has one question.
+#[test]
+fn f31_a_crowd_of_strangers_takes_turns() {
+    for (recv_buffer, clients, limit) in [
+        (425_984, 128, SECOND * 5),
+        (64 << 10, 400, SECOND * 2),
+        (212_992, 400, SECOND * 2),
+        (8 << 20, 400, SECOND * 2),
+    ] {
+        let mut options = newcomers(clients, recv_buffer);
+        options.traffic.reply = 1_000_000;
+        let mut world = world(options);
+        let time = all_answered(&mut world, 1..1 + clients, limit);
+        println!("{clients} at {recv_buffer} B: {time:?}");
+        assert!(time.is_some(), "{clients} at {recv_buffer} B");
+    }
 }

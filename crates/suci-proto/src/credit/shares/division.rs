@@ -1,8 +1,8 @@
 //! Who gets how much: the division of a socket's budget.
 
-use super::{CONTROL_MAX, Hungry, NEWCOMER_PART, Shares};
+use super::{Hungry, NEWCOMER_PART, Shares};
+use crate::credit::Grant;
 use crate::credit::need::{Appetite, Use};
-use crate::credit::{CONTROL_MIN, Grant};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
@@ -197,13 +197,6 @@ impl Shares {
         packets(booked.saturating_add(bytes), charge)
     }
 
-    pub(super) fn newcomer_control(&self, booked: u64) -> u64 {
-        let free = self.control_free().saturating_add(booked);
-        (free / NEWCOMER_PART)
-            .clamp(CONTROL_MIN, CONTROL_MAX)
-            .min(self.control_target())
-    }
-
     /// Brings a share to what the policy allows now, and the books with it.
     pub(super) fn allot(&mut self, grant: &mut Grant, wish: Wish, now: Instant) {
         if !grant.retired && !grant.dismissed && !grant.is_reclaiming() {
@@ -215,7 +208,8 @@ impl Shares {
             if share > 0 {
                 self.stop_waiting(grant);
             }
-            grant.set_share(share, self.control_for(grant), now);
+            let control = self.control_for(grant.booked.control);
+            grant.set_share(share, control, now);
         }
         self.settle(grant);
     }
@@ -268,11 +262,11 @@ impl Shares {
         packets(bytes, grant.charge()).clamp(grant.share(), target)
     }
 
-    /// Falls to the target at once (it takes effect when the peer knows), rises when there is
-    /// plenty.
-    pub(super) fn control_for(&self, grant: &Grant) -> u64 {
-        let plenty = self.newcomer_control(grant.booked.control);
-        self.control_target().min(plenty.max(grant.booked.control))
+    /// Control packets for a peer for which so many are booked. Falls to the target at once (it takes effect when the peer
+    /// knows), rises when there is plenty.
+    pub(super) fn control_for(&self, booked: u64) -> u64 {
+        let plenty = booked.saturating_add(self.control_free().div_ceil(2));
+        self.control_target().min(plenty)
     }
 }
 

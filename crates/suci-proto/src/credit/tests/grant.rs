@@ -289,19 +289,19 @@ fn a_smaller_reserve_counts_once_the_peer_must_know() {
     let others: Vec<_> = (0..99)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
-    assert_eq!((others.len(), shares.control_target()), (99, 12));
+    assert_eq!((others.len(), shares.control_target()), (99, 3));
     shares.on_drained(&mut grant, 0, true, at(1));
     let second = grant.credit();
     assert_eq!(
         (second.control, grant.control()),
-        (12, 64),
+        (3, 64),
         "said, not yet known"
     );
     // With the old announcement alone the peer could reach first.limit + 64.
     shares.on_drained(&mut grant, first.limit + 64, true, at(1));
     assert_eq!(grant.control(), 64);
     shares.on_drained(&mut grant, first.limit + 65, true, at(1));
-    assert_eq!(grant.control(), 12);
+    assert_eq!(grant.control(), 3);
     shares.check().unwrap();
 }
 
@@ -315,9 +315,9 @@ fn a_return_proves_the_reserve_its_generation_began_with() {
         .collect();
     shares.on_drained(&mut grant, 0, true, at(1));
     shares.on_return(&mut grant, 0, 0, at(1));
-    assert_eq!((grant.credit().control, grant.control()), (12, 64));
+    assert_eq!((grant.credit().control, grant.control()), (3, 64));
     shares.on_return(&mut grant, 1, 0, at(2));
-    assert_eq!(grant.control(), 12);
+    assert_eq!(grant.control(), 3);
 }
 
 #[test]
