@@ -396,8 +396,14 @@ impl Options {
             Duration::ZERO
         };
         let answer = self.round_trip() + late * 2;
+        // A node that starts later hears the next HELLO, which comes within a second.
+        let begin = match self.start_within {
+            Duration::ZERO => Duration::ZERO,
+            within => within + Duration::from_secs(1),
+        };
         let silence = self.configs.get(place % self.configs.len().max(1));
-        gentle && silence.is_some_and(|config| config.silence_timeout >= answer * ANSWERS)
+        let least = (answer * ANSWERS).max(begin);
+        gentle && silence.is_some_and(|config| config.silence_timeout >= least)
     }
 
     /// The longest time from a packet to its acknowledgement while the network injects no faults.

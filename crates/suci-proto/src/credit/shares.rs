@@ -20,8 +20,9 @@ use drained::Basis;
 /// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
-/// This part of the budget for data is for control packets beyond [`CONTROL_MIN`] of a peer. The control part itself is set
-/// apart: each place finds its least reserve there, whatever those have that came before.
+/// One in so many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.
+/// The control part itself is set apart: each place finds [`CONTROL_MIN`] there, whatever other
+/// peers hold.
 const EXTRA_PART: u64 = 32;
 
 /// A newcomer takes at most this part of what is left, so that a burst of newcomers finds some
@@ -74,8 +75,8 @@ pub struct Overcommitted {
     pub control_budget: u64,
 }
 
-/// What is granted to nobody of a budget of so many bytes for data, since INITs need room: half of the reserve and a packet for
-/// strangers, whole packets, as far as the reserve reaches.
+/// The bytes of a data part of `budget` bytes that are granted to nobody, since INITs need room:
+/// half of the reserve and a packet for strangers, whole packets, as far as the reserve reaches.
 const fn entrance(budget: u64) -> u64 {
     let reserve = reserve(budget);
     let packets = reserve / 2 / DATA_CHARGE + 1;
@@ -97,8 +98,9 @@ const fn reserve(budget: u64) -> u64 {
 ///
 /// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged after
 /// reading. A third of the budget is for control packets: two beyond the limit for each of
-/// [`peer_limit`](Self::peer_limit) peers. Of the rest, a few packets are set apart for INITs, so that newcomers come in
-/// whatever others hold, and a little is for more than two control packets of a peer. What is left is shared by need.
+/// [`peer_limit`](Self::peer_limit) peers. Of the rest, a few packets are set apart for INITs, so
+/// that newcomers come in whatever others hold, and a little is for more than two control packets
+/// of a peer. What is left is shared by need.
 ///
 /// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers
 ///   divide what is left after the others and the reserve, by the weight of their [`Appetite`]. They lose what is
@@ -117,8 +119,8 @@ pub struct Shares {
     /// Control packets, and how many peers find [`CONTROL_MIN`] of them.
     control_budget: u64,
     peer_limit: u64,
-    /// Bytes that the kernel may keep charged after reading.
-    kept: u64,
+    /// The bytes of the budget that are not for control packets.
+    data_part: u64,
     /// Bytes for data that shares do not grow into.
     reserve: u64,
     peers: u64,
@@ -163,7 +165,7 @@ impl Shares {
             reserve: reserve(data) - entrance,
             control_budget: control + extra,
             peer_limit: control / CONTROL_MIN,
-            kept: data / 2,
+            data_part: data,
             peers: 0,
             waiting: BTreeMap::new(),
             next_turn: 0,
@@ -252,7 +254,7 @@ impl Shares {
         self.booked
             .bytes
             .saturating_add(control)
-            .saturating_add(self.kept)
+            .saturating_add(self.data_part / 2)
     }
 
     /// Checks that nothing was granted beyond the budget.
@@ -297,8 +299,9 @@ impl Shares {
         self.peer_limit().saturating_sub(self.peers)
     }
 
-    /// Whether this peer's place may be given to another that waits for one: those that were idle, for so long or for
-    /// [`IDLE`], come first, then those that had theirs for a whole turn; among each, the one that compares least.
+    /// Whether this peer's place may be given to another that waits for one: those that were idle,
+    /// for `idle` or for [`IDLE`], come first, then those that had theirs for a whole turn; among
+    /// each, the one that compares least.
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -326,8 +329,8 @@ impl Shares {
     }
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
-    /// `max_datagram` bytes. `None` if the socket serves as many as it can. One that came with an INIT may have to ask for its
-    /// first packet (BLOCKED).
+    /// `max_datagram` bytes, and that sent an INIT. `None` if the socket serves as many as it can.
+    /// The share may be 0; then the peer asks for its next packet (BLOCKED).
     pub fn admit(
         &mut self,
         first: PacketNumber,
@@ -341,7 +344,8 @@ impl Shares {
         Some(self.start(first, data_charge(max_datagram), now))
     }
 
-    /// As [`admit`](Self::admit), for an INIT of ours: its answer needs a packet. `None` if none is free, too.
+    /// As [`admit`](Self::admit), for an INIT of ours: its answer needs a packet. `None` if no
+    /// packet is free, too.
     pub fn admit_answer(
         &mut self,
         first: PacketNumber,

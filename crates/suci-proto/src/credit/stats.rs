@@ -81,6 +81,6 @@ mod tests {
         }
         let stats = ShareStats::new(&shares, grants.iter());
         assert!(stats.jain > 0.99, "{}", stats.jain);
-        assert_eq!(stats.granted + stats.free, 4 << 20);
+        assert_eq!(stats.granted + stats.free, Shares::new(8 << 20).free());
     }
 }

@@ -162,18 +162,20 @@ impl Engine {
             self.log_dropped(now, arrival.from, header, DropReason::Closing);
             return;
         }
-        // Anybody may call in the name of a node from elsewhere.
+        // Anybody may call in the name of a node, from elsewhere than that is.
         let callers = match claimant.asker {
             Some(_) => &self.known_callers,
             None => &self.strange_callers,
         };
-        // Nobody passes those who came before.
-        let first = callers.is_empty();
+        // A caller that needs a place does not pass those that came before it.
+        let seated = standing == Standing::Seated;
+        let first = seated || callers.is_empty();
         if first && self.may_answer(now, &claim, &claimant) {
             return self.answer_hello(now, &claim);
         }
         self.shared.counters.hello_unanswered += 1;
-        if standing == Standing::Known && self.shared.shares.places() == 0 {
+        let full = self.shared.shares.places() == 0;
+        if seated || (full && standing == Standing::Known) {
             if !first {
                 self.shared.has_place(now, claimant.asker);
             }
@@ -209,27 +211,27 @@ impl Engine {
         self.shared.paths.look_up(now, claim.from);
     }
 
-    /// Answers HELLOs that wait, as far as there is room now: those of nodes that we know, then those of strangers.
+    /// Answers HELLOs that wait, as far as there is room now: those of nodes that we know, then
+    /// those of strangers.
     pub(super) fn answer_waiting(&mut self, now: Instant) {
-        if self.closing.is_some() {
-            return;
-        }
-        while let Some(claim) = self.known_callers.first(now) {
-            let claimant = self.claimant(now, &claim);
-            if !self.may_answer(now, &claim, &claimant) {
-                break;
-            }
+        while let Some(claim) = self.known_callers.first(now)
+            && self.may_answer_now(now, &claim)
+        {
             self.known_callers.leave(&claim);
             self.answer_hello(now, &claim);
         }
-        while let Some(claim) = self.strange_callers.first(now) {
-            let claimant = self.claimant(now, &claim);
-            if !self.may_answer(now, &claim, &claimant) {
-                break;
-            }
+        while let Some(claim) = self.strange_callers.first(now)
+            && self.may_answer_now(now, &claim)
+        {
             self.strange_callers.leave(&claim);
             self.answer_hello(now, &claim);
         }
+    }
+
+    /// Whether a HELLO that waited may be answered. What is known of its sender may have changed.
+    fn may_answer_now(&mut self, now: Instant, claim: &Claim) -> bool {
+        let claimant = self.claimant(now, claim);
+        self.closing.is_none() && self.may_answer(now, claim, &claimant)
     }
 
     /// The epoch in which a session with the process `incarnation` of `node` would begin now.

@@ -120,12 +120,11 @@ pub struct Engine {
     last_run: Instant,
     /// When it last came back after it may have been stopped.
     resumed_at: Instant,
-    /// Before that no sweep follows the last one.
-    sweep_at: Instant,
-    /// HELLOs of known nodes and of strangers that wait for room, and before when nothing is done for them again.
+    /// When all peers were looked at last.
+    swept_at: Instant,
+    /// HELLOs of known nodes and of strangers that wait for room.
     known_callers: Backlog,
     strange_callers: Backlog,
-    places_at: Instant,
     hints: (u64, u64),
     /// The second, and how many reports of datagrams that were not delivered were looked at in it:
     /// those from the network, and those of this machine's kernel.
@@ -184,10 +183,9 @@ impl Engine {
             expected: None,
             last_run: now,
             resumed_at: now,
-            sweep_at: now,
+            swept_at: now,
             known_callers: Backlog::default(),
             strange_callers: Backlog::default(),
-            places_at: now,
             hints: (0, 0),
             reports: (0, [0; 2]),
             closing: None,

@@ -29,7 +29,7 @@ pub struct Identity {
 }
 
 /// Replies of the stateless kind that may wait for the socket; more are dropped (F04).
-const MAX_REPLIES: usize = 2_048;
+const MAX_REPLIES: usize = 256;
 
 /// Everything that is not one peer's.
 #[derive(Debug)]

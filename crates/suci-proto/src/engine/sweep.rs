@@ -4,15 +4,14 @@ use super::Engine;
 use crate::event::EndReason;
 use crate::time::{Duration, Instant, earlier};
 
-/// While peers wait for socket credit, how often the others are asked to return what they do not use.
+/// How often all peers are looked at while some wait for socket credit.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// While somebody waits for a place, how often places are made and given: about the time in which an exchange on a local
-/// network is over and acknowledged...
-const PLACES: Duration = Duration::from_millis(4);
-
-/// ... and so much for each peer, all of which are looked at.
-const PLACES_EACH: Duration = Duration::from_nanos(500);
+/// How often while somebody waits for a place: about the time in which an exchange on a local
+/// network is over and acknowledged. With many peers [`SWEEP_EACH`] for each of them, so that
+/// the looks take a small part of the time.
+const SWEEP_FOR_PLACES: Duration = Duration::from_millis(4);
+const SWEEP_EACH: Duration = Duration::from_micros(2);
 
 /// When somebody finds no room, whoever was not heard for so long is asked for a sign of life...
 const SILENT: Duration = Duration::from_secs(10);
@@ -23,7 +22,7 @@ const ASKING: Duration = Duration::from_secs(60);
 impl Engine {
     /// Whether credit or places are short.
     fn is_sweep_needed(&self) -> bool {
-        self.shared.shares.is_short() || !self.shared.line.is_empty()
+        self.shared.shares.is_short() || self.is_place_wanted()
     }
 
     /// Whether somebody waits for a place.
@@ -32,15 +31,23 @@ impl Engine {
         callers > 0 || !self.shared.line.is_empty()
     }
 
-    /// When all peers are looked at next; in the past if at once. Whatever makes credit short and ends that again, as a
-    /// peer can each round trip, the looks keep their distance.
+    /// When all peers may be looked at next. Whatever makes credit or places short and ends that
+    /// again, as a peer can each round trip, the looks keep their distance.
+    fn sweep_at(&self) -> Instant {
+        let pause = if self.is_place_wanted() {
+            let each = SWEEP_EACH.saturating_mul(self.peers.len() as u32);
+            SWEEP_FOR_PLACES.max(each).min(SWEEP)
+        } else {
+            SWEEP
+        };
+        self.swept_at + pause
+    }
+
+    /// When all peers are looked at next; in the past if at once.
     pub(super) fn next_sweep(&self) -> Option<Instant> {
         // Packets alone make credit short, too, so it may have been due before.
-        let at = self.sweep_at.max(self.last_run);
+        let at = self.sweep_at().max(self.last_run);
         let sweep = self.is_sweep_needed().then_some(at);
-        let waits = self.is_place_wanted();
-        let places = waits.then_some(self.places_at.max(self.last_run));
-        let sweep = earlier(sweep, places);
         let wanted = self.shared.memory.is_wanted();
         earlier(sweep, wanted.then_some(self.ask_at))
     }
@@ -51,17 +58,13 @@ impl Engine {
             self.ask_at = now + ASKING;
             self.ask_the_silent(now, false);
         }
-        if now >= self.places_at && self.is_place_wanted() {
-            let each = PLACES_EACH.saturating_mul(self.peers.len() as u32);
-            self.places_at = now + PLACES.max(each);
-            let crowd = self.shared.line.len(now);
-            self.make_places(now, crowd, self.strange_callers.len());
-            self.answer_waiting(now);
-        }
-        if self.sweep_at > now || !self.is_sweep_needed() {
+        let crowd = self.shared.line.len(now);
+        if self.sweep_at() > now || !self.is_sweep_needed() {
             return;
         }
-        self.sweep_at = now + SWEEP;
+        self.swept_at = now;
+        self.make_places(now, crowd, self.strange_callers.len());
+        self.answer_waiting(now);
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_awake_mut() {
             if peer.balance_credit(now, &mut self.shared) {
@@ -72,9 +75,9 @@ impl Engine {
         self.serve_waiting(now);
     }
 
-    /// While `crowd` nodes wait for a place, all strangers as one, as many others lose theirs, as soon as they were idle or had
-    /// a turn. Other strangers that wait get those of idle strangers: however many somebody claims to be, nobody else loses a
-    /// place for that.
+    /// While `crowd` nodes wait for a place, all strangers as one, as many others lose theirs, as
+    /// soon as they were idle or had a turn. Other strangers that wait get those of idle strangers:
+    /// however many somebody claims to be, nobody else loses a place for that.
     fn make_places(&mut self, now: Instant, crowd: usize, strangers: usize) {
         #[cfg(suci_plant)]
         if crate::plant::active("places-never-freed") {
@@ -119,7 +122,6 @@ impl Engine {
             if let Some(connection) = &mut peer.connection {
                 self.shared.shares.dismiss(&mut connection.grant);
             }
-            peer.balance_credit(now, &mut self.shared);
             self.touch(key);
         }
     }

@@ -1,7 +1,8 @@
-//! HELLOs for which there was no room when they came. They are answered in their order as soon as there is: who calls need not
-//! come again at the right moment.
+//! HELLOs for which there was no room when they came. They are answered in their order as soon as
+//! there is room, so that a caller need not repeat its HELLO at the right moment.
 //!
-//! Anybody may call under any name, so their number is bounded, and one that is not repeated is forgotten.
+//! Anybody may call under any name, so their number is bounded, and one that is not repeated is
+//! forgotten.
 
 use super::{Claim, LONGEST_WAIT};
 use crate::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use crate::types::NodeId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// A HELLO that was not repeated for so long is forgotten: it is repeated within [`LONGEST_WAIT`]. One that nobody sent from
-/// there is not.
+/// A HELLO that was not repeated for so long is forgotten. A caller repeats it within
+/// [`LONGEST_WAIT`]; a forger of addresses may not.
 const PATIENCE: Duration = Duration::from_millis(1_100);
 
 const _: () = assert!(PATIENCE.as_millis() > LONGEST_WAIT.as_millis());
@@ -27,7 +28,8 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// A HELLO found no room. It keeps its turn when it is repeated, and waits at the end otherwise, unless too many do.
+    /// A HELLO found no room. It keeps its turn when it is repeated. A new one waits at the end,
+    /// unless too many wait.
     pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) {
         let caller = (claim.node, claim.from);
         let turn = match self.turns.get(&caller) {

@@ -127,9 +127,9 @@ impl Peer {
             && (waited_for || self.attempt.is_some())
     }
 
-    /// After how long without a packet of its own it is idle, where its last exchange is over: we answered, it has all of that,
-    /// and a probe timeout would have brought what it says next. None where it, or our program, may still have something to
-    /// say.
+    /// After how long without a packet from the peer it counts as idle, if its last exchange is
+    /// over: we answered, it acknowledged all of that, and a probe timeout would have brought what
+    /// it says next. `None` if the peer or our program may still have something to say.
     pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
         let answered = self.session.outbox.accepted() > 0;
         let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());

@@ -178,8 +178,8 @@ enum Earlier {
     Dead,
 }
 
-/// Each of `places` asks the first one at the same time. How long until all have its answer; `None` if that is longer than
-/// `limit`.
+/// Each of `places` asks the first one at the same time. Returns how long it takes until all have
+/// its answer; `None` if that is longer than `limit`.
 fn all_answered(
     world: &mut World,
     places: core::ops::Range<usize>,
@@ -209,7 +209,8 @@ fn refusals(world: &World, places: core::ops::Range<usize>) -> usize {
     places.map(refused).sum()
 }
 
-/// A thousand nodes of the book call at once, whatever those do that called before them and hold credit.
+/// A thousand nodes of the book call at once. Others called before them and hold credit, whatever
+/// they do meanwhile.
 #[test]
 fn f31_a_crowd_is_answered_at_once_whatever_those_before_it_do() {
     const BEFORE: usize = 200;
@@ -246,9 +247,9 @@ fn f31_a_crowd_is_answered_at_once_whatever_those_before_it_do() {
     }
 }
 
-/// More nodes than places that nobody knows call at once, and each has one question.
+/// More strangers than there are places call at once, and each has one question.
 #[test]
-fn f31_a_crowd_of_strangers_takes_turns() {
+fn f31_400_newcomers_that_nobody_knows_take_turns() {
     for (recv_buffer, clients, limit) in [
         (425_984, 128, SECOND * 5),
         (64 << 10, 400, SECOND * 2),

@@ -189,11 +189,17 @@ impl Shares {
         packets(each, grant.charge()).min(IDLE_PACKETS)
     }
 
-    /// Packets for a peer that has none: a part of what is free, at least one if there is one.
+    /// Packets for a peer that has none: a part of what is free, at least one if there is one, and
+    /// no more than an even part while others wait.
     pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();
         let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
-        let bytes = (free / NEWCOMER_PART).max(first).max(free.min(charge));
+        let most = match self.waiting.is_empty() {
+            true => free,
+            false => self.even(),
+        };
+        let part = (free / NEWCOMER_PART).max(first).min(most);
+        let bytes = part.max(free.min(charge));
         packets(booked.saturating_add(bytes), charge)
     }
 
@@ -201,6 +207,8 @@ impl Shares {
     pub(super) fn allot(&mut self, grant: &mut Grant, wish: Wish, now: Instant) {
         if !grant.retired && !grant.dismissed && !grant.is_reclaiming() {
             let share = if grant.share() == 0 {
+                // What was drained just now is free.
+                self.settle(grant);
                 self.share_for_dormant(grant, wish)
             } else {
                 self.share_for_active(grant)
@@ -262,8 +270,8 @@ impl Shares {
         packets(bytes, grant.charge()).clamp(grant.share(), target)
     }
 
-    /// Control packets for a peer for which so many are booked. Falls to the target at once (it takes effect when the peer
-    /// knows), rises when there is plenty.
+    /// Control packets for a peer for which so many are booked. Falls to the target at once (it
+    /// takes effect when the peer knows), rises when there is plenty.
     pub(super) fn control_for(&self, booked: u64) -> u64 {
         let plenty = booked.saturating_add(self.control_free().div_ceil(2));
         self.control_target().min(plenty)

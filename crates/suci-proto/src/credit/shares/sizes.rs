@@ -45,7 +45,7 @@ impl Shares {
     #[must_use]
     pub fn datagram_for(&self, most: usize, peers: usize) -> usize {
         let packets = FEWEST_PACKETS.max(FEWEST_EACH.saturating_mul(peers as u64));
-        let fits = |payload: &usize| data_charge(*payload) <= self.data_budget / packets;
+        let fits = |payload: &usize| data_charge(*payload) <= self.data_part / packets;
         DATAGRAM_SIZES
             .into_iter()
             .map(|size| size.min(most))

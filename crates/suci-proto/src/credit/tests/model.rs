@@ -130,14 +130,16 @@ impl World {
         let Some(mut grant) = self.shares.admit(first, self.mtu, now) else {
             return;
         };
+        // The INIT was the first packet, and is drained.
+        self.shares.on_drained(&mut grant, first, true, now);
         let credit = SendCredit::new(first, grant.handshake_credit(first), now);
         self.pairs.push(Pair {
             credit,
             grant,
-            next: first,
+            next: first + 1,
             forth: Vec::new(),
             back: Vec::new(),
-            arrived: first,
+            arrived: first + 1,
             seen: BTreeSet::new(),
             newest_drained: None,
             empty_at: self.now,
