@@ -175,19 +175,20 @@ impl Engine {
         }
         self.shared.counters.hello_unanswered += 1;
         let full = self.shared.shares.places() == 0;
-        if seated || (full && standing == Standing::Known) {
-            if !first {
-                self.shared.has_place(now, claimant.asker);
-            }
-            // It hears that we live, and comes again.
+        if full && !first {
+            self.shared.has_place(now, claimant.asker);
+        }
+        let waits_long = match claimant.asker {
+            _ if seated => true,
+            Some(_) => self.known_callers.enter(now, &claim),
+            None => self.strange_callers.enter(now, &claim),
+        };
+        if standing != Standing::Stranger && (full || waits_long) {
+            // It hears that we live.
             let code = RefusedCode::NoSocketCredit;
             return self.turn_away(now, arrival, header, hello.target, code, standing);
         }
         self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
-        match claimant.asker {
-            Some(_) => self.known_callers.enter(now, &claim),
-            None => self.strange_callers.enter(now, &claim),
-        }
     }
 
     /// Sends the COOKIE that a HELLO asked for. There is room: it was looked for before.

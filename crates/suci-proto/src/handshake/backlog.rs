@@ -22,27 +22,31 @@ const MOST: usize = 1_024;
 /// HELLOs that wait, each caller's newest.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
+    /// By turn, each with the time of its last repetition.
     waiting: BTreeMap<u64, (Claim, Instant)>,
-    turns: BTreeMap<(NodeId, SocketAddr), u64>,
+    /// The turn of each caller, and since when it waits.
+    turns: BTreeMap<(NodeId, SocketAddr), (u64, Instant)>,
     next: u64,
 }
 
 impl Backlog {
     /// A HELLO found no room. It keeps its turn when it is repeated. A new one waits at the end,
-    /// unless too many wait.
-    pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) {
+    /// unless too many wait. Returns whether its caller waits for so long that it should hear that
+    /// we live.
+    pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> bool {
         let caller = (claim.node, claim.from);
-        let turn = match self.turns.get(&caller) {
-            Some(turn) => *turn,
+        let (turn, since) = match self.turns.get(&caller) {
+            Some(waiting) => *waiting,
             None if self.turns.len() < MOST => {
                 let turn = self.next;
                 self.next = turn.saturating_add(1);
-                self.turns.insert(caller, turn);
-                turn
+                self.turns.insert(caller, (turn, now));
+                (turn, now)
             }
-            None => return,
+            None => return true,
         };
         self.waiting.insert(turn, (*claim, now));
+        now >= since + LONGEST_WAIT
     }
 
     /// The first that waits.
@@ -59,7 +63,7 @@ impl Backlog {
 
     /// The caller waits no more.
     pub(crate) fn leave(&mut self, claim: &Claim) {
-        if let Some(turn) = self.turns.remove(&(claim.node, claim.from)) {
+        if let Some((turn, _)) = self.turns.remove(&(claim.node, claim.from)) {
             self.waiting.remove(&turn);
         }
     }
@@ -96,9 +100,12 @@ mod tests {
     fn callers_are_answered_in_the_order_in_which_they_came() {
         let mut backlog = Backlog::default();
         assert!(backlog.is_empty() && backlog.first(at(0)).is_none());
-        (1..=3).for_each(|node| backlog.enter(at(0), &claim(node, 1)));
+        for node in 1..=3 {
+            assert!(!backlog.enter(at(0), &claim(node, 1)));
+        }
         // Repeated, perhaps by another attempt, it keeps its turn.
-        backlog.enter(at(1_000), &claim(1, 2));
+        assert!(!backlog.enter(at(999), &claim(1, 2)));
+        assert!(backlog.enter(at(1_000), &claim(1, 2)), "that is long");
         assert_eq!(backlog.len(), 3);
         let first = backlog.first(at(1_000)).unwrap();
         assert_eq!((first.node, first.token), (NodeId(1), 2));
@@ -111,7 +118,9 @@ mod tests {
     #[test]
     fn f02_their_number_is_bounded() {
         let mut backlog = Backlog::default();
-        (0..5_000).for_each(|node| backlog.enter(at(0), &claim(node, 1)));
+        for node in 0..5_000 {
+            assert_eq!(backlog.enter(at(0), &claim(node, 1)), node >= MOST as u32);
+        }
         assert_eq!(backlog.len(), MOST);
         assert_eq!(backlog.first(at(0)).unwrap().node, NodeId(0));
     }

@@ -26,6 +26,7 @@ pub(crate) struct Opening {
     tries: u32,
     next_at: Instant,
     last_sent: Instant,
+    was_put_off: bool,
 }
 
 impl Opening {
@@ -37,6 +38,7 @@ impl Opening {
             tries: 0,
             next_at: now,
             last_sent: now,
+            was_put_off: false,
         }
     }
 
@@ -61,7 +63,8 @@ impl Opening {
     /// The cookie came: from now on `init` is repeated. Returns how long the answer took, if the
     /// HELLO was sent only once and the time is therefore a round trip.
     pub(crate) fn cookie_came(&mut self, now: Instant, init: Vec<u8>) -> Option<Duration> {
-        let round_trip = (self.tries == 1).then(|| now.since(self.last_sent));
+        let is_round_trip = self.tries == 1 && !self.was_put_off;
+        let round_trip = is_round_trip.then(|| now.since(self.last_sent));
         self.phase = Phase::Init(init);
         self.tries = 0;
         self.next_at = now;
@@ -76,6 +79,13 @@ impl Opening {
     /// The current packet cannot be made yet.
     pub(crate) fn postpone(&mut self, now: Instant) {
         self.next_at = now + LONGEST_WAIT;
+    }
+
+    /// The peer has no room for the HELLO yet. It may answer it when there is some, so that the
+    /// time until then is no round trip.
+    pub(crate) fn put_off(&mut self, now: Instant) {
+        self.postpone(now);
+        self.was_put_off = true;
     }
 
     /// An attempt after one that was refused at `now`: its HELLO waits.

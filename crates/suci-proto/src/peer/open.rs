@@ -144,7 +144,9 @@ impl Peer {
         attempt.is_some_and(|attempt| attempt.offer.is_some())
     }
 
-    /// The peer refused the attempt with this token: another begins later. Returns false if the attempt is not under way.
+    /// The peer refused the attempt with this token: another begins later. If a HELLO found no room,
+    /// the attempt goes on, since the peer may answer it yet. Returns false if the attempt is not
+    /// under way.
     pub(crate) fn on_refused(
         &mut self,
         now: Instant,
@@ -152,10 +154,14 @@ impl Peer {
         code: RefusedCode,
         shared: &mut Shared,
     ) -> bool {
-        let attempt = self.attempt.as_ref();
+        let attempt = self.attempt.as_mut();
         let Some(attempt) = attempt.filter(|a| a.opening.token() == token) else {
             return false;
         };
+        if code == RefusedCode::NoSocketCredit && attempt.is_asking() {
+            attempt.opening.put_off(now);
+            return true;
+        }
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
         // Whoever has that address will not be the node, or not admit this one: another address may
         // be the right one.
