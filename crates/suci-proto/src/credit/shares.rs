@@ -124,6 +124,8 @@ pub struct Shares {
     /// Bytes for data that shares do not grow into.
     reserve: u64,
     peers: u64,
+    /// How many more peers are expected soon.
+    expected: u64,
     /// Who asked (BLOCKED) when nothing was free, by turn: its peer and what one packet costs.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_turn: u64,
@@ -167,6 +169,7 @@ impl Shares {
             peer_limit: control / CONTROL_MIN,
             data_part: data,
             peers: 0,
+            expected: 0,
             waiting: BTreeMap::new(),
             next_turn: 0,
             waiting_bytes: 0,
@@ -291,6 +294,11 @@ impl Shares {
         let kept = (self.entrance / DATA_CHARGE).saturating_sub(1);
         let packets = self.init_packets().saturating_sub(kept);
         self.room_for_inits(false).min(packets)
+    }
+
+    /// So many more peers are expected soon, and should find credit beside the next newcomer.
+    pub const fn expect(&mut self, peers: u64) {
+        self.expected = peers;
     }
 
     /// How many more peers there is a place for.

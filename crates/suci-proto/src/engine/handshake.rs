@@ -383,6 +383,11 @@ impl Engine {
         };
         // Where anybody may come, the removed may, too.
         self.removed.remove(&node);
+        let waiting = self.known_callers.len() + self.strange_callers.len();
+        let expected = self.expected_inits.newcomers(now);
+        self.shared
+            .shares
+            .expect(expected.saturating_add(waiting as u64));
         match self.admit(now, key, arrival, header, &init, baked) {
             Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}

@@ -112,6 +112,12 @@ impl Expected {
         true
     }
 
+    /// How many newcomers are expected.
+    pub(crate) fn newcomers(&mut self, now: Instant) -> u64 {
+        let known = self.known.count(now);
+        known.saturating_add(self.strangers.count(now))
+    }
+
     /// The INIT came: it is expected no more.
     pub(crate) fn came(&mut self, now: Instant, caller: Caller) {
         match caller {

@@ -110,3 +110,31 @@ impl Opening {
         self.next_at = now + wait;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// How long the answer to a HELLO took, which came after 30 ms.
+    fn round_trip(put_off: bool) -> Option<Duration> {
+        let mut opening = Opening::new(7, at(0));
+        opening.sent(at(0));
+        if put_off {
+            opening.put_off(at(1));
+            assert_eq!(opening.next_at(), at(1_001), "it is repeated later");
+        }
+        let round_trip = opening.cookie_came(at(30), Vec::new());
+        assert_eq!((opening.token(), opening.next_at()), (7, at(30)));
+        round_trip
+    }
+
+    #[test]
+    fn the_time_for_which_a_hello_waited_is_no_round_trip() {
+        assert_eq!(round_trip(false), Some(Duration::from_millis(30)));
+        assert_eq!(round_trip(true), None);
+    }
+}

@@ -53,6 +53,7 @@ fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
     }
     ok(world.run_for(from));
     let before = world.oracle.bytes();
+    let begun: Vec<u64> = (1..=senders).map(|place| queued(&world, place)).collect();
     ok(world.run_for(to - from));
     let bytes = (world.oracle.bytes() - before) * nanos(POLL) / nanos(to - from);
     let buffer = world.options.recv_buffer;
@@ -63,7 +64,8 @@ fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
     );
     assert!(stats.jain > 0.9, "{stats:?}");
     let sent: Vec<f64> = (1..=senders)
-        .map(|place| (each - queued(&world, place)) as f64)
+        .zip(begun)
+        .map(|(place, begun)| (begun - queued(&world, place)) as f64)
         .collect();
     let (sum, squares) = (
         sent.iter().sum::<f64>(),

@@ -190,13 +190,14 @@ impl Shares {
     }
 
     /// Packets for a peer that has none: a part of what is free, at least one if there is one, and
-    /// no more than an even part while others wait.
+    /// no more than an even part while others wait or are expected.
     pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();
         let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
-        let most = match self.waiting.is_empty() {
-            true => free,
-            false => self.even(),
+        let others = self.expected.saturating_add(self.waiting.len() as u64);
+        let most = match others {
+            0 => free,
+            others => self.data_budget / self.peers.saturating_add(others),
         };
         let part = (free / NEWCOMER_PART).max(first).min(most);
         let bytes = part.max(free.min(charge));

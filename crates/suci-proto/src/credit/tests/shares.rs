@@ -416,6 +416,21 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
     assert!(last.share() > 0);
 }
 
+/// A crowd that is expected finds a packet for each, where the first ones would have got all.
+#[test]
+fn a_newcomer_leaves_an_even_part_to_each_that_is_expected() {
+    for (expected, with_credit) in [(0, 100..200), (1_000, 1_000..1_001)] {
+        let mut shares = Shares::new(8 * MIB);
+        let mut grants = Vec::new();
+        for left in (0..1_000_u64).rev() {
+            shares.expect(left.min(expected));
+            grants.extend(shares.admit(0, ETHERNET_MTU, at(0)));
+        }
+        let served = grants.iter().filter(|grant| grant.share() > 0).count();
+        assert!(with_credit.contains(&served), "{served}");
+    }
+}
+
 /// Peers that came first may hold more control packets than the fewest, until they vanish. Each
 /// other place keeps its two.
 #[test]
