@@ -1,9 +1,10 @@
 //! Everything that a change must pass, in the order that fails soonest.
 //!
 //! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
-//! cores: checks share one, tests one (debug), then release, planted faults and
-//! fuzzing one small one each. What comes after the tests is built from the beginning on, on cores that are idle (the
-//! tests sleep half of their time), and then beside the steps before it.
+//! cores: checks share one, tests one (debug), then the simulator with planted faults, the guards'
+//! release build and fuzzing one small one each. What comes after the tests is built from the
+//! beginning on, on cores that are idle (the tests sleep half of their time), and then beside the
+//! steps before it.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -73,7 +74,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "simulator",
-        run: || command(&mut simulating("run", &["--", "--quiet", "--seeds", SEEDS])),
+        run: || planted::run_without(SEEDS),
     },
     Step {
         name: "guards",
@@ -167,9 +168,8 @@ fn build_ahead(class: fn(&mut Command) -> &mut Command, over: &AtomicBool) {
     let builds = [
         // Killed halfway, this alone would begin anew.
         getting_deny(),
-        simulating("build", &[]),
-        guards::building(),
         planted::building(),
+        guards::building(),
         fuzz::building(),
     ];
     for mut build in builds {
@@ -231,13 +231,6 @@ fn tests() -> Result<()> {
     let cores = thread::available_parallelism()?.get();
     let mut test = exec::cargo(["test", "--locked", "--workspace"]);
     command(test.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores).to_string()))
-}
-
-/// The simulator: `cargo run` or only `cargo build`.
-fn simulating(verb: &str, more: &[&str]) -> Command {
-    let mut simulator = exec::cargo([verb, "--locked", "--release", "--bin", "suci-sim"]);
-    simulator.args(more);
-    simulator
 }
 
 /// What the Makefile has pinned.

@@ -47,6 +47,16 @@ pub(crate) fn find(name: &str) -> Result<String> {
     find_in(&build()?, name)
 }
 
+/// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: what is
+/// found with one is its doing. Ordinary tests use this build too, so that a fresh clone makes one
+/// simulator.
+///
+/// # Errors
+/// The build fails, or a seed does.
+pub(crate) fn run_without(seeds: &str) -> Result<()> {
+    exec::run(Command::new(build()?).args(["--quiet", "--seeds", seeds]))
+}
+
 fn find_in(simulator: &Path, name: &str) -> Result<String> {
     let mut run = Command::new(simulator);
     run.args(["--quiet", "--seeds", SEEDS]);
