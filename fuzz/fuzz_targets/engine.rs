@@ -201,6 +201,7 @@ impl World {
                 payload: payload(*index, root * root).into(),
                 notify: root % 2 == 0,
                 token: 0,
+                deadline: None,
             };
             if self.sides[side]
                 .engine

@@ -1,7 +1,7 @@
 //! What the engine tells the program.
 
 use crate::fold::{Fold, Words, folds};
-use crate::message::Outcome;
+use crate::message::{CANCELLED, EXPIRED, Outcome};
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 use crate::wire::RefusedCode;
 use bytes::Bytes;
@@ -77,7 +77,8 @@ pub enum Event {
         /// The program's own handle.
         token: u64,
     },
-    /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]).
+    /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]), or
+    /// this side took it back before any of it was sent (told only if it was sent with `notify`).
     NotDelivered {
         /// To whom.
         node: NodeId,
@@ -87,7 +88,8 @@ pub enum Event {
         number: MessageNumber,
         /// The program's own handle.
         token: u64,
-        /// The receiver's reason; 0 if the message has no number.
+        /// The receiver's reason; 0 if the message has no number; [`CANCELLED`] or [`EXPIRED`] if this
+        /// side took it back.
         reason: u64,
     },
     /// The send queue has room again for messages on channels of one class: for the smallest of
@@ -163,6 +165,11 @@ impl Event {
     #[must_use]
     pub fn failures(&self) -> u64 {
         match self {
+            // The program wanted it so.
+            Self::NotDelivered {
+                reason: CANCELLED | EXPIRED,
+                ..
+            } => 0,
             Self::NotDelivered { .. } => 1,
             Self::Ended { outcomes, .. } => {
                 let failed = |o: &&MessageOutcome| o.outcome != Outcome::Delivered;

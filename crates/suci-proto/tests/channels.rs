@@ -105,6 +105,7 @@ impl Pair {
                 payload: Bytes::from_static(b"hello"),
                 notify: false,
                 token: 0,
+                deadline: None,
             };
             engine.send(now, id(1 - from), message)
         })

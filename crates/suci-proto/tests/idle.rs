@@ -81,6 +81,7 @@ fn message(size: usize) -> Outgoing {
         payload: Bytes::from(vec![7; size]),
         notify: false,
         token: 0,
+        deadline: None,
     }
 }
 

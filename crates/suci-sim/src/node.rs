@@ -305,6 +305,7 @@ impl Process {
             payload: name.payload(spec.length),
             notify: spec.notify,
             token: self.row_token(&spec, name.token),
+            deadline: None,
         };
         match self.engine.send(cx.now, NodeId(spec.to), message) {
             Ok(number) => {

@@ -150,6 +150,7 @@ impl Draft {
             payload: payload.into(),
             notify: false,
             token: 0,
+            deadline: None,
         })
     }
 

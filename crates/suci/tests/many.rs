@@ -100,6 +100,7 @@ impl Spoke {
             payload,
             notify: false,
             token: 0,
+            deadline: None,
         };
         self.engine.send(now, Id(0), message).unwrap();
     }

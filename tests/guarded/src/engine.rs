@@ -111,6 +111,7 @@ fn outgoing(payload: Bytes) -> Outgoing {
         payload,
         notify: false,
         token: 0,
+        deadline: None,
     }
 }
 

@@ -82,6 +82,7 @@ fn message(payload: &'static [u8]) -> Outgoing {
         payload: Bytes::from_static(payload),
         notify: false,
         token: 0,
+        deadline: None,
     }
 }
 

@@ -315,8 +315,13 @@ impl Engine {
             Ok(willing) => willing,
             Err(refusal) => return Err(refusal.of(|| message)),
         };
-        let pushed = willing.peer.session.outbox.push(message);
+        let (channel, deadline) = (message.channel, message.deadline);
+        let outbox = &mut willing.peer.session.outbox;
+        let pushed = outbox.push(message);
         let number = pushed.map_err(|(no, message)| Refusal::from(no).of(|| message))?;
+        if let Some(deadline) = deadline {
+            outbox.set_deadline(channel, number, now + deadline);
+        }
         then(willing.peer);
         willing.on_queued(now, Held::one(length));
         Ok(number)
@@ -347,6 +352,30 @@ impl Engine {
             Ok(number)
         });
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
+    }
+
+    /// Cancels the messages to `node` on `channel` that were sent with this token, as far as nothing of
+    /// them was sent: no byte, nor the request of one that asks first. Returns how many. They never will
+    /// be sent, their outcome is [`Outcome::NotDelivered`](crate::Outcome), and the queue has their room
+    /// again. O(messages that wait on the channel).
+    ///
+    /// # Errors
+    /// `UnknownPeer` or `Itself`.
+    pub fn cancel(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+        token: u64,
+    ) -> Result<u64, SendError> {
+        let key = self.known(node)?;
+        // Who rests has no messages.
+        if self.peers.awake(key).is_none() {
+            return Ok(0);
+        }
+        let peer = self.peers.get_mut(key);
+        let cancelled = peer.map_or(0, |peer| peer.cancel(channel, token, &mut self.shared));
+        self.touch(key);
+        Ok(cancelled)
     }
 
     /// The program waits until the queue to `node` has room for `message`, which [`Engine::send`]

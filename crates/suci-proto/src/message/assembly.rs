@@ -126,6 +126,13 @@ impl Assembly {
         self.buffer = Some(Buffer::supplied(memory, len));
     }
 
+    /// What the message means, if that is known.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        self.description
+            .as_ref()
+            .map(|description| description.kind)
+    }
+
     fn header_len(&self) -> usize {
         self.description
             .as_ref()

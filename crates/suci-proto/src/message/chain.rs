@@ -80,6 +80,7 @@ impl Chain {
         let alike = first.total() == len64(second.payload.len())
             && second.payload.len() <= COPIED
             && matches!(first.phase, Phase::Queued)
+            && first.deadline.is_none()
             && first.user_header.is_empty();
         if !alike {
             return None;
@@ -114,6 +115,7 @@ impl Chain {
             && self.kind == next.kind
             && self.token == next.token
             && self.notify == next.notify
+            && next.deadline.is_none()
             && next.user_header.is_empty()
             && self.messages() < len64(MOST)
     }
@@ -217,7 +219,7 @@ impl Chain {
         over
     }
 
-    /// Takes all messages away of which nothing was sent.
+    /// Takes all messages away of which nothing was sent, whether the caller wants them or not.
     pub(super) fn cut_off(&mut self) -> impl DoubleEndedIterator<Item = Long> + use<> {
         let first = self.untouched().saturating_sub(self.origin);
         let kept = index(first.saturating_sub(self.gone));
@@ -233,6 +235,7 @@ impl Chain {
                 payload,
                 notify,
                 token,
+                deadline: None,
             })
         })
     }
@@ -416,6 +419,7 @@ mod tests {
             payload: Bytes::from_static(&[7; EACH]),
             notify: false,
             token: 0,
+            deadline: None,
         }
     }
 

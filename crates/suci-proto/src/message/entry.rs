@@ -6,6 +6,7 @@ use super::small::{Fate, Small};
 use super::{Held, Outgoing, charge, index, len64};
 use crate::limits::MIN_PIECE;
 use crate::ranges::RangeSet;
+use crate::time::Instant;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{FragHead, Frame, Rts, Start};
 use bytes::Bytes;
@@ -91,12 +92,26 @@ impl Entry {
         }
     }
 
+    /// Whether its messages were cancelled.
+    pub(super) fn is_void(&self) -> bool {
+        matches!(self, Self::Small(small) if small.is_void())
+    }
+
     /// The small message that it is or was: its frame is kept until its number leaves the channel's front.
     pub(super) fn small(&self) -> Option<&Small> {
         match self {
             Self::Small(small) => Some(small),
             Self::Chain(_) => None,
             Self::Long(long) => long.was.as_ref(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn small_mut(&mut self) -> Option<&mut Small> {
+        match self {
+            Self::Small(small) => Some(small),
+            Self::Chain(_) => None,
+            Self::Long(long) => long.was.as_mut(),
         }
     }
 
@@ -108,6 +123,7 @@ impl Entry {
     /// What it counts against the bounds of the queue.
     pub(super) fn held(&self) -> Held {
         let bytes = match self {
+            Self::Small(small) if small.is_void() => return Held::default(),
             Self::Small(small) => small.held(),
             Self::Chain(chain) => chain.held(),
             Self::Long(long) => long.held().max(long.copied()),
@@ -162,6 +178,8 @@ pub(super) struct Long {
     pub(super) asked: bool,
     /// Its number stands in the channel's list of what is owed again.
     pub(super) listed: bool,
+    /// When it is cancelled if none of it was sent.
+    pub(super) deadline: Option<Instant>,
     /// The small message that it was before it had to ask.
     was: Option<Small>,
     pub(super) phase: Phase,
@@ -215,6 +233,8 @@ impl Long {
             payload,
             notify,
             token,
+            // Absolute where it matters: `Outbox::set_deadline`.
+            deadline: _,
         } = message;
         let (asked, listed, phase) = (false, false, Phase::Queued);
         Self {
@@ -226,6 +246,7 @@ impl Long {
             notify,
             asked,
             listed,
+            deadline: None,
             was: None,
             phase,
         }

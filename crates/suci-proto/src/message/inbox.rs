@@ -193,8 +193,11 @@ impl Inbox {
         let Some(channel) = self.channels.get_mut(place) else {
             return Ok(());
         };
-        channel.on_frag(frag, &mut self.accounts)?;
+        let freed = channel.on_frag(frag, &mut self.accounts)?;
         self.list_ready(place);
+        if let Some(freed) = freed {
+            self.free(place, freed);
+        }
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use super::runs::{Runs, SpareRuns};
 use super::slot::{Slot, SpareSlots};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
 use crate::wire::{Frag, Rts, Sequel};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -175,7 +175,7 @@ impl Channel {
         }
     }
 
-    /// Takes a fragment.
+    /// Takes a fragment. Returns what it frees, if it is the last of a void message.
     ///
     /// # Errors
     /// The peer broke a rule; its connection is to be closed.
@@ -183,12 +183,12 @@ impl Channel {
         &mut self,
         frag: &Frag<'_>,
         accounts: &mut Accounts,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<Option<Freed>, ProtocolError> {
         let Some(place) = self.place(frag.message) else {
-            return Ok(());
+            return Ok(None);
         };
         match (self.slot(place), &frag.start) {
-            (Slot::Whole { .. } | Slot::Assembled(_), _) => Ok(()),
+            (Slot::Whole { .. } | Slot::Assembled(_) | Slot::Void { .. }, _) => Ok(None),
             (Slot::Refused { .. }, _) => {
                 Err(ProtocolError::OutOfPlace("data of a refused message"))
             }
@@ -203,9 +203,9 @@ impl Channel {
         place: usize,
         frag: &Frag<'_>,
         accounts: &mut Accounts,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<Option<Freed>, ProtocolError> {
         let Some(start) = &frag.start else {
-            return Ok(());
+            return Ok(None);
         };
         let header = start.user_header;
         let header_len = u8::try_from(header.len())
@@ -216,6 +216,10 @@ impl Channel {
             accounts,
         )?;
         let size = header.len().saturating_add(frag.data.len());
+        if start.kind == Kind::VOID {
+            let charge = charge(len64(frag.data.len()), header.len());
+            return Ok(Some(self.discard(place, charge)));
+        }
         let bytes = if size <= CHUNKED && place == self.settled {
             accounts.chunk.copy(&accounts.pool, header, frag.data)
         } else {
@@ -232,7 +236,26 @@ impl Channel {
         if place == self.settled {
             self.settle();
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// The message at `place` is there and void: the program never sees it. Returns what is free once those before it
+    /// are taken, if there are none.
+    #[cold]
+    fn discard(&mut self, place: usize, charge: u64) -> Freed {
+        self.put(place, Slot::Void { charge });
+        self.settle();
+        self.free_passed_over()
+    }
+
+    /// Passes over messages at the front that the program never takes, whose credit its sender may have again.
+    fn free_passed_over(&mut self) -> Freed {
+        let freed = Freed {
+            charge: self.pass_over(),
+            large: 0,
+        };
+        self.consume(freed.charge);
+        freed
     }
 
     /// A piece of a message.
@@ -241,7 +264,7 @@ impl Channel {
         place: usize,
         frag: &Frag<'_>,
         accounts: &mut Accounts,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<Option<Freed>, ProtocolError> {
         let part = Part {
             offset: frag.offset,
             total: frag.total(),
@@ -251,8 +274,7 @@ impl Channel {
         if let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
             && assembly.add_end(&part)
         {
-            self.complete(place, accounts);
-            return Ok(());
+            return Ok(self.complete(place, accounts));
         }
         let charged = match self.slot(place) {
             Slot::Pieces(assembly) => {
@@ -269,26 +291,31 @@ impl Channel {
             self.put(place, Slot::Pieces(accounts.unasked()));
         }
         let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place) else {
-            return Ok(());
+            return Ok(None);
         };
         let chunk = (place == self.settled).then_some(&mut accounts.chunk);
         let taken = assembly.add(&part, &accounts.pool, chunk);
-        if taken.is_ok() && assembly.is_complete() {
-            self.complete(place, accounts);
-        }
-        taken.map_err(|fault| self.fault(frag.message, fault))
+        let is_complete = taken.is_ok() && assembly.is_complete();
+        taken.map_err(|fault| self.fault(frag.message, fault))?;
+        Ok(is_complete
+            .then(|| self.complete(place, accounts))
+            .flatten())
     }
 
-    /// All pieces of message `place` are there.
-    fn complete(&mut self, place: usize, accounts: &mut Accounts) {
-        let Some(slot) = self.slots.get_mut(place) else {
-            return;
-        };
+    /// All pieces of message `place` are there. Returns what that frees, if it is void.
+    fn complete(&mut self, place: usize, accounts: &mut Accounts) -> Option<Freed> {
+        let slot = self.slots.get_mut(place)?;
         debug_assert!(matches!(slot, Slot::Pieces(_)), "it came in pieces");
         if let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
             *slot = accounts.on_assembled(assembly);
+            if slot.kind() == Some(Kind::VOID) {
+                accounts.complete = accounts.complete.saturating_sub(1);
+                let charge = slot.charge();
+                return Some(self.discard(place, charge));
+            }
             self.settle();
         }
+        None
     }
 
     /// Takes pieces of message `number` that follow one which was just taken.
@@ -362,15 +389,14 @@ impl Channel {
         self.settled = self.settled.saturating_sub(count);
     }
 
-    /// Passes over refused messages at the front. Returns their charges.
+    /// Passes over messages at the front that the program never takes. Returns their charges.
     #[inline]
-    fn skip_refused(&mut self) -> u64 {
+    fn pass_over(&mut self) -> u64 {
         let mut freed = 0_u64;
         while self.runs.is_empty()
-            && let Some(Slot::Refused { charge }) = self.slots.front()
+            && let Some(slot) = self.slots.pop_front_if(|slot| slot.is_passed_over())
         {
-            freed = freed.saturating_add(*charge);
-            self.slots.pop_front();
+            freed = freed.saturating_add(slot.charge());
             self.leave(1);
         }
         freed
@@ -445,7 +471,7 @@ impl Channel {
         {
             return Err(ProtocolError::Limit("requests at once on a channel"));
         }
-        if rts.total == 0 {
+        if rts.total == 0 || rts.kind == Kind::VOID {
             return Err(ProtocolError::OutOfPlace("a request for an empty message"));
         }
         self.book(place, charge(0, rts.user_header.len()), accounts)?;
@@ -537,12 +563,7 @@ impl Channel {
             verdict: Verdict::Refused(reason),
         });
         self.settle();
-        let freed = Freed {
-            charge: self.skip_refused(),
-            large: 0,
-        };
-        self.consume(freed.charge);
-        freed
+        self.free_passed_over()
     }
 
     /// The answer to the newest RTS.

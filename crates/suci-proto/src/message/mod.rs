@@ -60,6 +60,7 @@ pub use small::{ChannelLease, SMALL, SmallOutgoing};
 
 use crate::limits::MESSAGE_CHARGE;
 use crate::recovery::SentFrame;
+use crate::time::Duration;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
 use core::fmt;
@@ -100,6 +101,9 @@ pub struct Outgoing {
     pub notify: bool,
     /// The program's own handle, returned in its [`Completion`].
     pub token: u64,
+    /// How long it may wait in the queue: if none of it was sent by then, it is cancelled. The time
+    /// counts from when [`Engine::send`](crate::Engine::send) accepts the message.
+    pub deadline: Option<Duration>,
 }
 
 impl fmt::Debug for Outgoing {
@@ -112,6 +116,7 @@ impl fmt::Debug for Outgoing {
             .field("payload", &Brief(&self.payload))
             .field("notify", &self.notify)
             .field("token", &self.token)
+            .field("deadline", &self.deadline)
             .finish()
     }
 }
@@ -170,9 +175,16 @@ pub struct Completion {
     pub notify: bool,
     /// What became of it.
     pub outcome: Outcome,
-    /// The receiver's reason, if it refused.
+    /// The receiver's reason, if it refused; [`CANCELLED`] or [`EXPIRED`] if it was taken back here.
     pub reason: Option<u64>,
 }
+
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the sending program cancelled the message.
+pub const CANCELLED: u64 = u64::MAX - 1;
+
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): none of the message had been sent when its
+/// deadline passed.
+pub const EXPIRED: u64 = u64::MAX - 2;
 
 /// How many of these were not, or not certainly, delivered.
 pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {

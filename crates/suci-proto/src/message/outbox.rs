@@ -5,6 +5,7 @@
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod asking;
+mod cancel;
 mod cold;
 mod fate;
 mod finish;
@@ -21,6 +22,7 @@ use super::outgoing::{Block, Channel, Cold, Fin, Packed, Plan, Spares, Status};
 use super::{ByClass, Completion, Held, Queued, WantedRoom, index, len64};
 use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
+use crate::time::Instant;
 use crate::turns::{CLASSES, Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
@@ -28,7 +30,7 @@ use crate::wire::{FragHead, Rts};
 use bytes::Bytes;
 use core::ops::Range;
 use slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a piece counts in its channel's turn beside its bytes: about the frame's head.
 const HEAD: usize = 8;
@@ -163,6 +165,10 @@ pub struct Outbox {
     /// The part of it that is acknowledged or refused: [`Queued::over`].
     over: Held,
     accepted: u64,
+    /// Void messages whose numbers the peer has not acknowledged: they count nothing in the queue.
+    voids: u64,
+    /// Messages of which nothing was sent, by when they expire.
+    deadlines: BTreeSet<(Instant, ChannelId, MessageNumber)>,
     completions: VecDeque<Completion>,
     wanted: WantedRoom,
     spares: Spares,
@@ -198,6 +204,8 @@ impl Outbox {
             queued: ByClass::default(),
             over: Held::default(),
             accepted: 0,
+            voids: 0,
+            deadlines: BTreeSet::new(),
             completions: VecDeque::new(),
             wanted: WantedRoom::default(),
             spares: Spares::default(),
@@ -226,6 +234,8 @@ impl Outbox {
         (self.channel_parked, self.answer_parked) = (0, 0);
         self.queued = ByClass::default();
         self.over = Held::default();
+        self.voids = 0;
+        self.deadlines.clear();
         outcomes
     }
 
@@ -355,6 +365,9 @@ impl Outbox {
             Choice::Plan(plan) => plan,
         };
         self.session_used = self.session_used.saturating_add(plan.charged);
+        if !self.deadlines.is_empty() {
+            self.end_deadline(place, &plan);
+        }
         let piece = self.channels.get(place)?.piece(&plan, room)?;
         let size = match &piece {
             Piece::Data { range, .. } => range.len(),
@@ -459,19 +472,19 @@ impl Outbox {
         self.queued
     }
 
-    /// Whether every message was acknowledged or refused.
+    /// Whether every message was acknowledged or refused, and every void one acknowledged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queued.is_empty()
+        self.queued.is_empty() && self.voids == 0
     }
 
-    /// Messages accepted in this session, on all channels.
+    /// Messages accepted in this session, on all channels; cancelled ones do not count.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// How many messages of this channel, from its first, are all acknowledged (or refused).
+    /// How many messages of this channel, from its first, are all acknowledged, refused or cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
         let cold = || self.cold.get(&channel).map_or(0, Cold::base);

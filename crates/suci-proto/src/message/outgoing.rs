@@ -4,6 +4,7 @@
 //! sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next may go
 //! while the bytes of the one before still flow, which hides its round trip.
 
+mod cancel;
 mod chain;
 mod fate;
 mod pack;
@@ -11,6 +12,7 @@ mod queue;
 mod rest;
 mod run;
 
+pub(super) use cancel::Cancelled;
 pub(super) use fate::Released;
 pub use pack::Packed;
 pub(super) use rest::Cold;
@@ -310,7 +312,8 @@ impl Channel {
     /// Messages not yet acknowledged or refused, counting those behind such a one.
     #[cfg(test)]
     pub(super) fn queue_len(&self) -> usize {
-        let open = self.queue.iter().filter(|item| !item.entry.is_done());
+        let waits = |item: &&Item| !item.entry.is_done() && !item.entry.is_void();
+        let open = self.queue.iter().filter(waits);
         open.map(|item| super::index(item.entry.count())).sum()
     }
 

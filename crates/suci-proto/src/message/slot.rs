@@ -29,6 +29,8 @@ pub(super) enum Slot {
     Assembled(Box<Assembly>),
     /// The program did not want it. Charged so much.
     Refused { charge: u64 },
+    /// Came completely, and is discarded: its sender cancelled it ([`Kind::VOID`]). Charged so much.
+    Void { charge: u64 },
 }
 
 const _: () = assert!(
@@ -60,14 +62,23 @@ impl Slot {
             Self::Unseen => MESSAGE_CHARGE,
             Self::Whole { bytes, .. } => charge(len64(bytes.len()), 0),
             Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.charge(),
-            Self::Refused { charge } => *charge,
+            Self::Refused { charge } | Self::Void { charge } => *charge,
+        }
+    }
+
+    /// What a message that is complete means.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Whole { kind, .. } => Some(*kind),
+            Self::Assembled(assembly) => assembly.kind(),
+            _ => None,
         }
     }
 
     /// Whether the message was announced by RTS.
     pub(super) fn has_asked(&self) -> bool {
         match self {
-            Self::Unseen | Self::Whole { .. } => false,
+            Self::Unseen | Self::Whole { .. } | Self::Void { .. } => false,
             Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.way != Way::Unasked,
             Self::Refused { .. } => true,
         }
@@ -78,9 +89,14 @@ impl Slot {
         matches!(self, Self::Whole { .. } | Self::Assembled(_))
     }
 
+    /// Whether the program never takes it.
+    pub(super) fn is_passed_over(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Void { .. })
+    }
+
     /// Whether it holds up nothing behind it.
     pub(super) fn is_settled(&self) -> bool {
-        self.is_complete() || matches!(self, Self::Refused { .. })
+        self.is_complete() || self.is_passed_over()
     }
 }
 
@@ -112,7 +128,7 @@ impl Slot {
         match self {
             Self::Whole { bytes, .. } => bytes.len(),
             Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.heap(),
-            Self::Unseen | Self::Refused { .. } => 0,
+            Self::Unseen | Self::Refused { .. } | Self::Void { .. } => 0,
         }
     }
 }

@@ -37,6 +37,9 @@ const BLOCK: usize = 16_384;
 /// The longest head of a frame, its user header apart: type, five varints, and a byte each for kind and length.
 const HEAD: usize = 64;
 
+/// Bytes of the frame of a void message, at most: type, channel, number, kind and length.
+const VOID_FRAME: usize = 1 + 5 + 9 + 1 + 1;
+
 const _: () = assert!(
     HEAD + MAX_USER_HEADER + SMALL < BLOCK,
     "a block has room for any frame"
@@ -76,15 +79,17 @@ impl SmallOutgoing<'_> {
             payload: Bytes::copy_from_slice(self.payload),
             notify: self.notify,
             token: self.token,
+            deadline: None,
         }
     }
 }
 
 impl Outgoing {
-    /// The message as a small one, if it is.
+    /// The message as a small one, if it is. One with a deadline is not: it keeps an entry of its own,
+    /// so that its memory is free when it expires.
     #[must_use]
     pub fn as_small(&self) -> Option<SmallOutgoing<'_>> {
-        (self.payload.len() <= SMALL).then(|| SmallOutgoing {
+        (self.payload.len() <= SMALL && self.deadline.is_none()).then(|| SmallOutgoing {
             channel: self.channel,
             tag: self.tag,
             kind: self.kind,
@@ -105,7 +110,8 @@ pub(super) struct Small {
     /// Where the first frame stands in the channel's [`FrameQueue`].
     at: u64,
     count: u32,
-    /// Bytes of each frame, and what it holds of payload and header.
+    /// Bytes of each frame, and what it holds of payload and header. 0 for void messages, whose frames
+    /// are written when they are sent.
     frame: u16,
     payload: u16,
     header: u8,
@@ -127,6 +133,38 @@ pub(super) enum Fate {
 }
 
 impl Small {
+    /// So many consecutive void messages, in the place of cancelled ones whose frames, if they had any,
+    /// end at `at`.
+    pub(super) fn void(count: u32, at: u64) -> Self {
+        Self {
+            token: 0,
+            at,
+            count,
+            frame: 0,
+            payload: 0,
+            header: 0,
+            notify: false,
+            listed: false,
+            fate: Fate::Open,
+        }
+    }
+
+    /// Whether they were cancelled ([`Kind::VOID`]): they have their outcome, and keep nothing but their
+    /// numbers until the peer acknowledged those.
+    pub(super) fn is_void(&self) -> bool {
+        self.frame == 0
+    }
+
+    /// Takes in the void messages that follow. False, and nothing done, if either are not void.
+    pub(super) fn join_void(&mut self, next: &Self) -> bool {
+        let count = self.count.checked_add(next.count);
+        let Some(count) = count.filter(|_| self.is_void() && next.is_void()) else {
+            return false;
+        };
+        (self.count, self.at) = (count, self.at.max(next.at));
+        true
+    }
+
     /// How many messages they are.
     #[inline]
     pub(super) fn count(&self) -> u32 {
@@ -163,7 +201,10 @@ impl Small {
     /// How many of them fit into `room` bytes, if the last may reach beyond the first `turn` of these, but none begin
     /// there.
     pub(super) fn fitting(&self, room: usize, turn: usize) -> u32 {
-        let frame = usize::from(self.frame).max(1);
+        let frame = match self.frame {
+            0 => VOID_FRAME,
+            bytes => usize::from(bytes),
+        };
         let fitting = (room / frame).min(turn.div_ceil(frame));
         u32::try_from(fitting).map_or(self.count, |fitting| fitting.min(self.count))
     }
@@ -231,6 +272,8 @@ pub(super) struct FrameQueue {
     first: u64,
     /// Blocks whose frames are given up, for what comes while others are not.
     free: Vec<Vec<u8>>,
+    /// Bytes of frames of messages that were cancelled since the last [compaction](Self::compact).
+    dead: u64,
 }
 
 impl FrameQueue {
@@ -273,6 +316,39 @@ impl FrameQueue {
             notify: message.notify,
             listed: false,
             fate: Fate::Open,
+        }
+    }
+
+    /// These messages were cancelled: their frames will not be sent, and nothing follows them in a row.
+    pub(super) fn cancel(&mut self, small: &Small) {
+        let (start, end) = small.span(small.count);
+        self.dead = self.dead.saturating_add(end.saturating_sub(start));
+        self.last.end_row();
+    }
+
+    /// Whether frames of cancelled messages take half of the memory, and more than a block.
+    fn is_sparse(&self) -> bool {
+        let full = len64(self.full.len()).saturating_mul(len64(BLOCK));
+        let all = self.end().saturating_sub(self.first.saturating_sub(full));
+        self.dead > len64(BLOCK) && self.dead >= all / 2
+    }
+
+    /// Leaves the frames of cancelled messages behind, once they take much memory; `kept` are all others.
+    /// Each byte is copied at most about once for each byte that was cancelled.
+    pub(super) fn compact<'a>(&mut self, kept: impl Iterator<Item = &'a mut Small>) {
+        if !self.is_sparse() {
+            return;
+        }
+        let old = core::mem::take(self);
+        for small in kept {
+            let (start, end) = small.span(small.count);
+            let frames = match small.is_void() {
+                true => &[],
+                false => old.get(start, end),
+            };
+            self.make_room(frames.len());
+            small.at = self.end();
+            self.last.append(frames);
         }
     }
 
@@ -358,6 +434,7 @@ impl FrameQueue {
         if end == self.end() {
             // No place is given twice, whoever asks for it.
             self.last.clear();
+            self.dead = 0;
             self.first = self.first.saturating_add(len64(BLOCK));
         }
     }

@@ -1,5 +1,6 @@
 //! Both halves against each other, through the bytes of the wire.
 
+mod cancel;
 mod chains;
 mod credit;
 mod ending;
@@ -84,6 +85,7 @@ fn message(channel: ChannelId, payload: Bytes) -> Outgoing {
         payload,
         notify: true,
         token: 0,
+        deadline: None,
     }
 }
 

@@ -150,6 +150,7 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> Built {
+        self.expire_messages(now, shared);
         self.advance_closing(now, shared);
         self.renew_memory(shared);
         let waiting = self.is_waiting();

@@ -3,8 +3,8 @@
 use super::Peer;
 use crate::engine::{REPLY_TOO_LONG, Shared};
 use crate::event::EndReason;
-use crate::message::{IncomingInfo, Message};
-use crate::types::{SessionNumber, Source};
+use crate::message::{CANCELLED, IncomingInfo, Message};
+use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
     /// The next reply, and whose it is.
@@ -38,6 +38,19 @@ impl Peer {
         }
         let refused = (self.session.inbox).refuse(channel, info.number, REPLY_TOO_LONG);
         debug_assert!(refused.is_ok(), "it was announced just now");
+    }
+
+    /// Nobody waits for the reply to a request: it need not be sent.
+    pub(crate) fn cancel_request(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        shared: &mut Shared,
+    ) {
+        let outbox = &mut self.session.outbox;
+        if outbox.cancel_one(channel, number, CANCELLED) {
+            self.report_room(shared);
+        }
     }
 
     /// The session is over: replies that came in it reach their calls, and the other calls end with it.

@@ -224,6 +224,7 @@ impl Peer {
     /// Before the attempt's packet goes out: makes the INIT if the cookie came, turns to another address if
     /// nobody answered, begins anew if nobody answered the INIT. False if nothing is to go out now.
     pub(crate) fn advance_attempt(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        self.expire_messages(now, shared);
         let Some(attempt) = &mut self.attempt else {
             return false;
         };

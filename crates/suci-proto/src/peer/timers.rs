@@ -9,7 +9,7 @@ use crate::limits;
 use crate::log::LogRecord;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, nanos};
-use crate::types::ProtocolError;
+use crate::types::{ChannelId, ProtocolError};
 use crate::wire::CLOSE_FINISHED;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
@@ -36,6 +36,7 @@ impl Peer {
         earliest.note(self.lingering);
         earliest.note(self.closing_deadline());
         earliest.note(self.steering_deadline());
+        earliest.note(self.session.outbox.next_deadline());
         if let Some(connection) = &self.connection
             && connection.numbers.peek().is_some()
         {
@@ -135,6 +136,7 @@ impl Peer {
         if self.lingering.is_some_and(|until| until <= now) {
             self.drop_connection(shared);
         }
+        self.expire_messages(now, shared);
         if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.kept_alive = now;
             self.challenge_claim();
@@ -155,6 +157,23 @@ impl Peer {
         }
         self.on_closing_deadline(now, shared);
         self.judge_silence(now, shared);
+    }
+
+    /// Cancels the messages whose deadline passed before any of them was sent. Timers may run later than
+    /// packets are built, so this is done before either.
+    pub(super) fn expire_messages(&mut self, now: Instant, shared: &mut Shared) {
+        let deadline = self.session.outbox.next_deadline();
+        if deadline.is_some_and(|at| at <= now) {
+            self.session.outbox.expire(now);
+            self.report_completions(shared);
+        }
+    }
+
+    /// Cancels messages, as [`Engine::cancel`](crate::Engine::cancel) says.
+    pub(crate) fn cancel(&mut self, channel: ChannelId, token: u64, shared: &mut Shared) -> u64 {
+        let cancelled = self.session.outbox.cancel(channel, token);
+        self.report_completions(shared);
+        cancelled
     }
 
     fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {

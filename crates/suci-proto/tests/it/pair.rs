@@ -50,6 +50,7 @@ pub(crate) fn message(payload: &[u8]) -> Outgoing {
         payload: Bytes::copy_from_slice(payload),
         notify: false,
         token: 0,
+        deadline: None,
     }
 }
 

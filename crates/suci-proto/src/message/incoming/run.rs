@@ -32,8 +32,8 @@ impl Channel {
         taken
     }
 
-    /// Takes the next messages, `most` at most of those that came as runs, or else one. Says what they and refused ones
-    /// behind them free. Returns how many there were.
+    /// Takes the next messages, `most` at most of those that came as runs, or else one. Says what they, and those
+    /// behind them that are passed over, free. Returns how many there were.
     #[inline]
     pub(in crate::message) fn pop(
         &mut self,
@@ -63,7 +63,7 @@ impl Channel {
             popped = usize::from(message.is_some());
             message.into_iter().for_each(each);
         }
-        freed.charge = freed.charge.saturating_add(self.skip_refused());
+        freed.charge = freed.charge.saturating_add(self.pass_over());
         accounts.spare.collect(&mut self.slots, 0);
         self.consume(freed.charge);
         popped

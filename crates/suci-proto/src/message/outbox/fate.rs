@@ -94,7 +94,7 @@ impl Outbox {
 
     /// Messages are over: the queue has room, and the channel's front may be done.
     pub(super) fn release(&mut self, place: usize, released: Released) {
-        if released.messages == 0 {
+        if released.messages == 0 && released.voids == 0 {
             // What arrived may be long known.
             self.cool(place);
             return;
@@ -110,6 +110,7 @@ impl Outbox {
         self.queued
             .change(class, |all| all.without(released.freed()).minus(gone));
         self.over = self.over.plus(released.kept()).minus(gone);
+        self.voids = self.voids.saturating_sub(popped.voids);
         if parked {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);

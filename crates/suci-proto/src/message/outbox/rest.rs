@@ -59,6 +59,9 @@ impl Outbox {
             queued: _,
             over: _,
             accepted,
+            // Who has such messages does not rest.
+            voids: _,
+            deadlines: _,
             completions: _,
             // A peer rests only while the program waits for no room.
             wanted: _,

@@ -15,6 +15,8 @@ pub(in crate::message) struct Released {
     pub(in crate::message) bytes: u64,
     /// What of these was copied, and is kept until all messages before are over too.
     pub(in crate::message) copied: u64,
+    /// Void messages, which count nothing else.
+    pub(in crate::message) voids: u64,
 }
 
 impl Released {
@@ -32,6 +34,10 @@ impl Released {
         self.bytes = self.bytes.saturating_add(bytes);
         self.copied = self.copied.saturating_add(copied);
         self.messages = self.messages.saturating_add(index(messages));
+    }
+
+    fn add_voids(&mut self, messages: u64) {
+        self.voids = self.voids.saturating_add(messages);
     }
 }
 
@@ -71,7 +77,10 @@ impl Channel {
             match &mut item.entry {
                 Entry::Small(small) if small.fate == Fate::Open => {
                     small.fate = Fate::Acked;
-                    released.add(small.held(), small.held(), small.count().into());
+                    match small.is_void() {
+                        true => released.add_voids(small.count().into()),
+                        false => released.add(small.held(), small.held(), small.count().into()),
+                    }
                 }
                 other => others |= !other.is_done(),
             }
@@ -87,8 +96,11 @@ impl Channel {
     fn one_acked(&mut self, number: MessageNumber, released: &mut Released) {
         if self.entry(number).is_some_and(|entry| !entry.is_done()) {
             self.change(number, |entry| {
-                let count = entry.count();
-                released.add(entry.acked(), entry.copied(), count);
+                let (count, bytes) = (entry.count(), entry.acked());
+                match entry.is_void() {
+                    true => released.add_voids(count),
+                    false => released.add(bytes, entry.copied(), count),
+                }
             });
         }
     }
@@ -240,7 +252,12 @@ impl Channel {
         let mut frames = None;
         while let Some(item) = self.queue.pop_front_if(Entry::is_done) {
             if let Some(small) = item.entry.small() {
-                frames = Some(small.span(small.count()).1);
+                // Of void messages that had no frames this is 0.
+                frames = frames.max(Some(small.span(small.count()).1));
+            }
+            if item.entry.is_void() {
+                popped.add_voids(item.entry.count());
+                continue;
             }
             popped.add(0, item.entry.copied(), item.entry.count());
             let (_, notify) = item.entry.token();
@@ -299,7 +316,7 @@ impl Channel {
 
     /// The session is over: the outcome of everything left, in order.
     pub(in crate::message) fn end_all(&mut self, out: &mut Vec<Completion>) {
-        for item in self.queue.iter() {
+        for item in self.queue.iter().filter(|item| !item.entry.is_void()) {
             out.extend(self.completions(item));
         }
         let end = self.queue.end();

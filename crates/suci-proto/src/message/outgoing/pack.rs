@@ -5,7 +5,8 @@ use crate::message::entry::Entry;
 use crate::message::index;
 use crate::message::small::Fate;
 use crate::recovery::SentFrame;
-use crate::types::MessageNumber;
+use crate::types::{Kind, MessageNumber};
+use crate::wire::{FragHead, Start};
 
 /// Messages that were put into a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,24 +59,34 @@ impl Channel {
             }
             let each = u64::from(most);
             let (start, end) = run.span(most);
-            let from = match span {
-                Some((from, to)) if to == start => from,
-                Some((from, to)) => {
-                    // Here one block ends and the next begins.
+            if run.is_void() {
+                if let Some((from, to)) = span.take() {
                     self.frames.copy(from, to, out);
-                    start
                 }
-                None => start,
-            };
-            span = Some((from, end));
-            bytes += index(end - start);
+                bytes += self.put_voids(self.queue.cursor(), most, out);
+            } else {
+                let from = match span {
+                    Some((from, to)) if to == start => from,
+                    Some((from, to)) => {
+                        // Here one block ends and the next begins, or one was cancelled.
+                        self.frames.copy(from, to, out);
+                        start
+                    }
+                    None => start,
+                };
+                span = Some((from, end));
+                bytes += index(end - start);
+            }
             charged += each * run.charge();
             payload += each * run.total();
             count += most;
             self.queue.advance(most);
         }
-        let (start, end) = span?;
-        self.frames.copy(start, end, out);
+        if let Some((start, end)) = span {
+            self.frames.copy(start, end, out);
+        } else if count == 0 {
+            return None;
+        }
         self.charged = self.queue.cursor();
         self.used = self.used.saturating_add(charged);
         let sent = SentFrame::Whole {
@@ -108,9 +119,15 @@ impl Channel {
             return None;
         }
         run.fate = Fate::Open;
-        let (start, end) = run.span(count);
+        let (void, (start, end)) = (run.is_void(), run.span(count));
         let payload = u64::from(count).saturating_mul(run.total());
-        self.frames.copy(start, end, out);
+        let bytes = match void {
+            true => self.put_voids(number, count, out),
+            false => {
+                self.frames.copy(start, end, out);
+                index(end - start)
+            }
+        };
         self.unlist_front();
         match self.queue.divide(number, count) {
             Some(rest) => self.owe_first(rest),
@@ -123,13 +140,35 @@ impl Channel {
         };
         Some(Packed {
             sent,
-            bytes: index(end - start),
+            bytes,
             payload,
             resent: true,
             full: false,
             closed: false,
             charged: 0,
         })
+    }
+
+    /// Writes the frames of void messages, `count` from `first` on. Returns their bytes.
+    #[cold]
+    fn put_voids(&self, first: MessageNumber, count: u32, out: &mut Vec<u8>) -> usize {
+        let before = out.len();
+        for number in first..first.saturating_add(count.into()) {
+            let head = FragHead {
+                channel: self.id,
+                message: number,
+                offset: 0,
+                end: true,
+                start: Some(Start {
+                    total: 0,
+                    tag: 0,
+                    kind: Kind::VOID,
+                    user_header: &[],
+                }),
+            };
+            head.put(out, 0, false);
+        }
+        out.len().saturating_sub(before)
     }
 
     /// The run that begins with `number`, and was divided from one that is sent again, is what goes next.

@@ -5,9 +5,9 @@
 
 use super::super::Outgoing;
 use super::super::chain::Chain;
-use super::super::entry::{Entry, Long};
+use super::super::entry::{Entry, Long, Phase};
 use super::super::small::Small;
-use super::{OWN, Spares};
+use super::{Cancelled, OWN, Spares};
 use crate::types::MessageNumber;
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -218,6 +218,92 @@ impl Queue {
         }
         for item in before.into_iter().chain(chain).rev() {
             self.waiting.push_front(item);
+        }
+    }
+
+    /// How many entries wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Where message `number` stands among the entries that wait.
+    pub(super) fn waiting_place(&self, number: MessageNumber) -> Option<usize> {
+        Self::place(&self.waiting, number)
+    }
+
+    /// The token of the messages of the entry at `place` of those that wait.
+    pub(super) fn token_at(&self, place: usize) -> Option<u64> {
+        let item = self.waiting.get(place)?;
+        Some(item.entry.token().0)
+    }
+
+    /// All small messages whose frames are kept.
+    pub(super) fn smalls_mut(&mut self) -> impl Iterator<Item = &mut Small> {
+        let items = self.sent.iter_mut().chain(&mut self.waiting);
+        items.filter_map(|item| item.entry.small_mut())
+    }
+
+    /// Makes the messages of the entry at `place` of those that wait void, as far as nothing of them was sent. Also
+    /// returns the small ones that they were. None if there is nothing to cancel.
+    pub(super) fn make_void(&mut self, place: usize) -> Option<(Cancelled, Option<Small>)> {
+        let item = self.waiting.get_mut(place)?;
+        let (end, before) = (item.end(), item.entry.held());
+        let (token, notify) = item.entry.token();
+        let (first, deadline) = match &mut item.entry {
+            Entry::Small(small) if small.is_void() => return None,
+            Entry::Small(_) => (item.first, None),
+            Entry::Chain(chain) => {
+                let first = chain.untouched();
+                drop(chain.cut_off());
+                (first, None)
+            }
+            Entry::Long(long) if matches!(long.phase, Phase::Queued) => (item.first, long.deadline),
+            Entry::Long(_) => return None,
+        };
+        let count = u32::try_from(end.saturating_sub(first)).ok()?;
+        if count == 0 {
+            return None;
+        }
+        let small = item.entry.small().cloned();
+        let at = small.as_ref().map_or(0, |small| small.span(small.count()).1);
+        let void = Entry::Small(Small::void(count, at));
+        let mut held = before;
+        if first > item.first {
+            // The messages of the chain that were begun stay.
+            held = held.minus(item.entry.held());
+            let item = Item { first, entry: void };
+            self.waiting.insert(place.saturating_add(1), item);
+            self.join_voids(place.saturating_add(1));
+        } else {
+            item.entry = void;
+            self.join_voids(place);
+        }
+        let cancelled = Cancelled {
+            numbers: first..end,
+            held,
+            token,
+            notify,
+            deadline,
+        };
+        Some((cancelled, small))
+    }
+
+    /// Makes one entry of the void messages at `place` of those that wait, and those before and behind them.
+    fn join_voids(&mut self, place: usize) {
+        for behind in [place.saturating_add(1), place] {
+            let mut pair = self.waiting.range_mut(behind.saturating_sub(1)..).take(2);
+            if let Some(Item {
+                entry: Entry::Small(before),
+                ..
+            }) = pair.next()
+                && let Some(Item {
+                    entry: Entry::Small(next),
+                    ..
+                }) = pair.next()
+                && before.join_void(next)
+            {
+                self.waiting.remove(behind);
+            }
         }
     }
 

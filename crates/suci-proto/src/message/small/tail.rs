@@ -86,6 +86,18 @@ impl Tail {
         old
     }
 
+    /// No message follows the last one in a row.
+    pub(super) fn end_row(&mut self) {
+        (self.like, self.row) = (None, None);
+    }
+
+    /// Appends frames that stood elsewhere.
+    pub(super) fn append(&mut self, frames: &[u8]) {
+        self.block.truncate(self.len);
+        self.block.extend_from_slice(frames);
+        self.len = self.block.len();
+    }
+
     /// The frames are not needed any more.
     pub(super) fn clear(&mut self) {
         self.len = 0;

@@ -165,11 +165,12 @@ impl Pair {
         let message = Outgoing {
             channel: ChannelId(channel),
             tag: self.next_token * 3,
-            kind: Kind((len % 256) as u8),
+            kind: Kind(128 + (len % 128) as u8),
             user_header: content(self.next_token + 1_000_000, header),
             payload: content(self.next_token, len),
             notify: true,
             token: self.next_token,
+            deadline: None,
         };
         let sent = &mut self.sent[channel as usize];
         assert_eq!(

@@ -147,6 +147,7 @@ fn every_field_arrives() {
             payload: content(len as u64, len),
             notify: false,
             token: 1,
+            deadline: None,
         };
         let number = outbox.push(sent.clone()).unwrap();
         for packet in packets(&mut outbox, ROOM) {

@@ -1,0 +1,118 @@
+//! Messages that are taken back before any of them was sent: by the program, or because their deadline
+//! passed. Each has its outcome and leaves the queue at once; its number is still told to the peer.
+
+use super::Outbox;
+use crate::message::outgoing::{Cancelled, Plan};
+use crate::message::{CANCELLED, Completion, EXPIRED, Outcome};
+use crate::time::Instant;
+use crate::types::{ChannelId, MessageNumber};
+
+impl Outbox {
+    /// Message `number`, which was queued just now with a deadline, expires at `at`.
+    pub fn set_deadline(&mut self, channel: ChannelId, number: MessageNumber, at: Instant) {
+        if let Some(place) = self.find(channel)
+            && let Some(queued) = self.channels.get_mut(place)
+        {
+            queued.set_deadline(number, at);
+            self.deadlines.insert((at, channel, number));
+        }
+    }
+
+    /// When the next message expires.
+    #[inline]
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, ..)| *at)
+    }
+
+    /// Some of a message is about to be sent: it does not expire any more.
+    pub(super) fn end_deadline(&mut self, place: usize, plan: &Plan) {
+        if let Some(channel) = self.channels.get_mut(place)
+            && let Some(at) = channel.take_deadline(plan.number)
+        {
+            self.deadlines.remove(&(at, channel.id(), plan.number));
+        }
+    }
+
+    /// Cancels the messages whose deadline passed.
+    pub fn expire(&mut self, now: Instant) {
+        while let Some(&(at, channel, number)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            let cancelled = self.cancel_one(channel, number, EXPIRED);
+            debug_assert!(cancelled, "what is sent has no deadline any more");
+        }
+    }
+
+    /// Cancels one message whose token no other has, or which has a deadline. False if some of it was sent.
+    pub(crate) fn cancel_one(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+    ) -> bool {
+        let Some(&place) = self.by_id.get(&channel) else {
+            return false;
+        };
+        let queued = self.channels.get_mut(place);
+        let cancelled = queued.and_then(|queued| queued.cancel_one(number));
+        self.on_cancelled(place, channel, reason, cancelled) > 0
+    }
+
+    /// Cancels the messages on `channel` with this token of which nothing was sent. Returns how many.
+    /// O(messages that wait there).
+    pub fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
+        let Some(&place) = self.by_id.get(&channel) else {
+            // It has no messages.
+            return 0;
+        };
+        let queued = self.channels.get_mut(place);
+        let cancelled = queued.map_or(Vec::new(), |queued| queued.cancel_token(token));
+        self.on_cancelled(place, channel, CANCELLED, cancelled.into_iter().rev())
+    }
+
+    /// Books what was cancelled on a channel, in order. Returns how many messages that are.
+    fn on_cancelled(
+        &mut self,
+        place: usize,
+        channel: ChannelId,
+        reason: u64,
+        all: impl IntoIterator<Item = Cancelled>,
+    ) -> u64 {
+        let class = self.turns.priority(place).class();
+        let mut count = 0_u64;
+        for cancelled in all {
+            let Cancelled {
+                numbers,
+                held,
+                token,
+                notify,
+                deadline,
+            } = cancelled;
+            self.queued.change(class, |all| all.minus(held));
+            count = count.saturating_add(held.messages);
+            if let Some(at) = deadline {
+                self.deadlines.remove(&(at, channel, numbers.start));
+            }
+            let completion = |number| Completion {
+                channel,
+                number,
+                token,
+                notify,
+                outcome: Outcome::NotDelivered,
+                reason: Some(reason),
+            };
+            let told = numbers.filter(|_| notify).map(completion);
+            self.completions.extend(told);
+        }
+        if count > 0 {
+            self.voids = self.voids.saturating_add(count);
+            // To the program and to the peer's it is as if they had never been accepted.
+            self.accepted = self.accepted.saturating_sub(count);
+            // What waited behind them may go now.
+            self.activate(place);
+        }
+        count
+    }
+}
