@@ -103,9 +103,9 @@ pub use suci_proto::plant;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
-    Accept, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EndReason, Event,
-    Filter, IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome, PeerError,
-    PeerInfo, PeerStats, Priority, PriorityError, RefusedReason, ShareStats, Side, Steer, Traffic,
-    UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
+    Accept, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EXPIRED,
+    EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome,
+    PeerError, PeerInfo, PeerStats, Priority, PriorityError, RefusedReason, ShareStats, Side,
+    Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::Wait;

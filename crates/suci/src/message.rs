@@ -3,6 +3,7 @@
 use crate::error::Error;
 use bytes::Bytes;
 use std::fmt;
+use std::time::Duration;
 use suci_proto::message::Brief;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, SessionNumber, Source};
 use suci_proto::{Data, Outgoing, SmallOutgoing};
@@ -16,7 +17,8 @@ pub struct Message {
     pub session: SessionNumber,
     /// The channel it came on.
     pub channel: ChannelId,
-    /// Its number there, from 0 in every session.
+    /// Its number there, from 0 in every session. Those of messages that were refused, or that their
+    /// sender cancelled, are passed over.
     pub number: MessageNumber,
     /// The sender's tag; 0 if it named none.
     pub tag: u64,
@@ -193,10 +195,34 @@ impl Draft {
         self
     }
 
-    /// Names the message in its outcome, without asking to be told of its delivery.
+    /// Names the message in its outcome, and for [`Node::cancel`](crate::Node::cancel), without asking to
+    /// be told of its delivery.
     #[must_use]
     pub fn token(mut self, token: u64) -> Self {
         self.outgoing.token = token;
+        self
+    }
+
+    /// Cancels the message if none of it was sent `within` this time after it was accepted: it never will
+    /// be then, and the queue has its room again. With [`Draft::notify`],
+    /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
+    /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
+    /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked.
+    ///
+    /// The time runs on while there is no connection, and while the session is suspended. Of a message
+    /// that is sent in time nobody knows when it arrives. Messages that are sent in a row may wait for
+    /// one another for 2 ms: a shorter time may cancel one that could have been sent, and
+    /// `Duration::ZERO` cancels all that do not leave in the very call.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use suci::Draft;
+    /// let draft = Draft::new("temperature 21").deadline(Duration::from_secs(1));
+    /// # let _ = draft;
+    /// ```
+    #[must_use]
+    pub fn deadline(mut self, within: Duration) -> Self {
+        self.outgoing.deadline = Some(within);
         self
     }
 
@@ -230,6 +256,7 @@ impl Draft {
         self.check_unused("the tag", self.outgoing.tag != 0, of)?;
         self.check_unused("the kind", self.outgoing.kind != Kind::USER, of)?;
         self.check_unused("the token", self.outgoing.token != 0, of)?;
+        self.check_unused("the deadline", self.outgoing.deadline.is_some(), of)?;
         self.check_unused("the notification", self.outgoing.notify, of)
     }
 

@@ -294,6 +294,43 @@ impl Node {
         Ok(self.enter_to_send()?.broadcast(to, &message))
     }
 
+    /// Cancels messages to `to` on `channel`, the one that their events name: those that were sent with
+    /// `token` ([`Draft::token`], [`Draft::notify`]; 0 if none was named) and of which nothing was sent
+    /// yet. They never will be, and the queue has their room again. Returns how many they are: 0 if it is
+    /// too late, or if there are none. Those that were sent with [`Draft::notify`] end with
+    /// [`Event::NotDelivered`] and the reason [`CANCELLED`](crate::CANCELLED); a
+    /// [`flush`](Node::flush) does not report them.
+    ///
+    /// Never blocks. Looks at every message that waits on the channel. A message that the peer is asked
+    /// about first ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked.
+    /// A call is cancelled by its limit, not by this.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), suci::Error> {
+    /// use suci::{ChannelId, Draft, Node, NodeId};
+    /// let mut node = Node::builder().id(NodeId(1)).open()?;
+    /// node.add_peer(NodeId(0), "127.0.0.1:7000".parse().unwrap())?;
+    /// node.send(NodeId(0), Draft::new("a frame").token(7))?;
+    /// // Nobody answered there yet, so it was not sent.
+    /// assert_eq!(node.cancel(NodeId(0), ChannelId(0), 7)?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn cancel(&mut self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
+        // Before anything is sent that waits for more.
+        let mut turn = self.enter_to_send()?;
+        let cancelled = turn.engine.cancel(to, channel, token);
+        let cancelled = cancelled.map_err(|error| Error::from_send(to, error))?;
+        if cancelled > 0 {
+            // What waited behind them may go.
+            turn.send_on();
+        }
+        Ok(cancelled)
+    }
+
     /// Blocks until every accepted message is acknowledged, for at most `limit`.
     ///
     /// # Errors
@@ -323,7 +360,8 @@ impl Node {
         Ok(turn.engine.queue_len(node))
     }
 
-    /// How many messages of a channel, from its first in this session, the peer's library holds, or its program refused.
+    /// How many messages of a channel, from its first in this session, the peer's library holds, its program refused, or
+    /// this one cancelled and the peer knows that.
     ///
     /// # Errors
     /// [`Error::Forked`].

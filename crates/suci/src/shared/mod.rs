@@ -58,6 +58,7 @@ use crate::node::DROP_PATIENCE;
 use crate::reach::check_peer;
 use bytes::Bytes;
 use inner::{Inner, Origin};
+use reply::Answer;
 use shard::{Command, Shard, lock};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -185,16 +186,27 @@ impl SharedNode {
         shard: &Shard,
         question: impl FnOnce(&mut Driver) -> T + Send + 'static,
     ) -> Result<T, Error> {
+        self.command(shard, move |answer| {
+            Command::Call(Box::new(move |driver| {
+                // The asker waits for it, whatever happens.
+                let _ = answer.give(question(driver));
+            }))
+        })
+    }
+
+    /// Gives the thread of `shard` the command that `make` makes, and waits for its answer.
+    fn command<T>(
+        &self,
+        shard: &Shard,
+        make: impl FnOnce(Answer<T>) -> Command,
+    ) -> Result<T, Error> {
         self.inner.check_open()?;
         if self.inner.is_served_here() {
             return Err(Error::OwnThread);
         }
         let (answer, reply) = reply::pair();
-        let call = Command::Call(Box::new(move |driver| {
-            // The asker waits for it, whatever happens.
-            let _ = answer.give(question(driver));
-        }));
-        self.inner.wait_for(self.inner.pushing(shard, call))??;
+        let command = make(answer);
+        self.inner.wait_for(self.inner.pushing(shard, command))??;
         match self.inner.wait_for(reply.waiting())? {
             Some(answer) => Ok(answer),
             None => Err(self.inner.wait_for(self.inner.ending())?),
@@ -468,6 +480,19 @@ impl SharedNode {
         to.iter()
             .map(|&node| (node, self.send(node, message.clone())))
             .collect()
+    }
+
+    /// As [`Node::cancel`](crate::Node::cancel), for messages that were accepted before; blocks for a turn of
+    /// the thread.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    pub fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
+        let shard = self.inner.shard_of(to);
+        let cancelled = self.command(shard, |answer| {
+            Command::CancelMessages(to, channel, token, answer)
+        })?;
+        cancelled.map_err(|error| Error::from_send(to, error))
     }
 
     /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`.

@@ -8,6 +8,7 @@ use super::doze::Doze;
 use super::events::Events;
 use super::gate::Gate;
 use super::post::Letter;
+use super::reply::Answer;
 use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
 use super::sorted::Sorted;
@@ -24,8 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
 use suci_proto::message::Held;
-use suci_proto::types::NodeId;
-use suci_proto::{CallId, Event, Outgoing};
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{CallId, Event, Outgoing, SendError};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
 pub(super) const COMMANDS: usize = 4_096;
@@ -50,6 +51,8 @@ pub(super) enum Command {
     Await(Asked),
     /// Nobody waits for the call any more. Whether its reply was there already.
     Cancel(CallId, bool),
+    /// Cancel the messages for this node on this channel with this token, and say how many.
+    CancelMessages(NodeId, ChannelId, u64, Answer<Result<u64, SendError>>),
     /// Anything else.
     Call(Box<dyn FnOnce(&mut Driver) + Send>),
 }

@@ -13,14 +13,15 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::sys::Ready;
 use crate::wait::{Spinner, Wait};
-use account::{Account, Refused};
+use account::{Account, Refused, Stashed};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use suci_proto::message::Held;
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Event, Filter, Outgoing};
+use suci_proto::{Event, Filter, Outgoing, SendError};
 
 /// Commands taken in one turn: all that wait when the node closes, and 20 ms of small messages, in which what arrives is
 /// not acknowledged. With a ring's length those who send such messages without a pause got a quarter fewer through.
@@ -208,6 +209,10 @@ impl Worker {
                     self.cancel_call(id);
                     self.driver.engine.count_late_replies(u64::from(late));
                 }
+                Command::CancelMessages(to, channel, token, answer) => {
+                    // The asker waits for it, whatever happens.
+                    let _ = answer.give(self.cancel_messages(to, channel, token));
+                }
             }
         }
         if count > 0 {
@@ -222,10 +227,33 @@ impl Worker {
         account.held.change(class, |held| held.plus(size));
         account.kept.change(class, |kept| kept.plus(size));
         let call = asked.map(|asked| self.calls.insert(asked));
-        account.stash.push_back((class, message, call));
+        let now = self.driver.now();
+        account.stash.push_back(Stashed {
+            class,
+            message,
+            call,
+            since: now,
+        });
         if account.stash.len() == 1 {
-            Self::offer(&mut self.driver, &mut self.calls, to, account);
+            Self::offer(&mut self.driver, &mut self.calls, to, account, now);
         }
+    }
+
+    /// Cancels the messages for `to` on `channel` with this token, and returns how many. The gate has their room then.
+    fn cancel_messages(
+        &mut self,
+        to: NodeId,
+        channel: ChannelId,
+        token: u64,
+    ) -> Result<u64, SendError> {
+        let engine = &mut self.driver.engine;
+        let cancelled = engine.cancel(to, channel, token)?;
+        let Some(account) = self.accounts.get_mut(&to) else {
+            return Ok(cancelled);
+        };
+        let stashed = account.cancel(channel, token);
+        account.balance(to, engine);
+        Ok(cancelled + stashed)
     }
 
     /// Offers the engine what is stashed. Returns whether it took any of it.
@@ -234,10 +262,19 @@ impl Worker {
         calls: &mut OpenCalls,
         to: NodeId,
         account: &mut Account,
+        now: Instant,
     ) -> bool {
-        let now = driver.now();
         let before = account.stash.len();
-        while let Some((class, message, call)) = account.stash.pop_front() {
+        while let Some(stashed) = account.stash.pop_front() {
+            let Some(Stashed {
+                class,
+                message,
+                call,
+                ..
+            }) = account.unless_expired(stashed, now)
+            else {
+                continue;
+            };
             let (channel, token, notify) = (message.channel, message.token, message.notify);
             let size = Held::of(&message);
             if call.is_some_and(|id| !calls.has(id)) {
@@ -263,9 +300,12 @@ impl Worker {
                         account.gate.has_classes() || account.gate.admits(held(), size),
                         "where the gate has room the engine has"
                     );
-                    account
-                        .stash
-                        .push_front((class, message.into_outgoing(), call));
+                    account.stash.push_front(Stashed {
+                        class,
+                        message: message.into_outgoing(),
+                        call,
+                        since: now,
+                    });
                     break;
                 }
                 Err(error) if let Some(asked) = call.and_then(|id| calls.remove(id)) => {
@@ -281,6 +321,7 @@ impl Worker {
                         notify,
                         class,
                         size,
+                        reason: 0,
                     });
                 }
             }
@@ -463,7 +504,8 @@ impl Worker {
                 return false;
             };
             if !account.stash.is_empty() {
-                offered |= Self::offer(driver, calls, node, account);
+                let now = driver.now();
+                offered |= Self::offer(driver, calls, node, account, now);
             }
             if account.refused.is_empty() {
                 account.balance(node, &driver.engine);

@@ -5,10 +5,21 @@ use crate::shared::gate::Gate;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use suci_proto::message::{ByClass, Held};
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{CLASSES, CallId, Engine, Event, Outgoing, UNNUMBERED};
+use suci_proto::{CANCELLED, CLASSES, CallId, EXPIRED, Engine, Event, Outgoing, UNNUMBERED};
 
-/// What is left of a message that the engine refused. It counts in the gate until the program can hear of it: so there are
+/// A message that the engine did not take yet.
+pub(super) struct Stashed {
+    pub(super) class: u8,
+    pub(super) message: Outgoing,
+    /// Of a request the call that it makes.
+    pub(super) call: Option<CallId>,
+    /// From when its deadline counts.
+    pub(super) since: Instant,
+}
+
+/// What is left of a message that the engine refused, or that was cancelled before the engine took it. It counts in the gate until the program can hear of it: so there are
 /// not more of them than a queue takes.
 pub(super) struct Refused {
     pub(super) channel: ChannelId,
@@ -16,6 +27,8 @@ pub(super) struct Refused {
     pub(super) notify: bool,
     pub(super) class: u8,
     pub(super) size: Held,
+    /// What its event says.
+    pub(super) reason: u64,
 }
 
 /// What a peer's gate has let through.
@@ -24,9 +37,8 @@ pub(super) struct Account {
     /// What was taken out of the ring and not credited to the gate again.
     pub(super) held: ByClass,
     /// Messages that the engine did not take yet. It would have room for them, but the session is
-    /// suspended, or the program has not received the messages of those before. With its class, and
-    /// with a request the call that it makes.
-    pub(super) stash: VecDeque<(u8, Outgoing, Option<CallId>)>,
+    /// suspended, or the program has not received the messages of those before.
+    pub(super) stash: VecDeque<Stashed>,
     /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
     /// handed over yet.
     pub(super) refused: VecDeque<Refused>,
@@ -71,6 +83,54 @@ impl Account {
         }
     }
 
+    /// Cancels the messages on `channel` with this token that the engine did not take yet. Returns how many.
+    pub(super) fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
+        let (cancelled, kept) = core::mem::take(&mut self.stash)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|stashed| {
+                let message = &stashed.message;
+                stashed.call.is_none() && (message.channel, message.token) == (channel, token)
+            });
+        self.stash = kept;
+        let count = cancelled.len() as u64;
+        for stashed in cancelled {
+            self.take_back(stashed, CANCELLED);
+        }
+        count
+    }
+
+    /// The message, whose deadline counts from `now` on, unless that has passed.
+    pub(super) fn unless_expired(&mut self, mut stashed: Stashed, now: Instant) -> Option<Stashed> {
+        if let Some(deadline) = &mut stashed.message.deadline {
+            let waited = now.since(stashed.since);
+            if waited > *deadline {
+                self.take_back(stashed, EXPIRED);
+                return None;
+            }
+            *deadline -= waited;
+        }
+        Some(stashed)
+    }
+
+    /// A message was cancelled that the engine did not take yet.
+    fn take_back(&mut self, stashed: Stashed, reason: u64) {
+        let Stashed { class, message, .. } = stashed;
+        let size = Held::of(&message);
+        if !message.notify {
+            self.kept.change(class, |kept| kept.minus(size));
+            return;
+        }
+        self.refused_held = self.refused_held.plus(size);
+        self.refused.push_back(Refused {
+            channel: message.channel,
+            token: message.token,
+            notify: true,
+            class,
+            size,
+            reason,
+        });
+    }
+
     /// Tells the gate how many messages failed whose events were not handed over.
     fn set_failed(&mut self, messages: u64) {
         if self.failed != messages {
@@ -105,9 +165,9 @@ impl Account {
                 channel: refused.channel,
                 number: UNNUMBERED,
                 token: refused.token,
-                reason: 0,
+                reason: refused.reason,
             };
-            events.push(after, 1, event);
+            events.push(after, event.failures(), event);
         }
         let left = !self.refused.is_empty();
         events.more |= left;
