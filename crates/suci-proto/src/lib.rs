@@ -62,9 +62,7 @@ pub use event::{
 };
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
-pub use message::{
-    CANCELLED, Data, EXPIRED, Message, Outcome, Outgoing, SMALL, SmallOutgoing,
-};
+pub use message::{CANCELLED, Data, EXPIRED, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use turns::{CLASSES, Priority, PriorityError};

@@ -1,6 +1,6 @@
 //! One process: an engine, its socket, and a driver that keeps the driving contract.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -14,14 +14,14 @@ use suci_proto::{
 use crate::invariants::{self, Progress};
 use crate::network::Network;
 use crate::options::{Consume, Drive};
-use crate::oracle::{Oracle, Spec, Violation};
+use crate::oracle::{Oracle, Spec, Verdict, Violation};
 use crate::packet::{Carried, Fate, Packet, PlaceId, ProcId};
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Socket;
 use crate::tap;
 use crate::trace::Trace;
-use crate::workload::{Sent, Workload};
+use crate::workload::{RECENT, Sent, Workload};
 
 mod input;
 
@@ -92,6 +92,8 @@ pub struct Process {
     /// For a node and channel, the token of the row of twins that ends with the last message sent there, and the number that
     /// the next one would have.
     rows: BTreeMap<(u32, u32), (u64, u64)>,
+    /// Node, channel and token in the library of the messages that it sent last, the newest first.
+    recent: VecDeque<(u32, u32, u64)>,
     /// The process is stopped until then.
     pub paused_until: Instant,
     /// It does nothing before then: it is busy.
@@ -138,6 +140,7 @@ impl Process {
             consume: Consume::Eager,
             consumes_from: now,
             rows: BTreeMap::new(),
+            recent: VecDeque::new(),
             paused_until: now,
             busy_until: now,
             unreachable: 0,
@@ -305,8 +308,9 @@ impl Process {
             payload: name.payload(spec.length),
             notify: spec.notify,
             token: self.row_token(&spec, name.token),
-            deadline: None,
+            deadline: spec.deadline,
         };
+        let token = message.token;
         match self.engine.send(cx.now, NodeId(spec.to), message) {
             Ok(number) => {
                 self.in_row(&spec, name.token, number);
@@ -322,6 +326,11 @@ impl Process {
                 if self.hears_all(cx.now) {
                     cx.oracle.check_accepted(self.id, spec.to, number)?;
                 }
+                self.recent.push_front((spec.to, spec.channel, token));
+                self.recent.truncate(usize::from(RECENT));
+                if let Some(before) = spec.cancel {
+                    self.cancel(cx, before)?;
+                }
                 Ok((Sent::Accepted, name.token))
             }
             Err(SendError::WouldBlock(message)) => {
@@ -335,6 +344,26 @@ impl Process {
             }
             Err(_) => Ok((Sent::Refused, name.token)),
         }
+    }
+
+    /// Cancels the message sent so many before the last one.
+    fn cancel(&mut self, cx: &mut Context<'_>, before: u8) -> Verdict {
+        let Some(&(to, channel, token)) = self.recent.get(usize::from(before)) else {
+            return Ok(());
+        };
+        self.touched.push(NodeId(to));
+        // A node that it does not know any more is none of its business.
+        let cancelled = self.engine.cancel(NodeId(to), ChannelId(channel), token);
+        let count = cancelled.unwrap_or(0);
+        cx.trace.note(
+            cx.now,
+            11 ^ count << 8,
+            format_args!(
+                "process {} cancels token {token} on {channel} to node {to}: {count} messages",
+                self.id
+            ),
+        );
+        cx.oracle.cancelled(self.id, to, channel, token, count)
     }
 
     /// Whether the program takes messages and events now. One that does not leaves both to the engine, which
@@ -540,6 +569,8 @@ impl Process {
             if let Some(node) = node.filter(|_| judged) {
                 cx.oracle.check_flow(self.id, node, &carries)?;
             }
+            let built_at = built_now.then_some(cx.now);
+            cx.oracle.check_withdrawn(built_at, &carries)?;
             cx.oracle.sent(&carries, index < taken);
             if index >= taken {
                 self.offered.push((bytes, carries));

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 
+use crate::tap::What;
+
 /// A host position: an index into the world's places. A process runs at one, its successor
 /// after a restart at the same.
 pub type PlaceId = usize;
@@ -23,6 +25,8 @@ pub struct Carried {
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
+    /// What that is.
+    pub what: What,
 }
 
 /// What happened to a packet on its way.

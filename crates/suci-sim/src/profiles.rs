@@ -249,6 +249,7 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
     if rng.chance(300_000) {
         steering::draw(&mut run, rng);
     }
+    run.traffic.withdraw = rng.pick(&[0, 0, 20_000, 300_000]);
     run
 }
 
@@ -364,6 +365,7 @@ fn traffic(rng: &mut Rng, nodes: usize, time: Duration) -> Traffic {
         notify: rng.pick(&[100_000, 500_000, 1_000_000]),
         reply: rng.pick(&[0, 0, 200_000, 1_000_000]),
         refuse: rng.pick(&[0, 0, 300_000]),
+        withdraw: 0,
         huge_first: false,
     }
 }

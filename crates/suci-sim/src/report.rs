@@ -23,6 +23,8 @@ pub struct Tally {
     pub ended: u64,
     /// First messages between two processes that were judged by the time that they took.
     pub contacts: u64,
+    /// Messages that their senders took back.
+    pub withdrawn: u64,
     /// Packets lost.
     pub lost: u64,
     /// Packets duplicated.
@@ -130,6 +132,7 @@ impl Tally {
         self.big += big;
         self.ended += ended;
         self.contacts += other.contacts;
+        self.withdrawn += other.withdrawn;
         self.lost += other.lost;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
@@ -181,11 +184,12 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} of {} messages delivered, {} bytes, {} packets, {} sessions ended, {} contacts judged, {} faults (",
+            "{} of {} messages delivered, {} bytes, {} packets, {} taken back, {} sessions ended, {} contacts judged, {} faults (",
             self.messages,
             self.accepted,
             self.bytes,
             self.packets,
+            self.withdrawn,
             self.ended,
             self.contacts,
             self.faults()

@@ -54,6 +54,7 @@ pub fn run(options: Options, print: bool) -> Outcome {
     world.tally.bytes = world.oracle.bytes();
     world.tally.ended = world.oracle.ended();
     world.tally.contacts = world.oracle.contacts();
+    world.tally.withdrawn = world.oracle.withdrawn();
     world.tally.virtual_ms = world.now.as_nanos() / 1_000_000;
     let trace = world.trace.hash();
     Outcome {

@@ -16,6 +16,8 @@ pub const HELLO: u8 = 0x11;
 pub const INIT: u8 = 0x13;
 /// First byte of an UNKNOWN.
 pub const UNKNOWN: u8 = 0x15;
+/// The kind of messages that were taken back before they were sent.
+const VOID: u8 = 2;
 
 /// Part of a message, as the wire names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,19 @@ pub struct Part {
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
+    /// What that is.
+    pub what: What,
+}
+
+/// What stands in a packet of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Its bytes.
+    Bytes,
+    /// The question whether it may be sent.
+    Request,
+    /// The word that its sender took it back.
+    Void,
 }
 
 /// What the header of a plain packet says.
@@ -123,7 +138,7 @@ pub fn credit(bytes: &[u8]) -> Said {
             _ => {}
         }
     }
-    said.parts = !found.is_empty();
+    said.parts = found.iter().any(|part| part.what != What::Request);
     said
 }
 
@@ -311,12 +326,7 @@ fn frame(cursor: &mut Cursor<'_>, found: &mut Vec<Part>) -> Option<()> {
         0x04 | 0x0d | 0x0e | 0x1b => cursor.varints(1),
         0x05 | 0x07 | 0x08 | 0x0a | 0x1a => cursor.varints(2),
         0x0b | 0x0f => cursor.varints(3),
-        0x09 => {
-            cursor.varints(4)?;
-            cursor.byte()?;
-            let length = cursor.byte()?;
-            cursor.bytes(u64::from(length)).map(|_| ())
-        }
+        0x09 => request(cursor).map(|part| found.push(part)),
         0x0c => {
             cursor.varint()?;
             cursor.byte().map(|_| ())
@@ -341,8 +351,24 @@ fn ack(cursor: &mut Cursor<'_>, kind: u8) -> Option<()> {
     Some(())
 }
 
-fn fragment(cursor: &mut Cursor<'_>, kind: u8) -> Option<Part> {
-    let has = |bit: u8| kind & (1 << bit) != 0;
+fn request(cursor: &mut Cursor<'_>) -> Option<Part> {
+    let channel = u32::try_from(cursor.varint()?).ok()?;
+    let number = cursor.varint()?;
+    cursor.varints(2)?;
+    cursor.byte()?;
+    let length = cursor.byte()?;
+    cursor.bytes(u64::from(length))?;
+    Some(Part {
+        channel,
+        number,
+        start: 0,
+        end: 0,
+        what: What::Request,
+    })
+}
+
+fn fragment(cursor: &mut Cursor<'_>, bits: u8) -> Option<Part> {
+    let has = |bit: u8| bits & (1 << bit) != 0;
     let (first, end, with_length) = (has(0), has(1), has(2));
     let channel = u32::try_from(cursor.varint()?).ok()?;
     let number = cursor.varint()?;
@@ -353,9 +379,7 @@ fn fragment(cursor: &mut Cursor<'_>, kind: u8) -> Option<Part> {
     if has(3) {
         cursor.varint()?;
     }
-    if has(4) {
-        cursor.byte()?;
-    }
+    let kind = if has(4) { cursor.byte()? } else { 128 };
     if has(5) {
         let length = cursor.byte()?;
         cursor.bytes(u64::from(length))?;
@@ -371,6 +395,10 @@ fn fragment(cursor: &mut Cursor<'_>, kind: u8) -> Option<Part> {
         number,
         start,
         end: start.checked_add(length)?,
+        what: match kind {
+            VOID => What::Void,
+            _ => What::Bytes,
+        },
     })
 }
 
@@ -442,13 +470,15 @@ mod tests {
                     channel: 5,
                     number: 7,
                     start: 0,
-                    end: 3
+                    end: 3,
+                    what: What::Bytes
                 },
                 Part {
                     channel: 6,
                     number: 8,
                     start: 1_000,
-                    end: 1_004
+                    end: 1_004,
+                    what: What::Bytes
                 }
             ]
         );

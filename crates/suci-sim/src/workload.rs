@@ -13,6 +13,9 @@ use crate::rng::Rng;
 /// Wait before what the engine refused is offered again.
 const RETRY: Duration = Duration::from_millis(3);
 
+/// How many of the messages that it sent last a program may cancel.
+pub(crate) const RECENT: u8 = 16;
+
 /// The kind of messages that answer others.
 const ANSWER: u8 = 129;
 
@@ -99,6 +102,7 @@ impl Workload {
     /// each connection is shown to be usable.
     pub fn wind_up(&mut self, now: Instant) {
         self.stopped = true;
+        self.traffic.withdraw = 0;
         self.replies.clear();
         for flow in &mut self.flows {
             flow.left = 1;
@@ -170,6 +174,8 @@ impl Workload {
                 tagged: true,
                 notify: false,
                 twin: false,
+                deadline: None,
+                cancel: None,
             };
             // An answer that finds no room is dropped: a program must not wait for its own reader.
             send(spec)?;
@@ -212,6 +218,11 @@ impl Workload {
         }
         Ok(())
     }
+}
+
+/// Whether a message has a deadline, or cancels another.
+fn withdraw(rng: &mut Rng, traffic: &Traffic) -> bool {
+    traffic.withdraw > 0 && rng.chance(traffic.withdraw)
 }
 
 /// What is sent next: now and then a row of messages that are alike, which the library keeps as one while they wait.
@@ -260,11 +271,20 @@ fn draw(rng: &mut Rng, traffic: &Traffic, flow: &mut Flow) -> Spec {
         tagged: rng.chance(700_000),
         notify: rng.chance(traffic.notify),
         twin: false,
+        deadline: withdraw(rng, traffic)
+            .then(|| Duration::from_nanos(rng.scale(1_000, 3_000_000_000))),
+        cancel: withdraw(rng, traffic)
+            .then(|| u8::try_from(rng.scale(1, u64::from(RECENT))).unwrap_or(1) - 1),
     };
     if spec.tagged || spec.header > 0 || flow.huge || !rng.chance(150_000) {
         return spec;
     }
-    let twin = Spec { twin: true, ..spec };
+    let twin = Spec {
+        twin: true,
+        deadline: None,
+        cancel: spec.cancel.filter(|_| rng.chance(100_000)),
+        ..spec
+    };
     flow.row = Some((twin, rng.range(1, 40)));
     twin
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suci_proto::time::{Duration, Instant};
 
-use super::{Kind, Oracle, Spec, Verdict, broken};
+use super::{Kind, Oracle, Record, Spec, Verdict, broken};
 use crate::packet::ProcId;
 
 /// Probe timeouts for a contact without losses.
@@ -132,7 +132,9 @@ impl Oracle {
         {
             self.contacts.due.pop_first();
             let record = self.record(token);
-            let Some(record) = record.filter(|record| record.received_by.is_none()) else {
+            let is_owed =
+                |record: &&Record| record.received_by.is_none() && !record.may_be_withdrawn();
+            let Some(record) = record.filter(is_owed) else {
                 self.contacts.judged += 1;
                 continue;
             };

@@ -59,7 +59,7 @@ impl Oracle {
 
     fn is_arrived(&self, token: u64) -> bool {
         self.record(token).is_none_or(|record| {
-            let over = record.received_by.is_some() || record.untold || self.receiver_died(record);
+            let over = record.received_by.is_some() || self.is_excused(record);
             !record.spec.notify && over
         })
     }
@@ -82,7 +82,7 @@ impl Oracle {
                 };
                 broken(Kind::Undelivered, format!("{text}: {record}"))
             }
-            Fate::Open if !received && !record.untold && !self.receiver_died(record) => {
+            Fate::Open if !received && !self.is_excused(record) => {
                 broken(Kind::Undelivered, format!("never received: {record}"))
             }
             Fate::Delivered | Fate::Silent if !received => self.finish_unreceived(record),
@@ -90,6 +90,11 @@ impl Oracle {
                 Ok(())
             }
         }
+    }
+
+    /// Whether it need not arrive.
+    fn is_excused(&self, record: &Record) -> bool {
+        record.untold || record.may_be_withdrawn() || self.receiver_died(record)
     }
 
     /// The peer's library held it, its program never got it: so that process died, or an
@@ -113,11 +118,18 @@ impl Oracle {
         })
     }
 
+    /// The message before it on its channel that was not taken back.
     fn before(&self, record: &Record) -> Option<&Record> {
         let stream = self
             .streams
             .get(&(record.from, record.spec.to, record.spec.channel))?;
         let before = self.record(*stream.tokens.get(record.position.checked_sub(1)?)?)?;
-        (before.number + 1 == record.number).then_some(before)
+        if before.number + 1 != record.number {
+            return None;
+        }
+        match before.void {
+            true => self.before(before),
+            false => Some(before),
+        }
     }
 }

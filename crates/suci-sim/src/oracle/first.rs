@@ -74,7 +74,7 @@ impl Oracle {
             return Ok(());
         };
         let told = !first.arrives && record.fate != Fate::Open;
-        if told || record.received_by.is_some() {
+        if told || record.may_be_withdrawn() || record.received_by.is_some() {
             return Ok(());
         }
         let text = format!(

@@ -6,7 +6,7 @@
 //! between two `Ended` events of one process about one node.
 //!
 //! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`,
-//! 3 and 4 in `sender` and `session`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
+//! 3 and 4 in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
 //! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
 mod contact;
@@ -20,16 +20,17 @@ mod session;
 mod suspension;
 #[cfg(test)]
 mod tests;
+mod withdrawn;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use suci_proto::Outcome;
-use suci_proto::time::Instant;
+use suci_proto::time::{Duration, Instant};
 
 use crate::content::Name;
 use crate::packet::{Carried, Packet, ProcId};
-use crate::tap::Part;
+use crate::tap::{Part, What};
 pub use coverage::Coverage;
 use receiver::Inbound;
 
@@ -66,6 +67,8 @@ pub enum Kind {
     Late,
     /// `Up`, `Lost`, `Quiet` or `Ended` that does not fit the ones before, or the peer.
     Events,
+    /// A message was sent after its sender took it back, or taken back after some of it was sent.
+    Withdrawn,
     /// A suspended session accepts or sends messages, or nobody suspended it.
     Suspended,
     /// A limit of memory, credit, time or the network's interface.
@@ -122,6 +125,10 @@ pub struct Spec {
     pub notify: bool,
     /// It may have the token of the one before, so that the library may keep both as one.
     pub twin: bool,
+    /// How long it may wait before any of it is sent.
+    pub deadline: Option<Duration>,
+    /// Once it is accepted, the program cancels the message to any node that it sent so many before.
+    pub cancel: Option<u8>,
 }
 
 /// How a message ended for its sender.
@@ -155,6 +162,12 @@ struct Record {
     /// not asked for.
     untold: bool,
     refused: bool,
+    /// Its program cancelled it, and the library said that none of it had been sent.
+    cancelled: bool,
+    /// Its number was sent as that of a void message.
+    void: bool,
+    /// The request to send it was given to the network.
+    asked: bool,
     sent: Coverage,
     offered: Coverage,
     /// By receiving process: what was handed to its library.
@@ -265,6 +278,7 @@ pub struct Oracle {
     /// How often anybody's session came up, was lost or ended.
     turns_of_links: u64,
     delivered: u64,
+    withdrawn: u64,
     bytes: u64,
     ended: u64,
 }
@@ -413,6 +427,9 @@ impl Oracle {
             received_by: None,
             untold: false,
             refused: false,
+            cancelled: false,
+            void: false,
+            asked: false,
             sent: Coverage::Nothing,
             offered: Coverage::Nothing,
             handed: Vec::new(),
@@ -432,6 +449,7 @@ impl Oracle {
             token,
             start: part.start,
             end: part.end,
+            what: part.what,
         })
     }
 
@@ -439,6 +457,10 @@ impl Oracle {
     pub fn sent(&mut self, carries: &[Carried], surely: bool) {
         for carried in carries {
             if let Some(record) = self.record_mut(carried.token) {
+                record.asked |= carried.what == What::Request;
+                if carried.what != What::Bytes {
+                    continue;
+                }
                 record
                     .offered
                     .add(carried.start, carried.end, record.spec.length);
@@ -456,7 +478,8 @@ impl Oracle {
         let Some(node) = self.node_of(process) else {
             return;
         };
-        for carried in carries {
+        let bytes = |carried: &&Carried| carried.what == What::Bytes;
+        for carried in carries.iter().filter(bytes) {
             let Some(record) = self.record_mut(carried.token) else {
                 continue;
             };

@@ -51,20 +51,23 @@ impl Oracle {
             );
             return broken(Kind::Order, text);
         }
-        if message.number != expected {
-            let kind = if message.number > expected {
-                Kind::Gap
-            } else {
-                Kind::Order
-            };
-            let text = format!(
-                "process {process} got number {} of channel {} from node {from}, expected {expected}",
-                message.number, message.channel.0
-            );
-            return broken(kind, text);
+        let unexpected = format!(
+            "process {process} got number {} of channel {} from node {from}, expected {expected}",
+            message.number, message.channel.0
+        );
+        if message.number < expected {
+            return broken(Kind::Order, unexpected);
         }
-        let (source, last) = (inbound.source, progress.last);
-        let token = self.find(process, from, message, source, last)?;
+        let (source, last, refused) = (inbound.source, progress.last, progress.refused.clone());
+        let found = self.find(process, from, message, source, last);
+        let passed_over = |number: u64| {
+            let void = |token: &u64| self.is_void_before(*token, number);
+            refused.contains(&number) || found.as_ref().is_ok_and(void)
+        };
+        if !(expected..message.number).all(passed_over) {
+            return broken(Kind::Gap, unexpected);
+        }
+        let token = found?;
         self.check_received(process, from, token, message)?;
         self.delivered += 1;
         self.bytes += message.payload.len() as u64;
@@ -76,8 +79,9 @@ impl Oracle {
         let inbound = self.inbound.entry((process, from.0)).or_default();
         inbound.source = Some(sender);
         let progress = inbound.channels.entry(message.channel.0).or_default();
-        progress.next = expected + 1;
-        progress.last = Some((expected, position));
+        progress.next = message.number + 1;
+        progress.last = Some((message.number, position));
+        progress.refused = progress.refused.split_off(&progress.next);
         Ok(())
     }
 
@@ -151,7 +155,7 @@ impl Oracle {
             let end = stream.end_of_session(last).unwrap_or(stream.tokens.len());
             let behind = stream.tokens.get(last + 1..end).unwrap_or_default();
             let records = behind.iter().filter_map(|token| self.record(*token));
-            let missing = records.filter(|record| !record.refused);
+            let missing = records.filter(|record| !record.refused && !record.may_be_withdrawn());
             missing.count() as u64
         });
         behind.sum()

@@ -56,6 +56,9 @@ impl Oracle {
                 ..
             } => {
                 let named = self.named(process, node, (channel, number), token);
+                if let Event::NotDelivered { reason, .. } = *event {
+                    self.check_reason(named.token, reason)?;
+                }
                 let fate = match event {
                     Event::Delivered { .. } => Fate::Delivered,
                     _ => Fate::NotDelivered,
@@ -218,7 +221,7 @@ impl Oracle {
                 return broken(Kind::OutcomeMissing, text);
             }
             let held = record.held_by_someone();
-            if !held && !record.untold {
+            if !held && !record.untold && !record.may_be_withdrawn() {
                 let text =
                     format!("the session ended ({reason:?}), no outcome, not held there: {record}");
                 return broken(Kind::OutcomeMissing, text);

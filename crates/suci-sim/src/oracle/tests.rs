@@ -8,6 +8,7 @@ use suci_proto::{EndReason, Event, LostCause, Message, MessageOutcome, Outcome};
 use super::{Kind, Oracle, Spec, Verdict};
 use crate::content::Name;
 use crate::packet::{Carried, ProcId};
+use crate::tap::What;
 
 /// Nodes 1 and 2 with one process each, and what the first sends to the second.
 struct Pair {
@@ -28,6 +29,8 @@ const SPEC: Spec = Spec {
     tagged: true,
     notify: true,
     twin: false,
+    deadline: None,
+    cancel: None,
 };
 
 const UP: Event = Event::Up {
@@ -81,6 +84,7 @@ impl Pair {
             token: name.token,
             start: 0,
             end,
+            what: What::Bytes,
         }];
         self.oracle.sent(&carried, true);
         self.oracle.handed(self.receiver, &carried);

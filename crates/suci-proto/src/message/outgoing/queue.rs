@@ -265,7 +265,9 @@ impl Queue {
             return None;
         }
         let small = item.entry.small().cloned();
-        let at = small.as_ref().map_or(0, |small| small.span(small.count()).1);
+        let at = small
+            .as_ref()
+            .map_or(0, |small| small.span(small.count()).1);
         let void = Entry::Small(Small::void(count, at));
         let mut held = before;
         if first > item.first {

@@ -267,7 +267,9 @@ fn void_messages_are_discarded_whatever_they_hold() {
     assert!(!inbox.has_ready(), "one before it is missing");
     let pieces: &'static [u8] = &[1; 300];
     inbox.on_frag(&void(0, 200, true, 500, pieces)).unwrap();
-    inbox.on_frag(&void(0, 0, false, 500, &pieces[..200])).unwrap();
+    inbox
+        .on_frag(&void(0, 0, false, 500, &pieces[..200]))
+        .unwrap();
     inbox.on_frag(&whole).unwrap();
     assert_eq!((inbox.memory_used(), inbox.received()), (0, 0));
     let rts = Rts {
@@ -278,7 +280,10 @@ fn void_messages_are_discarded_whatever_they_hold() {
         kind: Kind::VOID,
         user_header: &[],
     };
-    assert!(matches!(inbox.on_rts(&rts), Err(ProtocolError::OutOfPlace(_))));
+    assert!(matches!(
+        inbox.on_rts(&rts),
+        Err(ProtocolError::OutOfPlace(_))
+    ));
 }
 
 /// A sender and a receiver whose program knows which messages it must get.
@@ -435,7 +440,10 @@ impl Pair {
                 assert!(!self.cancelled.contains(&name) && !gone.contains(&name));
                 continue;
             }
-            assert_eq!((done.outcome, done.reason), (Outcome::NotDelivered, Some(reason)));
+            assert_eq!(
+                (done.outcome, done.reason),
+                (Outcome::NotDelivered, Some(reason))
+            );
             assert!(told.insert(name));
         }
         assert_eq!(told, gone);
@@ -464,7 +472,10 @@ impl Pair {
             assert!(self.next[channel.0 as usize] >= last.map_or(0, |last| last + 1));
         }
         let accepted = self.outbox.accepted();
-        assert_eq!((self.inbox.received(), self.inbox.missing_of(accepted)), (accepted, 0));
+        assert_eq!(
+            (self.inbox.received(), self.inbox.missing_of(accepted)),
+            (accepted, 0)
+        );
         while self.outbox.poll_completion().is_some() {}
         assert!(self.outbox.rest() && self.inbox.rest());
     }

@@ -25,6 +25,8 @@ pub(crate) fn spec(to: u32, channel: u32, length: u64) -> Spec {
         tagged: true,
         notify: true,
         twin: false,
+        deadline: None,
+        cancel: None,
     }
 }
 
