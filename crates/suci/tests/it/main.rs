@@ -6,6 +6,7 @@ mod common;
 
 mod basic;
 mod calls;
+mod cancel;
 mod descriptor;
 mod errors;
 mod flow;
