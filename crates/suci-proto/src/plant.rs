@@ -24,6 +24,8 @@ pub const NAMES: &[&str] = &[
     "resume-forgets-channel",
     "outcome-wrong-after-restart",
     "higher-epoch-ends-session",
+    "void-delivered",
+    "expires-early",
 ];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);

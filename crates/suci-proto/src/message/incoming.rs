@@ -216,7 +216,7 @@ impl Channel {
             accounts,
         )?;
         let size = header.len().saturating_add(frag.data.len());
-        if start.kind == Kind::VOID {
+        if start.kind == Kind::VOID && !planted_delivery() {
             let charge = charge(len64(frag.data.len()), header.len());
             return Ok(Some(self.discard(place, charge)));
         }
@@ -589,6 +589,17 @@ impl Channel {
     pub(super) fn answered(&self, message: MessageNumber) -> bool {
         self.answer().is_some() && self.request.is_some_and(|r| r.number == message)
     }
+}
+
+#[cfg(not(suci_plant))]
+fn planted_delivery() -> bool {
+    false
+}
+
+/// The planted fault `void-delivered`: cancelled messages reach the program.
+#[cfg(suci_plant)]
+fn planted_delivery() -> bool {
+    crate::plant::active("void-delivered")
 }
 
 /// How far consumption moves the limits: by what was charged, unless a fault is planted.

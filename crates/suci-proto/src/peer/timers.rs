@@ -164,7 +164,7 @@ impl Peer {
     pub(super) fn expire_messages(&mut self, now: Instant, shared: &mut Shared) {
         let deadline = self.session.outbox.next_deadline();
         if deadline.is_some_and(|at| at <= now) {
-            self.session.outbox.expire(now);
+            self.session.outbox.expire(planted_expiry(now));
             self.report_completions(shared);
         }
     }
@@ -338,6 +338,20 @@ impl Peer {
         };
         shared.shares.wake(&mut connection.grant, now);
         !connection.grant.is_dormant()
+    }
+}
+
+#[cfg(not(suci_plant))]
+fn planted_expiry(now: Instant) -> Instant {
+    now
+}
+
+/// The planted fault `expires-early`: with one message those expire that have a second left.
+#[cfg(suci_plant)]
+fn planted_expiry(now: Instant) -> Instant {
+    match crate::plant::active("expires-early") {
+        true => now + Duration::from_secs(1),
+        false => now,
     }
 }
 
