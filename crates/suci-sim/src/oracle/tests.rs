@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId, SessionNumber, Source};
-use suci_proto::{EndReason, Event, LostCause, Message, MessageOutcome, Outcome};
+use suci_proto::{
+    CANCELLED, EXPIRED, EndReason, Event, LostCause, Message, MessageOutcome, Outcome,
+};
 
 use super::{Kind, Oracle, Spec, Verdict};
 use crate::content::Name;
@@ -544,4 +546,90 @@ fn room_that_is_not_told_or_that_nobody_waits_for_is_found() {
         Some(Kind::Events),
         "once"
     );
+}
+
+/// What a packet says of a message.
+fn says(name: Name, what: What) -> [Carried; 1] {
+    [Carried {
+        token: name.token,
+        start: 0,
+        end: 0,
+        what,
+    }]
+}
+
+fn cancel(pair: &mut Pair, name: Name, count: u64) -> Verdict {
+    let (sender, channel) = (pair.sender, SPEC.channel);
+    (pair.oracle).cancelled(sender, SPEC.to, channel, name.token, count)
+}
+
+/// The sender is told that it took a message back.
+fn taken_back(pair: &mut Pair, name: Name, number: u64, reason: u64) -> Verdict {
+    let event = Event::NotDelivered {
+        node: NodeId(2),
+        channel: ChannelId(SPEC.channel),
+        number,
+        token: name.token,
+        reason,
+    };
+    pair.oracle.event(pair.sender, &event)
+}
+
+#[test]
+fn messages_that_were_taken_back_leave_no_gap() {
+    let mut pair = Pair::new();
+    let soon = Spec {
+        deadline: Some(Duration::from_millis(1)),
+        ..SPEC
+    };
+    let names: Vec<_> = (0..3)
+        .map(|number| pair.send(if number == 1 { soon } else { SPEC }, number))
+        .collect();
+    cancel(&mut pair, names[0], 1).unwrap();
+    taken_back(&mut pair, names[0], 0, CANCELLED).unwrap();
+    taken_back(&mut pair, names[1], 1, EXPIRED).unwrap();
+    let third = |pair: &mut Pair| pair.take(names[2], SPEC, 2);
+    assert_eq!(kind(third(&mut pair)), Some(Kind::Gap), "not told there");
+    let late = Some(pair.now + Duration::from_millis(1));
+    for name in &names[..2] {
+        let void = says(*name, What::Void);
+        pair.oracle.check_withdrawn(late, &void).unwrap();
+    }
+    third(&mut pair).unwrap();
+    pair.delivered(names[2], 2).unwrap();
+    pair.oracle.finish().unwrap();
+    assert_eq!(pair.oracle.withdrawn(), 2);
+}
+
+#[test]
+fn what_is_taken_back_wrongly_is_noticed() {
+    let now = |pair: &Pair| Some(pair.now);
+    let mut pair = Pair::new();
+    let name = pair.send(SPEC, 0);
+    let at = now(&pair);
+    let void = says(name, What::Void);
+    let verdict = pair.oracle.check_withdrawn(at, &void);
+    assert_eq!(kind(verdict), Some(Kind::Withdrawn), "for no reason");
+    let told = taken_back(&mut pair, name, 0, CANCELLED);
+    assert_eq!(kind(told), Some(Kind::Withdrawn), "nobody cancelled it");
+    cancel(&mut pair, name, 1).unwrap();
+    let bytes = says(name, What::Bytes);
+    let verdict = pair.oracle.check_withdrawn(at, &bytes);
+    assert_eq!(kind(verdict), Some(Kind::Withdrawn), "sent all the same");
+    let again = cancel(&mut pair, name, 1);
+    assert_eq!(kind(again), Some(Kind::Withdrawn), "twice");
+
+    let other = pair.send(SPEC, 1);
+    pair.oracle.sent(&says(other, What::Request), true);
+    let verdict = cancel(&mut pair, other, 1);
+    assert_eq!(kind(verdict), Some(Kind::Withdrawn), "it was asked about");
+
+    let soon = Spec {
+        deadline: Some(Duration::ZERO),
+        ..SPEC
+    };
+    let late = pair.send(soon, 2);
+    let bytes = says(late, What::Bytes);
+    let verdict = pair.oracle.check_withdrawn(at, &bytes);
+    assert_eq!(kind(verdict), Some(Kind::Withdrawn), "after its deadline");
 }
