@@ -88,8 +88,8 @@ pub enum Event {
         number: MessageNumber,
         /// The program's own handle.
         token: u64,
-        /// The receiver's reason; 0 if the message has no number; [`CANCELLED`] or [`EXPIRED`] if this
-        /// side took it back.
+        /// The receiver's reason; 0 if the message has no number; [`CANCELLED`] or [`EXPIRED`] if
+        /// this side took it back.
         reason: u64,
     },
     /// The send queue has room again for messages on channels of one class: for the smallest of

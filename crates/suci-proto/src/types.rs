@@ -119,8 +119,8 @@ impl Kind {
     /// A request ([`Engine::call`](crate::Engine::call)): its receiver may answer it.
     pub const REQUEST: Self = Self(1);
 
-    /// An empty message in the place of one that its sender cancelled before any of it was sent. The
-    /// receiving library discards it; programs never see it.
+    /// An empty message in the place of one that its sender cancelled before any of it was sent.
+    /// The receiving library discards it; programs never see it.
     pub const VOID: Self = Self(2);
 
     /// The kind of a message for which the program named none.

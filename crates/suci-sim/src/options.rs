@@ -112,7 +112,8 @@ pub struct Traffic {
     pub reply: u32,
     /// Parts per million of `Incoming` messages that are refused.
     pub refuse: u32,
-    /// Parts per million of messages that have a deadline, and of those after which another is cancelled.
+    /// Parts per million of messages that have a deadline, and of those after which another is
+    /// cancelled.
     pub withdraw: u32,
     /// Both sides begin at once with their largest message.
     pub huge_first: bool,

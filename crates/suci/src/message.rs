@@ -17,8 +17,8 @@ pub struct Message {
     pub session: SessionNumber,
     /// The channel it came on.
     pub channel: ChannelId,
-    /// Its number there, from 0 in every session. Those of messages that were refused, or that their
-    /// sender cancelled, are passed over.
+    /// Its number there, from 0 in every session. Those of messages that were refused, or that
+    /// their sender cancelled, are passed over.
     pub number: MessageNumber,
     /// The sender's tag; 0 if it named none.
     pub tag: u64,
@@ -195,24 +195,23 @@ impl Draft {
         self
     }
 
-    /// Names the message in its outcome, and for [`Node::cancel`](crate::Node::cancel), without asking to
-    /// be told of its delivery.
+    /// Names the message in its outcome, and for [`Node::cancel`](crate::Node::cancel), without
+    /// asking to be told of its delivery.
     #[must_use]
     pub fn token(mut self, token: u64) -> Self {
         self.outgoing.token = token;
         self
     }
 
-    /// Cancels the message if none of it was sent `within` this time after it was accepted: it never will
-    /// be then, and the queue has its room again. With [`Draft::notify`],
+    /// Cancels the message if none of it was sent `within` this time after it was accepted: it
+    /// never will be then, and the queue has its room again. With [`Draft::notify`],
     /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
     /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
     /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked.
-    ///
-    /// The time runs on while there is no connection, and while the session is suspended. Of a message
-    /// that is sent in time nobody knows when it arrives. Messages that are sent in a row may wait for
-    /// one another for 2 ms: a shorter time may cancel one that could have been sent, and
-    /// `Duration::ZERO` cancels all that do not leave in the very call.
+    ///  The time runs on while there is no connection, and while the session is suspended. Of a
+    /// message that is sent in time nobody knows when it arrives. Messages that are sent in a row
+    /// may wait for one another for 2 ms: a shorter time may cancel one that could have been sent,
+    /// and `Duration::ZERO` cancels all that do not leave in the very call.
     ///
     /// ```
     /// use std::time::Duration;

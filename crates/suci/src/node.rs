@@ -294,16 +294,15 @@ impl Node {
         Ok(self.enter_to_send()?.broadcast(to, &message))
     }
 
-    /// Cancels messages to `to` on `channel`, the one that their events name: those that were sent with
-    /// `token` ([`Draft::token`], [`Draft::notify`]; 0 if none was named) and of which nothing was sent
-    /// yet. They never will be, and the queue has their room again. Returns how many they are: 0 if it is
-    /// too late, or if there are none. Those that were sent with [`Draft::notify`] end with
-    /// [`Event::NotDelivered`] and the reason [`CANCELLED`](crate::CANCELLED); a
+    /// Cancels messages to `to` on `channel`, the one that their events name: those that were sent
+    /// with `token` ([`Draft::token`], [`Draft::notify`]; 0 if none was named) and of which nothing
+    /// was sent yet. They never will be, and the queue has their room again. Returns how many they
+    /// are: 0 if it is too late, or if there are none. Those that were sent with [`Draft::notify`]
+    /// end with [`Event::NotDelivered`] and the reason [`CANCELLED`](crate::CANCELLED); a
     /// [`flush`](Node::flush) does not report them.
-    ///
-    /// Never blocks. Looks at every message that waits on the channel. A message that the peer is asked
-    /// about first ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked.
-    /// A call is cancelled by its limit, not by this.
+    ///  Never blocks. Looks at every message that waits on the channel. A message that the peer is
+    /// asked about first ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once
+    /// it was asked. A call is cancelled by its limit, not by this.
     ///
     /// ```
     /// # fn main() -> Result<(), suci::Error> {
@@ -360,8 +359,8 @@ impl Node {
         Ok(turn.engine.queue_len(node))
     }
 
-    /// How many messages of a channel, from its first in this session, the peer's library holds, its program refused, or
-    /// this one cancelled and the peer knows that.
+    /// How many messages of a channel, from its first in this session, the peer's library holds,
+    /// its program refused, or this one cancelled and the peer knows that.
     ///
     /// # Errors
     /// [`Error::Forked`].

@@ -242,7 +242,8 @@ impl Engine {
         !self.shared.calls.done.is_empty() || !self.answered.is_empty()
     }
 
-    /// Nobody waits for the call any more: its request is not sent, if nothing of it was, and its reply will be late. A call that came to something is forgotten, too.
+    /// Nobody waits for the call any more: its request is not sent, if nothing of it was, and its
+    /// reply will be late. A call that came to something is forgotten, too.
     pub fn cancel_call(&mut self, id: CallId) {
         if let Some(open) = self.shared.calls.open.remove(&id) {
             let Some(key) = self.peer_key(open.node) else {

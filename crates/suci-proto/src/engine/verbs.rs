@@ -354,10 +354,10 @@ impl Engine {
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
     }
 
-    /// Cancels the messages to `node` on `channel` that were sent with this token, as far as nothing of
-    /// them was sent: no byte, nor the request of one that asks first. Returns how many. They never will
-    /// be sent, their outcome is [`Outcome::NotDelivered`](crate::Outcome), and the queue has their room
-    /// again. O(messages that wait on the channel).
+    /// Cancels the messages to `node` on `channel` that were sent with this token, as far as
+    /// nothing of them was sent: no byte, nor the request of one that asks first. Returns how many.
+    /// They never will be sent, their outcome is [`Outcome::NotDelivered`](crate::Outcome), and the
+    /// queue has their room again. O(messages that wait on the channel).
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.

@@ -239,8 +239,8 @@ impl Channel {
         Ok(None)
     }
 
-    /// The message at `place` is there and void: the program never sees it. Returns what is free once those before it
-    /// are taken, if there are none.
+    /// The message at `place` is there and void: the program never sees it. Returns what is free
+    /// once those before it are taken, if there are none.
     #[cold]
     fn discard(&mut self, place: usize, charge: u64) -> Freed {
         self.put(place, Slot::Void { charge });
@@ -248,7 +248,8 @@ impl Channel {
         self.free_passed_over()
     }
 
-    /// Passes over messages at the front that the program never takes, whose credit its sender may have again.
+    /// Passes over messages at the front that the program never takes, whose credit its sender may
+    /// have again.
     fn free_passed_over(&mut self) -> Freed {
         let freed = Freed {
             charge: self.pass_over(),

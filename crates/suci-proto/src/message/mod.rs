@@ -175,15 +175,17 @@ pub struct Completion {
     pub notify: bool,
     /// What became of it.
     pub outcome: Outcome,
-    /// The receiver's reason, if it refused; [`CANCELLED`] or [`EXPIRED`] if it was taken back here.
+    /// The receiver's reason, if it refused; [`CANCELLED`] or [`EXPIRED`] if it was taken back
+    /// here.
     pub reason: Option<u64>,
 }
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the sending program cancelled the message.
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the sending program cancelled the
+/// message.
 pub const CANCELLED: u64 = u64::MAX - 1;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): none of the message had been sent when its
-/// deadline passed.
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): none of the message had been sent when
+/// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
 
 /// How many of these were not, or not certainly, delivered.

@@ -484,7 +484,8 @@ impl Outbox {
         self.accepted
     }
 
-    /// How many messages of this channel, from its first, are all acknowledged, refused or cancelled.
+    /// How many messages of this channel, from its first, are all acknowledged, refused or
+    /// cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
         let cold = || self.cold.get(&channel).map_or(0, Cold::base);

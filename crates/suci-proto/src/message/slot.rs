@@ -29,7 +29,8 @@ pub(super) enum Slot {
     Assembled(Box<Assembly>),
     /// The program did not want it. Charged so much.
     Refused { charge: u64 },
-    /// Came completely, and is discarded: its sender cancelled it ([`Kind::VOID`]). Charged so much.
+    /// Came completely, and is discarded: its sender cancelled it ([`Kind::VOID`]). Charged so
+    /// much.
     Void { charge: u64 },
 }
 

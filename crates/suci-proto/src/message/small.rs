@@ -85,8 +85,8 @@ impl SmallOutgoing<'_> {
 }
 
 impl Outgoing {
-    /// The message as a small one, if it is. One with a deadline is not: it keeps an entry of its own,
-    /// so that its memory is free when it expires.
+    /// The message as a small one, if it is. One with a deadline is not: it keeps an entry of its
+    /// own, so that its memory is free when it expires.
     #[must_use]
     pub fn as_small(&self) -> Option<SmallOutgoing<'_>> {
         (self.payload.len() <= SMALL && self.deadline.is_none()).then(|| SmallOutgoing {
@@ -110,8 +110,8 @@ pub(super) struct Small {
     /// Where the first frame stands in the channel's [`FrameQueue`].
     at: u64,
     count: u32,
-    /// Bytes of each frame, and what it holds of payload and header. 0 for void messages, whose frames
-    /// are written when they are sent.
+    /// Bytes of each frame, and what it holds of payload and header. 0 for void messages, whose
+    /// frames are written when they are sent.
     frame: u16,
     payload: u16,
     header: u8,
@@ -133,8 +133,8 @@ pub(super) enum Fate {
 }
 
 impl Small {
-    /// So many consecutive void messages, in the place of cancelled ones whose frames, if they had any,
-    /// end at `at`.
+    /// So many consecutive void messages, in the place of cancelled ones whose frames, if they had
+    /// any, end at `at`.
     pub(super) fn void(count: u32, at: u64) -> Self {
         Self {
             token: 0,
@@ -149,8 +149,8 @@ impl Small {
         }
     }
 
-    /// Whether they were cancelled ([`Kind::VOID`]): they have their outcome, and keep nothing but their
-    /// numbers until the peer acknowledged those.
+    /// Whether they were cancelled ([`Kind::VOID`]): they have their outcome, and keep nothing but
+    /// their numbers until the peer acknowledged those.
     pub(super) fn is_void(&self) -> bool {
         self.frame == 0
     }
@@ -319,7 +319,8 @@ impl FrameQueue {
         }
     }
 
-    /// These messages were cancelled: their frames will not be sent, and nothing follows them in a row.
+    /// These messages were cancelled: their frames will not be sent, and nothing follows them in a
+    /// row.
     pub(super) fn cancel(&mut self, small: &Small) {
         let (start, end) = small.span(small.count);
         self.dead = self.dead.saturating_add(end.saturating_sub(start));
@@ -333,8 +334,8 @@ impl FrameQueue {
         self.dead > len64(BLOCK) && self.dead >= all / 2
     }
 
-    /// Leaves the frames of cancelled messages behind, once they take much memory; `kept` are all others.
-    /// Each byte is copied at most about once for each byte that was cancelled.
+    /// Leaves the frames of cancelled messages behind, once they take much memory; `kept` are all
+    /// others. Each byte is copied at most about once for each byte that was cancelled.
     pub(super) fn compact<'a>(&mut self, kept: impl Iterator<Item = &'a mut Small>) {
         if !self.is_sparse() {
             return;

@@ -159,8 +159,8 @@ impl Peer {
         self.judge_silence(now, shared);
     }
 
-    /// Cancels the messages whose deadline passed before any of them was sent. Timers may run later than
-    /// packets are built, so this is done before either.
+    /// Cancels the messages whose deadline passed before any of them was sent. Timers may run later
+    /// than packets are built, so this is done before either.
     pub(super) fn expire_messages(&mut self, now: Instant, shared: &mut Shared) {
         let deadline = self.session.outbox.next_deadline();
         if deadline.is_some_and(|at| at <= now) {

@@ -6,8 +6,8 @@
 //! between two `Ended` events of one process about one node.
 //!
 //! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`,
-//! 3 and 4 in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, whoever receives it) and `suspension`. Promises
-//! 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
+//! 3 and 4 in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, whoever
+//! receives it) and `suspension`. Promises 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
 
 mod contact;
 mod coverage;
@@ -127,7 +127,8 @@ pub struct Spec {
     pub twin: bool,
     /// How long it may wait before any of it is sent.
     pub deadline: Option<Duration>,
-    /// Once it is accepted, the program cancels the message to any node that it sent so many before.
+    /// Once it is accepted, the program cancels the message to any node that it sent so many
+    /// before.
     pub cancel: Option<u8>,
 }
 

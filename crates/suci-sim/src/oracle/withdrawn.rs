@@ -1,8 +1,7 @@
-//! Messages that their sender took back: by a call, or because their deadline passed. None of such a
-//! message is sent, and the receiving program's channel has no gap where it was.
-//!
-//! The wire says which ones they are: their numbers go to the peer as void messages. A message that has a
-//! deadline, was not asked about and of which nothing was sent may have expired, too.
+//! Messages that their sender took back: by a call, or because their deadline passed. None of such
+//! a message is sent, and the receiving program's channel has no gap where it was.
+//!  The wire says which ones they are: their numbers go to the peer as void messages. A message
+//! that has a deadline, was not asked about and of which nothing was sent may have expired, too.
 
 use suci_proto::time::Instant;
 use suci_proto::{CANCELLED, EXPIRED};
@@ -32,8 +31,8 @@ impl Record {
 }
 
 impl Oracle {
-    /// The program of `process` cancelled its messages to `node` on `channel` whose token in the library is
-    /// `token`, and the library says that it took back `count` of them.
+    /// The program of `process` cancelled its messages to `node` on `channel` whose token in the
+    /// library is `token`, and the library says that it took back `count` of them.
     ///
     /// # Errors
     /// There were not so many of which nothing was sent.
@@ -74,8 +73,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The messages of one stream that have this token in the library: of twins the whole row, and the next
-    /// session's first message, if that is a twin, too.
+    /// The messages of one stream that have this token in the library: of twins the whole row, and
+    /// the next session's first message, if that is a twin, too.
     fn row_of(&self, token: u64, stream: (ProcId, u32, u32)) -> Vec<u64> {
         let stream = self.streams.get(&stream);
         let Some((first, stream)) = self.record(token).zip(stream) else {
@@ -150,7 +149,8 @@ impl Oracle {
         broken(Kind::Withdrawn, text)
     }
 
-    /// Whether the message of that number, which stands before `next` on its channel, was taken back.
+    /// Whether the message of that number, which stands before `next` on its channel, was taken
+    /// back.
     pub(super) fn is_void_before(&self, next: u64, number: u64) -> bool {
         let void = || {
             let next = self.record(next)?;

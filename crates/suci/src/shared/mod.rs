@@ -482,8 +482,8 @@ impl SharedNode {
             .collect()
     }
 
-    /// As [`Node::cancel`](crate::Node::cancel), for messages that were accepted before; blocks for a turn of
-    /// the thread.
+    /// As [`Node::cancel`](crate::Node::cancel), for messages that were accepted before; blocks for
+    /// a turn of the thread.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].

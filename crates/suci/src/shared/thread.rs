@@ -228,18 +228,15 @@ impl Worker {
         account.kept.change(class, |kept| kept.plus(size));
         let call = asked.map(|asked| self.calls.insert(asked));
         let now = self.driver.now();
-        account.stash.push_back(Stashed {
-            class,
-            message,
-            call,
-            since: now,
-        });
+        let stashed = Stashed::new(class, message, call, now);
+        account.stash.push_back(stashed);
         if account.stash.len() == 1 {
             Self::offer(&mut self.driver, &mut self.calls, to, account, now);
         }
     }
 
-    /// Cancels the messages for `to` on `channel` with this token, and returns how many. The gate has their room then.
+    /// Cancels the messages for `to` on `channel` with this token, and returns how many. The gate
+    /// has their room then.
     fn cancel_messages(
         &mut self,
         to: NodeId,
@@ -300,12 +297,8 @@ impl Worker {
                         account.gate.has_classes() || account.gate.admits(held(), size),
                         "where the gate has room the engine has"
                     );
-                    account.stash.push_front(Stashed {
-                        class,
-                        message: message.into_outgoing(),
-                        call,
-                        since: now,
-                    });
+                    let stashed = Stashed::new(class, message.into_outgoing(), call, now);
+                    account.stash.push_front(stashed);
                     break;
                 }
                 Err(error) if let Some(asked) = call.and_then(|id| calls.remove(id)) => {

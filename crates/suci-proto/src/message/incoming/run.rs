@@ -32,8 +32,8 @@ impl Channel {
         taken
     }
 
-    /// Takes the next messages, `most` at most of those that came as runs, or else one. Says what they, and those
-    /// behind them that are passed over, free. Returns how many there were.
+    /// Takes the next messages, `most` at most of those that came as runs, or else one. Says what
+    /// they, and those behind them that are passed over, free. Returns how many there were.
     #[inline]
     pub(in crate::message) fn pop(
         &mut self,

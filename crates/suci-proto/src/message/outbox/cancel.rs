@@ -1,5 +1,6 @@
-//! Messages that are taken back before any of them was sent: by the program, or because their deadline
-//! passed. Each has its outcome and leaves the queue at once; its number is still told to the peer.
+//! Messages that are taken back before any of them was sent: by the program, or because their
+//! deadline passed. Each has its outcome and leaves the queue at once; its number is still told to
+//! the peer.
 
 use super::Outbox;
 use crate::message::outgoing::{Cancelled, Plan};
@@ -45,7 +46,8 @@ impl Outbox {
         }
     }
 
-    /// Cancels one message whose token no other has, or which has a deadline. False if some of it was sent.
+    /// Cancels one message whose token no other has, or which has a deadline. False if some of it
+    /// was sent.
     pub(crate) fn cancel_one(
         &mut self,
         channel: ChannelId,
@@ -60,8 +62,8 @@ impl Outbox {
         self.on_cancelled(place, channel, reason, cancelled) > 0
     }
 
-    /// Cancels the messages on `channel` with this token of which nothing was sent. Returns how many.
-    /// O(messages that wait there).
+    /// Cancels the messages on `channel` with this token of which nothing was sent. Returns how
+    /// many. O(messages that wait there).
     pub fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
         let Some(&place) = self.by_id.get(&channel) else {
             // It has no messages.

@@ -1,8 +1,8 @@
 //! Messages that are taken back before any of them was sent.
-//!
-//! A cancelled message keeps its number, which the program and the messages behind it already have, and
-//! becomes a void one ([`Kind::VOID`]): the peer takes it in its turn and discards it. Consecutive void
-//! messages are one entry, so a channel has at most one more of these than of others that wait.
+//!  A cancelled message keeps its number, which the program and the messages behind it already
+//! have, and becomes a void one ([`Kind::VOID`]): the peer takes it in its turn and discards it.
+//! Consecutive void messages are one entry, so a channel has at most one more of these than of
+//! others that wait.
 
 use super::Channel;
 use crate::message::Held;

@@ -58,35 +58,22 @@ impl Channel {
                 break;
             }
             let each = u64::from(most);
-            let (start, end) = run.span(most);
-            if run.is_void() {
-                if let Some((from, to)) = span.take() {
-                    self.frames.copy(from, to, out);
+            bytes += match run.is_void() {
+                true => {
+                    self.copy_frames(span.take(), out);
+                    self.put_voids(self.queue.cursor(), most, out)
                 }
-                bytes += self.put_voids(self.queue.cursor(), most, out);
-            } else {
-                let from = match span {
-                    Some((from, to)) if to == start => from,
-                    Some((from, to)) => {
-                        // Here one block ends and the next begins, or one was cancelled.
-                        self.frames.copy(from, to, out);
-                        start
-                    }
-                    None => start,
-                };
-                span = Some((from, end));
-                bytes += index(end - start);
-            }
+                false => self.add_frames(run.span(most), &mut span, out),
+            };
             charged += each * run.charge();
             payload += each * run.total();
             count += most;
             self.queue.advance(most);
         }
-        if let Some((start, end)) = span {
-            self.frames.copy(start, end, out);
-        } else if count == 0 {
+        if count == 0 {
             return None;
         }
+        self.copy_frames(span, out);
         self.charged = self.queue.cursor();
         self.used = self.used.saturating_add(charged);
         let sent = SentFrame::Whole {
@@ -104,6 +91,33 @@ impl Channel {
             closed: false,
             charged,
         })
+    }
+
+    /// Adds the frames from `start` to `end` to those of `span`, which are copied at once. Returns
+    /// their bytes.
+    #[inline(always)]
+    fn add_frames(
+        &self,
+        (start, end): (u64, u64),
+        span: &mut Option<(u64, u64)>,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        match span {
+            Some((_, to)) if *to == start => *to = end,
+            _ => {
+                // Where one block ends and the next begins, or messages between were cancelled.
+                self.copy_frames(span.replace((start, end)), out);
+            }
+        }
+        index(end - start)
+    }
+
+    /// Copies frames that stand side by side, if there are any.
+    #[inline(always)]
+    fn copy_frames(&self, span: Option<(u64, u64)>, out: &mut Vec<u8>) {
+        if let Some((start, end)) = span {
+            self.frames.copy(start, end, out);
+        }
     }
 
     /// As [`pack`](Self::pack), with those that were lost.

@@ -243,8 +243,9 @@ impl Queue {
         items.filter_map(|item| item.entry.small_mut())
     }
 
-    /// Makes the messages of the entry at `place` of those that wait void, as far as nothing of them was sent. Also
-    /// returns the small ones that they were. None if there is nothing to cancel.
+    /// Makes the messages of the entry at `place` of those that wait void, as far as nothing of
+    /// them was sent. Also returns the small ones that they were. None if there is nothing to
+    /// cancel.
     pub(super) fn make_void(&mut self, place: usize) -> Option<(Cancelled, Option<Small>)> {
         let item = self.waiting.get_mut(place)?;
         let (end, before) = (item.end(), item.entry.held());
@@ -290,7 +291,8 @@ impl Queue {
         Some((cancelled, small))
     }
 
-    /// Makes one entry of the void messages at `place` of those that wait, and those before and behind them.
+    /// Makes one entry of the void messages at `place` of those that wait, and those before and
+    /// behind them.
     fn join_voids(&mut self, place: usize) {
         for behind in [place.saturating_add(1), place] {
             let mut pair = self.waiting.range_mut(behind.saturating_sub(1)..).take(2);

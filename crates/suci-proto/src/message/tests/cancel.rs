@@ -39,7 +39,8 @@ fn received(outbox: &mut Outbox, inbox: &mut Inbox) -> Vec<u64> {
     numbers
 }
 
-/// Of each length that is queued in another way: empty, small, of a chain, longer, and announced first.
+/// Of each length that is queued in another way: empty, small, of a chain, longer, and announced
+/// first.
 const LENGTHS: [usize; 5] = [0, 100, 1_000, 5_000, 200_000];
 
 #[test]

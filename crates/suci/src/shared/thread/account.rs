@@ -16,10 +16,28 @@ pub(super) struct Stashed {
     /// Of a request the call that it makes.
     pub(super) call: Option<CallId>,
     /// From when its deadline counts.
-    pub(super) since: Instant,
+    since: Instant,
 }
 
-/// What is left of a message that the engine refused, or that was cancelled before the engine took it. It counts in the gate until the program can hear of it: so there are
+impl Stashed {
+    /// A message whose deadline counts from `since` on.
+    pub(super) const fn new(
+        class: u8,
+        message: Outgoing,
+        call: Option<CallId>,
+        since: Instant,
+    ) -> Self {
+        Self {
+            class,
+            message,
+            call,
+            since,
+        }
+    }
+}
+
+/// What is left of a message that the engine refused, or that was cancelled before the engine took
+/// it. It counts in the gate until the program can hear of it: so there are
 /// not more of them than a queue takes.
 pub(super) struct Refused {
     pub(super) channel: ChannelId,
@@ -83,7 +101,8 @@ impl Account {
         }
     }
 
-    /// Cancels the messages on `channel` with this token that the engine did not take yet. Returns how many.
+    /// Cancels the messages on `channel` with this token that the engine did not take yet. Returns
+    /// how many.
     pub(super) fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
         let (cancelled, kept) = core::mem::take(&mut self.stash)
             .into_iter()
