@@ -196,6 +196,8 @@ impl Inbox {
         let freed = channel.on_frag(frag, &mut self.accounts)?;
         self.list_ready(place);
         if let Some(freed) = freed {
+            // Of the channel of replies it is one that its sender took back.
+            self.took_reply |= frag.channel.carries_replies();
             self.free(place, freed);
         }
         Ok(())
