@@ -296,6 +296,24 @@ pub enum Error {
         /// The longest that is taken unasked, in bytes.
         limit: u64,
     },
+    /// Nothing can come on the channel for which the program waits: other messages of the peer, on
+    /// channels from which the program takes nothing, fill the memory for the session
+    /// ([`NodeBuilder::memory`](crate::NodeBuilder::memory) is shared by all sessions).
+    #[error(
+        "node {from} can send nothing on channel {}: {bytes} bytes that it sent on {} fill the memory for its session;          receive those first, or raise memory",
+        .channel.0,
+        Channels(.unread)
+    )]
+    MemoryFull {
+        /// Who sends.
+        from: NodeId,
+        /// The channel for which the program waits.
+        channel: ChannelId,
+        /// What the messages count that fill the memory, in bytes.
+        bytes: u64,
+        /// The channels on which the program can receive some.
+        unread: Vec<ChannelId>,
+    },
     /// No such announced message, or the buffer does not fit it.
     #[error(transparent)]
     Incoming(#[from] IncomingError),
@@ -398,6 +416,23 @@ impl std::fmt::Display for Unflushed<'_> {
             write!(f, "{comma}{count} message(s) to node {node}")?;
         }
         Ok(())
+    }
+}
+
+/// Some of these channels: there may be thousands.
+struct Channels<'a>(&'a [ChannelId]);
+
+impl std::fmt::Display for Channels<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const SHOWN: usize = 8;
+        for (place, channel) in self.0.iter().take(SHOWN).enumerate() {
+            let before = if place > 0 { ", " } else { "channel(s) " };
+            write!(f, "{before}{}", channel.0)?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 

@@ -287,6 +287,11 @@ impl SendCredit {
         window > 0
     }
 
+    /// There is memory credit again: messages that wait for more of it ask anew, without back-off.
+    pub fn on_memory(&mut self) {
+        self.blocked = None;
+    }
+
     /// Applies a RECLAIM: the generation it names ends, and
     /// [`return_due`](Self::return_due) has the answer. A repeated RECLAIM is answered again,
     /// one of a past generation is ignored.

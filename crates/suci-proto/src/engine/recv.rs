@@ -190,6 +190,17 @@ impl Engine {
         Some((Source { node, session }, message))
     }
 
+    /// What keeps a program that waits for what `wanted` admits waiting for ever, if only itself can
+    /// end that: other messages of the peer fill the memory for its session. Returns how many bytes
+    /// these count, and on which channels the program can take some. Nothing where `wanted` admits
+    /// more than one peer or channel.
+    #[must_use]
+    pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
+        let (node, channel) = (wanted.node()?, wanted.channel()?);
+        let peer = self.peers.awake(self.peer_key(node)?)?;
+        peer.session.inbox.full_beside(channel)
+    }
+
     /// Why the newest session with `node` ended, if the program was told neither by an event nor by this: a program that
     /// waits for its messages should not wait on. The event stays.
     pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {

@@ -98,6 +98,8 @@ pub struct Inbox {
     ready: Turns,
     /// Channels of replies that have one, in order.
     replies: VecDeque<usize>,
+    /// The session's limit as the peer knew it when it last said that it waits (BLOCKED).
+    blocked_at: Option<u64>,
     /// A reply was taken since the peer was last told the session's limit.
     took_reply: bool,
     /// What the program said of channels, known or not.
@@ -148,6 +150,7 @@ impl Inbox {
             channels_untold: false,
             ready: Turns::default(),
             replies: VecDeque::new(),
+            blocked_at: None,
             took_reply: false,
             priorities: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -230,6 +233,11 @@ impl Inbox {
             Asked::New => self.incoming.push_back(channel.info(rts)),
         }
         Ok(())
+    }
+
+    /// BLOCKED: the peer waits, and knows this limit of the session.
+    pub fn on_blocked(&mut self, limit: u64) {
+        self.blocked_at = Some(limit);
     }
 
     /// CHANNEL_BLOCKED: the peer may not know the channel's newest limit. It is announced (again).

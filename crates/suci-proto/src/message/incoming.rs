@@ -339,6 +339,11 @@ impl Channel {
         !self.runs.is_empty() || self.slots.front().is_some_and(Slot::is_complete)
     }
 
+    /// Whether a message was begun that the program does not have.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.runs.is_empty() || !self.slots.is_empty()
+    }
+
     /// Takes the next message once there are no runs, and says what it frees.
     fn pop_slot(&mut self, freed: &mut Freed) -> Option<Message> {
         if !self.runs.is_empty() {

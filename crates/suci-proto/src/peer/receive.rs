@@ -197,6 +197,7 @@ impl Peer {
             }
             Frame::Blocked(blocked) => {
                 connection.on_blocked(now, packet, &blocked, self.key, &mut shared.shares);
+                session.inbox.on_blocked(blocked.memory);
             }
             Frame::MaxChannel { channel, limit } => {
                 session.outbox.set_channel_limit(channel, limit)
@@ -254,7 +255,11 @@ impl Peer {
             return;
         };
         connection.credit.on_grant(credit, now);
-        self.session.outbox.set_session_limit(credit.memory);
+        let (_, known) = self.session.outbox.session_credit();
+        if credit.memory > known {
+            connection.credit.on_memory();
+            self.session.outbox.set_session_limit(credit.memory);
+        }
     }
 
     /// The address under examination answered: the path moves, and nothing that was learnt of the old one

@@ -4,11 +4,12 @@ use crate::net::{Net, id};
 use crate::pair::{Pair, message};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
+use suci_proto::limits::REPLY_RESERVE;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind};
 use suci_proto::{
-    CallError, CallId, CallResult, Config, EndReason, Event, Message, Outgoing, REPLY_TOO_LONG,
-    SendError,
+    CallError, CallId, CallResult, Config, EndReason, Event, Filter, Message, Outgoing,
+    REPLY_TOO_LONG, SendError,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -156,6 +157,42 @@ fn f19_a_session_that_waits_for_its_program_is_quiet() {
         packets <= 30,
         "{packets} packets: a question and an answer each second"
     );
+}
+
+/// Nothing can come on another channel then, and the program can know that. Once it takes messages it waits for no
+/// reason but the peer.
+#[test]
+fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
+    let mut net = stuffed(1 << 20);
+    let other = ChannelId(9);
+    let on_other = Outgoing {
+        channel: other,
+        ..message(b"waits")
+    };
+    net.send(1, id(0), on_other);
+    net.run(SECOND * 2);
+    let full = net.engine(0).full_beside((id(1), other).into());
+    let (bytes, channels) = full.unwrap();
+    let window = 32 << 10;
+    let holds = window - 2 * REPLY_RESERVE..window;
+    assert!(holds.contains(&bytes), "{bytes} bytes of 32 KiB");
+    assert_eq!(channels, [5, 6, 7].map(ChannelId));
+    for wanted in [id(1).into(), other.into(), Filter::from((id(0), other))] {
+        assert_eq!(net.engine(0).full_beside(wanted), None, "{wanted:?}");
+    }
+    // What the peer knows by now, it may use.
+    for _ in 0..8 {
+        assert!(net.engine(0).recv_from(ChannelId(5).into()).is_some());
+    }
+    assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
+    net.flush(0);
+    net.reading = true;
+    // The peer asked in vain for long, but goes on at once.
+    net.run(Duration::from_millis(300));
+    assert_eq!(net.engine(1).queue_len(id(0)).0, 0);
+    let got = net.received(0);
+    assert!(got.iter().any(|(_, message)| message.channel == other));
+    assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
 }
 
 /// However long replies are, and whether they go one by one or many at once.

@@ -131,6 +131,21 @@ impl Driver {
         Some(Err(Error::Ended { node, reason }))
     }
 
+    /// As [`Driver::take_from`], for a call that waits where it finds nothing: an error, too, if only the program could end
+    /// that.
+    pub(crate) fn await_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
+        if let Some(taken) = self.take_from(wanted) {
+            return Some(taken);
+        }
+        let (bytes, unread) = self.engine.full_beside(wanted)?;
+        Some(Err(Error::MemoryFull {
+            from: wanted.node()?,
+            channel: wanted.channel()?,
+            bytes,
+            unread,
+        }))
+    }
+
     /// The next message that `wanted` admits.
     pub(crate) fn take_wanted(&mut self, wanted: Filter) -> Option<Message> {
         let (from, message) = self.engine.recv_from(wanted)?;

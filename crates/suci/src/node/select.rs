@@ -11,8 +11,9 @@ impl Node {
     /// [`ChannelId`](crate::ChannelId), or of a pair of both.
     ///
     /// Other messages keep their order and wait for other calls. They count in the memory that their senders were
-    /// granted, so a peer or a channel that the program leaves alone stops, and others go on. An
-    /// [`Event::Lost`](crate::Event::Lost) does not end the wait.
+    /// granted. So a peer that the program leaves alone stops, and others go on. One channel that it leaves alone
+    /// takes half of the memory for its peer's session at most; several may take all, and then nothing comes on
+    /// the others, replies excepted. An [`Event::Lost`](crate::Event::Lost) does not end the wait.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -33,7 +34,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Ended`] when nothing of the peer is left and its session ended: once for each end of which the program
-    /// has not heard by an event or by this. The event stays. As [`Node::recv`].
+    /// has not heard by an event or by this. The event stays. [`Error::MemoryFull`] when one peer and one channel are
+    /// wanted, and nothing can come there before the program takes other messages of the peer. As [`Node::recv`].
     pub fn recv_from(&mut self, from: impl Into<Filter>) -> Result<Message, Error> {
         let from = from.into();
         loop {
@@ -69,7 +71,7 @@ impl Node {
         from: Filter,
         limit: Option<Duration>,
     ) -> Result<Option<Message>, Error> {
-        let taken = self.take_within(limit, |driver| Some((driver.take_from(from)?, 1)))?;
+        let taken = self.take_within(limit, |driver| Some((driver.await_from(from)?, 1)))?;
         taken.transpose()
     }
 }

@@ -22,6 +22,50 @@ fn numbered(number: u32) -> Draft {
     Draft::new(number.to_le_bytes().to_vec())
 }
 
+/// A program waits for one channel while the memory is full of messages on others: only itself can end that.
+#[test]
+fn who_waits_beside_messages_that_fill_the_memory_hears_which() {
+    let small = builder(0).memory(1 << 20).max_message(200_000);
+    let mut node = small.open().unwrap();
+    let mut peer = builder(1).open().unwrap();
+    introduce(&mut node, &mut peer);
+    let sender = std::thread::spawn(move || {
+        for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
+            for _ in 0..3_000 {
+                let draft = Draft::new(vec![1; length]).channel(ChannelId(channel));
+                peer.send(NodeId(0), draft).unwrap();
+            }
+        }
+        let last = Draft::new("at last").channel(ChannelId(9));
+        peer.send(NodeId(0), last).unwrap();
+        peer.flush(LONG).unwrap();
+        peer
+    });
+    let wanted = (NodeId(1), ChannelId(9));
+    for _ in 0..2 {
+        let error = node.recv_from(wanted).unwrap_err();
+        let Error::MemoryFull {
+            from,
+            channel,
+            bytes,
+            unread,
+        } = &error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((*from, *channel), wanted);
+        assert!(*bytes > 10_000, "{bytes}");
+        assert_eq!(unread[..2], [ChannelId(5), ChannelId(6)]);
+        let text = error.to_string();
+        assert!(text.contains("on channel(s) 5, 6"), "{text}");
+    }
+    assert!(node.try_recv_from(wanted).unwrap().is_none());
+    let taken: Vec<_> = (0..9_001).map(|_| take(&mut node)).collect();
+    let last = taken.iter().filter(|m| m.channel == wanted.1);
+    assert_eq!(last.count(), 1, "it comes once the others are taken");
+    drop(sender.join().unwrap());
+}
+
 #[test]
 fn a_node_receives_from_whom_it_wants() {
     let mut center = builder(0).open().unwrap();

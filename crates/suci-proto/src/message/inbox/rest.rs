@@ -59,6 +59,7 @@ impl Inbox {
             channels_untold: _,
             ready: _,
             replies: _,
+            blocked_at: _,
             took_reply: _,
             priorities,
             waiting: _,

@@ -1,8 +1,9 @@
 //! Messages and replies on their way to the program.
 
 use super::Inbox;
+use crate::limits::REPLY_RESERVE;
 use crate::message::Message;
-use crate::message::incoming::Freed;
+use crate::message::incoming::{Channel, Freed};
 use crate::message::len64;
 use crate::types::ChannelId;
 
@@ -104,6 +105,27 @@ impl Inbox {
     pub fn has_ready_on(&self, channel: ChannelId) -> bool {
         let place = self.by_id.get(&channel).copied();
         place.is_some_and(|place| self.ready.is_listed(place))
+    }
+
+    /// What fills the session's memory, if the peer therefore can begin no message on `channel` and
+    /// has begun none there: the bytes that these messages count, and the channels on which the
+    /// program can take some.
+    #[must_use]
+    pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
+        let accounts = &self.accounts;
+        let left = accounts.session_limit.saturating_sub(accounts.known);
+        // The peer waits at the limit of now, and the longest message that does not ask finds no room.
+        if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
+            return None;
+        }
+        let at = |place: usize| self.channels.get(place);
+        let own = self.by_id.get(&channel).and_then(|place| at(*place));
+        let ready = self.ready.places().filter_map(at).map(Channel::id);
+        let ready: Vec<_> = ready.collect();
+        if own.is_some_and(Channel::has_begun) || ready.is_empty() {
+            return None;
+        }
+        Some((accounts.known.saturating_sub(accounts.taken), ready))
     }
 
     /// Whether [`pop_reply`](Self::pop_reply) has one.
