@@ -36,7 +36,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Handshake packets dropped because they did not fit the state, cookie or cap.
     pub handshake_rejected: u64,
-    /// HELLOs left unanswered because budget or rate ran out.
+    /// HELLOs that found no room when they came: they wait, or are left unanswered.
     pub hello_unanswered: u64,
     /// UNKNOWN hints sent.
     pub unknown_sent: u64,

@@ -164,7 +164,7 @@ pub enum DropReason {
     /// DATA of a connection that is being made came before ACCEPT: that was late or lost, and INIT
     /// is sent again.
     BeforeAccept,
-    /// A HELLO that there is no room to answer.
+    /// A HELLO that there is no room to answer yet.
     NoRoom,
     /// A HELLO or INIT to a node that is closing.
     Closing,

@@ -427,6 +427,12 @@ impl Grant {
         self.begun_at
     }
 
+    /// Whether its place was taken away and will soon be free: one that has to be asked again, since
+    /// RECLAIM or RETURN was lost or the peer does not answer, may take long.
+    pub(crate) fn is_going(&self) -> bool {
+        self.dismissed && self.reclaims <= 1
+    }
+
     /// When it was last reclaimed, if no answer came, and how often so far.
     pub(super) fn reclaimed(&self) -> Option<(Instant, u32)> {
         self.reclaimed_at.map(|at| (at, self.reclaims))

@@ -85,6 +85,17 @@ const fn entrance(budget: u64) -> u64 {
     packets * DATA_CHARGE
 }
 
+/// What stays free of the reserve beside the entrance, for shares: a packet at least, where the
+/// budget has some, so that a node can open connections of its own.
+const fn reserve_beside(budget: u64, entrance: u64) -> u64 {
+    let rest = reserve(budget) - entrance;
+    if rest < DATA_CHARGE && budget >= 8 * DATA_CHARGE {
+        DATA_CHARGE
+    } else {
+        rest
+    }
+}
+
 /// What stays free of a budget of so many bytes for data.
 const fn reserve(budget: u64) -> u64 {
     let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
@@ -164,7 +175,7 @@ impl Shares {
         Self {
             data_budget: data - entrance - extra * CONTROL_CHARGE,
             entrance,
-            reserve: reserve(data) - entrance,
+            reserve: reserve_beside(data, entrance),
             control_budget: control + extra,
             peer_limit: control / CONTROL_MIN,
             data_part: data,
@@ -354,7 +365,7 @@ impl Shares {
 
     /// As [`admit`](Self::admit), for an INIT of ours: its answer needs a packet. `None` if no
     /// packet is free, too.
-    pub fn admit_answer(
+    pub fn admit_for_own_init(
         &mut self,
         first: PacketNumber,
         max_datagram: usize,

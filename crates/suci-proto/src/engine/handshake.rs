@@ -5,7 +5,7 @@ use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{LostCause, RefusedReason};
-use crate::handshake::{Claim, Phase, Room, Standing};
+use crate::handshake::{Backlog, Claim, Phase, Room, Standing, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End};
 use crate::time::Instant;
@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// HELLO: answered without keeping state, if the socket's budget can take the INIT (F01, F02). Whom we
-    /// know is answered however many others ask, if only with the news that there is no room yet.
+    /// HELLO: answered without keeping a peer, if the socket's budget can take the INIT (F01, F02).
+    /// Else it waits. A node that we know hears meanwhile that there is no room yet.
     pub(super) fn on_hello(
         &mut self,
         now: Instant,
@@ -162,33 +162,48 @@ impl Engine {
             self.log_dropped(now, arrival.from, header, DropReason::Closing);
             return;
         }
-        // Anybody may call in the name of a node, from elsewhere than that is.
-        let callers = match claimant.asker {
-            Some(_) => &self.known_callers,
-            None => &self.strange_callers,
-        };
-        // A caller that needs a place does not pass those that came before it.
+        // A caller that needs a place does not pass those that came before it, unless it was
+        // answered before: the COOKIE may be lost.
         let seated = standing == Standing::Seated;
-        let first = seated || callers.is_empty();
+        let first = seated || self.callers(&claimant).is_empty() || self.awaits(&claim, standing);
         if first && self.may_answer(now, &claim, &claimant) {
             return self.answer_hello(now, &claim);
         }
         self.shared.counters.hello_unanswered += 1;
-        let full = self.shared.shares.places() == 0;
-        if full && !first {
+        let wait = match seated {
+            true => Wait::Refused,
+            false => self.callers(&claimant).enter(now, &claim),
+        };
+        // It has a turn for a place as long as it waits.
+        if claimant.asker.is_some() && wait != Wait::Refused {
             self.shared.has_place(now, claimant.asker);
         }
-        let waits_long = match claimant.asker {
-            _ if seated => true,
-            Some(_) => self.known_callers.enter(now, &claim),
-            None => self.strange_callers.enter(now, &claim),
+        let is_told = match wait {
+            Wait::Begins => false,
+            Wait::GoesOn => self.shared.shares.places() == 0,
+            Wait::IsLong | Wait::Refused => true,
         };
-        if standing != Standing::Stranger && (full || waits_long) {
+        if is_told && standing != Standing::Stranger {
             // It hears that we live.
             let code = RefusedCode::NoSocketCredit;
             return self.turn_away(now, arrival, header, hello.target, code, standing);
         }
         self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
+    }
+
+    /// Where the HELLO of this caller waits. Anybody may call in the name of a node from elsewhere
+    /// than that is: such a HELLO waits among those of strangers.
+    fn callers(&mut self, claimant: &Claimant) -> &mut Backlog {
+        match claimant.asker {
+            Some(_) => &mut self.known_callers,
+            None => &mut self.strange_callers,
+        }
+    }
+
+    /// Whether this caller was answered of late, and its INIT did not come.
+    fn awaits(&mut self, claim: &Claim, standing: Standing) -> bool {
+        let caller = self.jar.caller(claim, standing);
+        self.expected_inits.awaits(caller)
     }
 
     /// Sends the COOKIE that a HELLO asked for. There is room: it was looked for before.
@@ -212,27 +227,48 @@ impl Engine {
         self.shared.paths.look_up(now, claim.from);
     }
 
-    /// Answers HELLOs that wait, as far as there is room now: those of nodes that we know, then
-    /// those of strangers.
+    /// Answers HELLOs that wait, as far as there is room now: those of known nodes, then those of
+    /// strangers.
     pub(super) fn answer_waiting(&mut self, now: Instant) {
-        while let Some(claim) = self.known_callers.first(now)
-            && self.may_answer_now(now, &claim)
-        {
-            self.known_callers.leave(&claim);
-            self.answer_hello(now, &claim);
+        self.known_callers.forget(now);
+        self.strange_callers.forget(now);
+        let is_possible = self.closing.is_none() && self.shared.shares.room_for_inits(false) > 0;
+        if !is_possible {
+            return;
         }
-        while let Some(claim) = self.strange_callers.first(now)
-            && self.may_answer_now(now, &claim)
-        {
-            self.strange_callers.leave(&claim);
-            self.answer_hello(now, &claim);
+        for claim in self.known_callers.claims() {
+            // One that is not the next in line for a place does not hold up the others.
+            self.answer_if_possible(now, &claim);
+        }
+        for claim in self.strange_callers.claims() {
+            if !self.answer_if_possible(now, &claim) {
+                break;
+            }
         }
     }
 
-    /// Whether a HELLO that waited may be answered. What is known of its sender may have changed.
-    fn may_answer_now(&mut self, now: Instant, claim: &Claim) -> bool {
+    /// Answers a HELLO that waited, if that is possible now. What is known of its sender may have
+    /// changed.
+    fn answer_if_possible(&mut self, now: Instant, claim: &Claim) -> bool {
         let claimant = self.claimant(now, claim);
-        self.closing.is_none() && self.may_answer(now, claim, &claimant)
+        let answers = self.may_answer(now, claim, &claimant);
+        if answers {
+            self.waits_no_more(claim);
+            self.answer_hello(now, claim);
+        }
+        answers
+    }
+
+    fn waits_no_more(&mut self, claim: &Claim) {
+        self.known_callers.leave(claim);
+        self.strange_callers.leave(claim);
+    }
+
+    /// How many newcomers may come soon: those that were answered, and those that wait for it.
+    pub(super) fn newcomers_to_come(&mut self, now: Instant) -> u64 {
+        let waiting = self.known_callers.len() + self.strange_callers.len();
+        let answered = self.expected_inits.newcomers(now);
+        answered.saturating_add(waiting as u64)
     }
 
     /// The epoch in which a session with the process `incarnation` of `node` would begin now.
@@ -359,6 +395,7 @@ impl Engine {
         if baked.is_some() {
             let caller = self.jar.caller(&claim, standing);
             self.expected_inits.came(now, caller);
+            self.waits_no_more(&claim);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
         // A closing node opens nothing new. It answers a node that it calls itself: of two INITs

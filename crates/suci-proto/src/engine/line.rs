@@ -4,11 +4,9 @@
 //! HELLO or by our own attempt to open a connection to it; who stops asking loses its turn. All nodes that we do
 //! not know stand in it as one, since they could be any number.
 
+use crate::handshake::PATIENCE;
 use crate::time::{Duration, Instant};
 use std::collections::{BTreeMap, HashMap};
-
-/// Who did not ask for so long has gone. HELLO comes at least every second.
-const PATIENCE: Duration = Duration::from_secs(4);
 
 /// So often the line is looked through for such.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -120,7 +118,7 @@ mod tests {
         for who in 1..=5 {
             assert!(!line.ask(at(1), Some(who), 0));
         }
-        assert!(!line.ask(at(4), None, 5), "five came before");
+        assert!(!line.ask(at(3), None, 5), "five came before");
         for second in 2..=5 {
             assert!(!line.ask(at(second), Some(1), 0));
         }
@@ -133,11 +131,11 @@ mod tests {
         let mut line = Line::default();
         assert!(!line.ask(at(0), Some(1), 0));
         assert!(!line.ask(at(1), Some(2), 0));
-        assert!(!line.ask(at(3), Some(2), 1));
-        assert!(line.ask(at(4), Some(2), 1), "the first did not ask for 4 s");
+        assert!(!line.ask(at(2), Some(2), 1));
+        assert!(line.ask(at(3), Some(2), 1), "the first did not ask for 3 s");
+        assert_eq!(line.len(at(5)), 1);
+        assert_eq!(line.len(at(6)), 0);
+        assert!(!line.ask(at(6), Some(1), 0), "at the end again");
         assert_eq!(line.len(at(6)), 1);
-        assert_eq!(line.len(at(8)), 0);
-        assert!(!line.ask(at(8), Some(1), 0), "at the end again");
-        assert_eq!(line.len(at(8)), 1);
     }
 }

@@ -63,7 +63,10 @@ impl Engine {
             return;
         }
         self.swept_at = now;
-        self.make_places(now, crowd, self.strange_callers.len());
+        // No more strangers get a place than may be answered.
+        let most = self.shared.shares.peer_limit();
+        let strangers = self.expected_inits.strangers_to_come(now, most) as usize;
+        self.make_places(now, crowd, strangers.min(self.strange_callers.len()));
         self.answer_waiting(now);
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_awake_mut() {
@@ -93,7 +96,7 @@ impl Engine {
         for (key, peer) in self.peers.iter_awake() {
             if let Some(connection) = &peer.connection {
                 let grant = &connection.grant;
-                going += usize::from(grant.is_dismissed());
+                going += usize::from(grant.is_going());
                 let idle = peer.counts_as_idle_after();
                 let rank = shares.may_dismiss(grant, idle, now);
                 others.extend(rank.map(|rank| (rank, key, peer.stranger_from.is_some())));

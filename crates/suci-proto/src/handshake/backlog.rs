@@ -4,83 +4,115 @@
 //! Anybody may call under any name, so their number is bounded, and one that is not repeated is
 //! forgotten.
 
-use super::{Claim, LONGEST_WAIT};
-use crate::time::{Duration, Instant};
+use super::{Claim, LONGEST_WAIT, PATIENCE};
+use crate::time::Instant;
 use crate::types::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-
-/// A HELLO that was not repeated for so long is forgotten. A caller repeats it within
-/// [`LONGEST_WAIT`]; a forger of addresses may not.
-const PATIENCE: Duration = Duration::from_millis(1_100);
-
-const _: () = assert!(PATIENCE.as_millis() > LONGEST_WAIT.as_millis());
 
 /// Most HELLOs that wait: about 200 KiB.
 const MOST: usize = 1_024;
 
+/// A HELLO that waits.
+#[derive(Debug)]
+struct Waiting {
+    /// The newest HELLO of the caller.
+    claim: Claim,
+    /// When the first one came.
+    since: Instant,
+    /// When the newest one came.
+    repeated: Instant,
+}
+
+/// How a HELLO waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It is the first one of its caller: nothing is said to it until it is answered, so that all
+    /// answers together are no longer than the HELLOs.
+    Begins,
+    /// A repetition.
+    GoesOn,
+    /// A repetition of one that came more than [`LONGEST_WAIT`] ago.
+    IsLong,
+    /// It does not wait: too many do.
+    Refused,
+}
+
 /// HELLOs that wait, each caller's newest.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// By turn, each with the time of its last repetition.
-    waiting: BTreeMap<u64, (Claim, Instant)>,
-    /// The turn of each caller, and since when it waits.
-    turns: BTreeMap<(NodeId, SocketAddr), (u64, Instant)>,
+    by_turn: BTreeMap<u64, Waiting>,
+    turns: HashMap<(NodeId, SocketAddr), u64>,
     next: u64,
 }
 
 impl Backlog {
     /// A HELLO found no room. It keeps its turn when it is repeated. A new one waits at the end,
-    /// unless too many wait. Returns whether its caller waits for so long that it should hear that
-    /// we live.
-    pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> bool {
+    /// unless too many wait.
+    pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> Wait {
         let caller = (claim.node, claim.from);
-        let (turn, since) = match self.turns.get(&caller) {
-            Some(waiting) => *waiting,
-            None if self.turns.len() < MOST => {
-                let turn = self.next;
-                self.next = turn.saturating_add(1);
-                self.turns.insert(caller, (turn, now));
-                (turn, now)
-            }
-            None => return true,
+        let turn = self.turns.get(&caller).copied();
+        if let Some(waiting) = turn.and_then(|turn| self.by_turn.get_mut(&turn)) {
+            waiting.claim = *claim;
+            waiting.repeated = now;
+            return match now >= waiting.since + LONGEST_WAIT {
+                true => Wait::IsLong,
+                false => Wait::GoesOn,
+            };
+        }
+        if self.turns.len() >= MOST {
+            return Wait::Refused;
+        }
+        let turn = self.next;
+        self.next = turn.saturating_add(1);
+        self.turns.insert(caller, turn);
+        let waiting = Waiting {
+            claim: *claim,
+            since: now,
+            repeated: now,
         };
-        self.waiting.insert(turn, (*claim, now));
-        now >= since + LONGEST_WAIT
+        self.by_turn.insert(turn, waiting);
+        Wait::Begins
     }
 
-    /// The first that waits.
-    pub(crate) fn first(&mut self, now: Instant) -> Option<Claim> {
-        while let Some((_, (claim, asked))) = self.waiting.first_key_value() {
-            let claim = *claim;
-            if now < *asked + PATIENCE {
-                return Some(claim);
+    /// All that wait, in their order.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        self.by_turn.values().map(|waiting| waiting.claim).collect()
+    }
+
+    /// Forgets those that are repeated no more.
+    pub(crate) fn forget(&mut self, now: Instant) {
+        let Self { by_turn, turns, .. } = self;
+        by_turn.retain(|_, waiting| {
+            let stays = now < waiting.repeated + PATIENCE;
+            if !stays {
+                turns.remove(&(waiting.claim.node, waiting.claim.from));
             }
-            self.leave(&claim);
-        }
-        None
+            stays
+        });
     }
 
     /// The caller waits no more.
     pub(crate) fn leave(&mut self, claim: &Claim) {
-        if let Some((turn, _)) = self.turns.remove(&(claim.node, claim.from)) {
-            self.waiting.remove(&turn);
+        if let Some(turn) = self.turns.remove(&(claim.node, claim.from)) {
+            self.by_turn.remove(&turn);
         }
     }
 
-    /// How many wait, or did a short while ago.
+    /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.by_turn.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.by_turn.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Duration;
     use crate::types::Incarnation;
 
     fn at(millis: u64) -> Instant {
@@ -96,32 +128,39 @@ mod tests {
         }
     }
 
+    fn waiting(backlog: &Backlog) -> Vec<(u32, u64)> {
+        let claims = backlog.claims();
+        claims.iter().map(|c| (c.node.0, c.token)).collect()
+    }
+
     #[test]
     fn callers_are_answered_in_the_order_in_which_they_came() {
         let mut backlog = Backlog::default();
-        assert!(backlog.is_empty() && backlog.first(at(0)).is_none());
+        assert!(backlog.is_empty());
         for node in 1..=3 {
-            assert!(!backlog.enter(at(0), &claim(node, 1)));
+            assert_eq!(backlog.enter(at(0), &claim(node, 1)), Wait::Begins);
         }
         // Repeated, perhaps by another attempt, it keeps its turn.
-        assert!(!backlog.enter(at(999), &claim(1, 2)));
-        assert!(backlog.enter(at(1_000), &claim(1, 2)), "that is long");
-        assert_eq!(backlog.len(), 3);
-        let first = backlog.first(at(1_000)).unwrap();
-        assert_eq!((first.node, first.token), (NodeId(1), 2));
-        backlog.leave(&first);
-        // The others did not come again.
-        assert_eq!(backlog.first(at(1_099)).unwrap().node, NodeId(2));
-        assert!(backlog.first(at(1_100)).is_none() && backlog.is_empty());
+        assert_eq!(backlog.enter(at(999), &claim(1, 2)), Wait::GoesOn);
+        assert_eq!(backlog.enter(at(1_000), &claim(1, 2)), Wait::IsLong);
+        assert_eq!(waiting(&backlog), [(1, 2), (2, 1), (3, 1)]);
+        backlog.leave(&claim(2, 1));
+        backlog.forget(at(2_499));
+        assert_eq!(waiting(&backlog), [(1, 2), (3, 1)]);
+        // The third did not come again.
+        backlog.forget(at(2_500));
+        assert_eq!((waiting(&backlog), backlog.len()), (vec![(1, 2)], 1));
+        assert_eq!(backlog.enter(at(2_500), &claim(3, 1)), Wait::Begins);
     }
 
     #[test]
     fn f02_their_number_is_bounded() {
         let mut backlog = Backlog::default();
         for node in 0..5_000 {
-            assert_eq!(backlog.enter(at(0), &claim(node, 1)), node >= MOST as u32);
+            let refused = backlog.enter(at(0), &claim(node, 1)) == Wait::Refused;
+            assert_eq!(refused, node >= MOST as u32);
         }
         assert_eq!(backlog.len(), MOST);
-        assert_eq!(backlog.first(at(0)).unwrap().node, NodeId(0));
+        assert_eq!(waiting(&backlog)[0], (0, 1));
     }
 }

@@ -92,9 +92,12 @@ impl Expected {
         }
         let newcomers = known.saturating_add(strangers);
         let fits = seated.saturating_add(newcomers) < room.packets;
+        // Anybody may call in the name of a node that has a place: half of the room is not for those.
+        let turn_of_seated = seated < (room.packets / 2).max(1);
         let has_place = newcomers < room.places;
         match caller {
-            Caller::Seated(name) if fits => self.seated.add(now, name),
+            Caller::Seated(name) if fits && turn_of_seated => self.seated.add(now, name),
+            Caller::Seated(_) => return false,
             Caller::Known(name) if fits && has_place => self.known.add(now, name),
             Caller::Stranger(name) => {
                 let turn = strangers < (room.places / 2).max(1) && now >= self.yields;
@@ -104,12 +107,32 @@ impl Expected {
                 }
                 self.strangers.add(now, name);
             }
-            Caller::Seated(_) | Caller::Known(_) => {
+            Caller::Known(_) => {
                 self.yields = now + YIELD;
                 return false;
             }
         }
         true
+    }
+
+    /// Whether this caller was answered of late, and its INIT did not come.
+    pub(crate) fn awaits(&mut self, caller: Caller) -> bool {
+        let seat = match caller {
+            Caller::Seated(name) => self.seated.seat(name),
+            Caller::Known(name) => self.known.seat(name),
+            Caller::Stranger(name) => self.strangers.seat(name),
+        };
+        seat.is_some()
+    }
+
+    /// How many more strangers than now may be expected, where there are so many places.
+    pub(crate) fn strangers_to_come(&mut self, now: Instant, places: u64) -> u64 {
+        match now >= self.yields {
+            true => (places / 2)
+                .max(1)
+                .saturating_sub(self.strangers.count(now)),
+            false => 0,
+        }
     }
 
     /// How many newcomers are expected.
@@ -368,19 +391,20 @@ mod tests {
             places: 1,
             strangers: 1,
         };
-        for name in 1..=3 {
+        for name in 1..=2 {
             assert!(expected.admits(at(0), Caller::Seated(name), room));
         }
+        assert!(
+            !expected.admits(at(0), Caller::Seated(3), room),
+            "half of the packets"
+        );
         assert!(
             expected.admits(at(0), Caller::Known(9), room),
             "the one place"
         );
-        assert!(
-            !expected.admits(at(0), Caller::Seated(4), room),
-            "no packet is left"
-        );
-        assert!(expected.admits(at(0), Caller::Seated(3), room), "again");
-        expected.came(at(0), Caller::Known(3));
-        assert!(expected.admits(at(0), Caller::Seated(4), room), "one came");
+        assert!(expected.admits(at(0), Caller::Seated(2), room), "again");
+        expected.came(at(0), Caller::Known(2));
+        assert!(expected.admits(at(0), Caller::Seated(3), room), "one came");
+        assert!(expected.awaits(Caller::Seated(3)) && !expected.awaits(Caller::Known(3)));
     }
 }

@@ -6,6 +6,8 @@ use crate::time::{Duration, Instant};
 pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait: a peer that starts late is found within this time (F23).
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A caller whose HELLO did not come for so long has gone: two repetitions may be lost.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(2_500);
 /// INITs sent before the cookie may have aged and the attempt begins anew.
 const MAX_INITS: u32 = 6;
 
@@ -85,6 +87,8 @@ impl Opening {
     /// time until then is no round trip.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.postpone(now);
+        // It was answered: no other address is tried.
+        self.tries = 0;
         self.was_put_off = true;
     }
 
@@ -126,6 +130,8 @@ mod tests {
         if put_off {
             opening.put_off(at(1));
             assert_eq!(opening.next_at(), at(1_001), "it is repeated later");
+            assert_eq!(opening.tries(), 0, "at the same address");
+            opening.sent(at(20));
         }
         let round_trip = opening.cookie_came(at(30), Vec::new());
         assert_eq!((opening.token(), opening.next_at()), (7, at(30)));

@@ -102,7 +102,7 @@ impl Peer {
         match self.connection.as_mut().filter(|_| called) {
             Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
             None if called => shared.shares.admit(0, max_datagram, now),
-            None => shared.shares.admit_answer(0, max_datagram, now),
+            None => shared.shares.admit_for_own_init(0, max_datagram, now),
         }
     }
 

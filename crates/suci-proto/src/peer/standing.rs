@@ -128,10 +128,12 @@ impl Peer {
     }
 
     /// After how long without a packet from the peer it counts as idle, if its last exchange is
-    /// over: we answered, it acknowledged all of that, and a probe timeout would have brought what
-    /// it says next. `None` if the peer or our program may still have something to say.
+    /// over: as many messages went as came, it acknowledged them, and a probe timeout would have
+    /// brought what it says next. `None` if the peer or our program may still have something to
+    /// say.
     pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
-        let answered = self.session.outbox.accepted() > 0;
+        let sent = self.session.outbox.accepted();
+        let answered = sent > 0 && sent == self.session.inbox.received();
         let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());
         let connection = self.connection.as_ref().filter(|_| over)?;
         Some(connection.recovery.rtt().pto(Duration::ZERO))

@@ -71,7 +71,7 @@ impl Hello {
     }
 }
 
-/// COOKIE: answers HELLO from no state.
+/// COOKIE: answers HELLO; its sender keeps no peer yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie {
     /// The initiator.

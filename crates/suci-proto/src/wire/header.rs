@@ -40,7 +40,7 @@ pub enum PacketType {
     Data = 0,
     /// Asks for a cookie.
     Hello = 1,
-    /// Answers HELLO, from no state.
+    /// Answers HELLO; its sender keeps no peer yet.
     Cookie = 2,
     /// Opens a connection, with the cookie as proof of address.
     Init = 3,

@@ -264,3 +264,27 @@ fn f31_400_newcomers_that_nobody_knows_take_turns() {
         assert!(time.is_some(), "{clients} at {recv_buffer} B");
     }
 }
+
+/// More nodes of the book than places call within half a second, and packets are lost: the turns of
+/// callers that come late or again hold up nobody while places are free.
+#[test]
+fn f31_nodes_of_the_book_take_turns_while_packets_are_lost() {
+    const CLIENTS: usize = 400;
+    for recv_buffer in [64 << 10, 212_992] {
+        let mut options = Options::quiet(1 + CLIENTS);
+        options.star = true;
+        options.recv_buffer = recv_buffer;
+        options.traffic.reply = 1_000_000;
+        options.faults.loss = 10_000;
+        let mut world = world(options);
+        let begin = world.now;
+        for place in 1..=CLIENTS {
+            send(&mut world, place, 1, spec(1, 0, 100));
+            ok(world.run_for(MS));
+        }
+        receive(&mut world, 2 * CLIENTS as u64, SECOND * 30);
+        let time = world.now.since(begin);
+        println!("{CLIENTS} at {recv_buffer} B: {time:?}");
+        assert!(time < SECOND * 5, "{recv_buffer} B: {time:?}");
+    }
+}

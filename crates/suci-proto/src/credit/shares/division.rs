@@ -194,10 +194,9 @@ impl Shares {
     pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();
         let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
-        let others = self.expected.saturating_add(self.waiting.len() as u64);
-        let most = match others {
-            0 => free,
-            others => self.data_budget / self.peers.saturating_add(others),
+        let most = match self.expected == 0 && self.waiting.is_empty() {
+            true => free,
+            false => self.data_budget / self.peers.saturating_add(self.expected).max(1),
         };
         let part = (free / NEWCOMER_PART).max(first).min(most);
         let bytes = part.max(free.min(charge));

@@ -457,10 +457,10 @@ fn who_calls_needs_a_packet_for_the_answer() {
     shares.starve(&mut all);
     shares.wake(&mut all, at(0));
     while shares.free() >= DATA_CHARGE {
-        let grant = shares.admit_answer(0, ETHERNET_MTU, at(0));
+        let grant = shares.admit_for_own_init(0, ETHERNET_MTU, at(0));
         assert!(grant.is_some_and(|grant| grant.share() >= 1));
     }
-    assert!(shares.admit_answer(0, ETHERNET_MTU, at(0)).is_none());
+    assert!(shares.admit_for_own_init(0, ETHERNET_MTU, at(0)).is_none());
     assert!(
         shares
             .admit(0, ETHERNET_MTU, at(0))
@@ -609,7 +609,7 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
         grants.push(shares.admit(0, 65_507, at(0)).unwrap());
     }
     assert!(
-        shares.admit_answer(0, 65_507, at(0)).is_none(),
+        shares.admit_for_own_init(0, 65_507, at(0)).is_none(),
         "no packet for its first"
     );
     let mut late = grants.pop().unwrap();
@@ -733,7 +733,7 @@ fn the_whole_budget_may_be_granted() {
         .collect();
     assert!(shares.free() < 200);
     shares.check().unwrap();
-    assert!(shares.admit_answer(0, 65_507, at(0)).is_none());
+    assert!(shares.admit_for_own_init(0, 65_507, at(0)).is_none());
 }
 
 #[test]
