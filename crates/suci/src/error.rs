@@ -300,7 +300,8 @@ pub enum Error {
     /// channels from which the program takes nothing, fill the memory for the session
     /// ([`NodeBuilder::memory`](crate::NodeBuilder::memory) is shared by all sessions).
     #[error(
-        "node {from} can send nothing on channel {}: {bytes} bytes that it sent on {} fill the memory for its session;          receive those first, or raise memory",
+        "node {from} can send nothing on channel {}: {bytes} bytes that it sent on {} fill the memory for its session; \
+         receive those first, or raise memory",
         .channel.0,
         Channels(.unread)
     )]

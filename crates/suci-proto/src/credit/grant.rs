@@ -427,8 +427,8 @@ impl Grant {
         self.begun_at
     }
 
-    /// Whether its place was taken away and will soon be free: one that has to be asked again, since
-    /// RECLAIM or RETURN was lost or the peer does not answer, may take long.
+    /// Whether its place was taken away and will soon be free: one that has to be asked again,
+    /// since RECLAIM or RETURN was lost or the peer does not answer, may take long.
     pub(crate) fn is_going(&self) -> bool {
         self.dismissed && self.reclaims <= 1
     }

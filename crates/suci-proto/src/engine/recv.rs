@@ -190,10 +190,10 @@ impl Engine {
         Some((Source { node, session }, message))
     }
 
-    /// What keeps a program that waits for what `wanted` admits waiting for ever, if only itself can
-    /// end that: other messages of the peer fill the memory for its session. Returns how many bytes
-    /// these count, and on which channels the program can take some. Nothing where `wanted` admits
-    /// more than one peer or channel.
+    /// What keeps a program that waits for what `wanted` admits waiting for ever, if only itself
+    /// can end that: other messages of the peer fill the memory for its session. Returns how many
+    /// bytes these count, and on which channels the program can take some. Nothing where `wanted`
+    /// admits more than one peer or channel.
     #[must_use]
     pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
         let (node, channel) = (wanted.node()?, wanted.channel()?);

@@ -92,7 +92,8 @@ impl Expected {
         }
         let newcomers = known.saturating_add(strangers);
         let fits = seated.saturating_add(newcomers) < room.packets;
-        // Anybody may call in the name of a node that has a place: half of the room is not for those.
+        // Anybody may call in the name of a node that has a place: half of the room is not for
+        // those.
         let turn_of_seated = seated < (room.packets / 2).max(1);
         let has_place = newcomers < room.places;
         match caller {

@@ -1,8 +1,8 @@
 //! Opening a connection: HELLO, COOKIE, INIT, ACCEPT, in the manner of SCTP (RFC 9260 section 5.1).
 //!
-//! The responder keeps no peer until the cookie came back: a spoofed address costs it a count or, if
-//! there is no room, one of a bounded number of HELLOs that wait (F01). The parts here know bytes
-//! and time, not peers.
+//! The responder keeps no peer until the cookie came back: a spoofed address costs it a count or,
+//! if there is no room, one of a bounded number of HELLOs that wait (F01). The parts here know
+//! bytes and time, not peers.
 
 mod backlog;
 mod cookie;

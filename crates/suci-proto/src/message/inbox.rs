@@ -363,7 +363,8 @@ impl Inbox {
     }
 
     /// Whether the session's limit should be told, if the peer was last told `told`: it moved by a
-    /// quarter of the window, or replies were taken and the peer may have no credit but for replies.
+    /// quarter of the window, or replies were taken and the peer may have no credit but for
+    /// replies.
     #[must_use]
     pub fn session_limit_due(&self, told: u64) -> bool {
         let moved = self.accounts.session_limit.saturating_sub(told);

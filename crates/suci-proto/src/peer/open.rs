@@ -144,9 +144,9 @@ impl Peer {
         attempt.is_some_and(|attempt| attempt.offer.is_some())
     }
 
-    /// The peer refused the attempt with this token: another begins later. If a HELLO found no room,
-    /// the attempt goes on, since the peer may answer it yet. Returns false if the attempt is not
-    /// under way.
+    /// The peer refused the attempt with this token: another begins later. If a HELLO found no
+    /// room, the attempt goes on, since the peer may answer it yet. Returns false if the attempt is
+    /// not under way.
     pub(crate) fn on_refused(
         &mut self,
         now: Instant,

@@ -159,8 +159,8 @@ fn f19_a_session_that_waits_for_its_program_is_quiet() {
     );
 }
 
-/// Nothing can come on another channel then, and the program can know that. Once it takes messages it waits for no
-/// reason but the peer.
+/// Nothing can come on another channel then, and the program can know that. Once it takes messages
+/// it waits for no reason but the peer.
 #[test]
 fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
     let mut net = stuffed(1 << 20);

@@ -5,9 +5,10 @@
 //! saw going out of one process and into another ([`crate::tap`]). A session is what lies
 //! between two `Ended` events of one process about one node.
 //!
-//! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`,
-//! 3 and 4 in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, whoever
-//! receives it) and `suspension`. Promises 6 and 7 are the business of [`crate::invariants`] and [`crate::socket`].
+//! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`, 3 and 4
+//! in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, whoever receives
+//! it) and `suspension`. Promises 6 and 7 are the business of [`crate::invariants`] and
+//! [`crate::socket`].
 
 mod contact;
 mod coverage;

@@ -131,8 +131,8 @@ impl Driver {
         Some(Err(Error::Ended { node, reason }))
     }
 
-    /// As [`Driver::take_from`], for a call that waits where it finds nothing: an error, too, if only the program could end
-    /// that.
+    /// As [`Driver::take_from`], for a call that waits where it finds nothing: an error, too, if
+    /// only the program could end that.
     pub(crate) fn await_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
         if let Some(taken) = self.take_from(wanted) {
             return Some(taken);

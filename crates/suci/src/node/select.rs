@@ -10,10 +10,11 @@ impl Node {
     /// Blocks until a message arrives that `from` admits: those of a [`NodeId`](crate::NodeId), on a
     /// [`ChannelId`](crate::ChannelId), or of a pair of both.
     ///
-    /// Other messages keep their order and wait for other calls. They count in the memory that their senders were
-    /// granted. So a peer that the program leaves alone stops, and others go on. One channel that it leaves alone
-    /// takes half of the memory for its peer's session at most; several may take all, and then nothing comes on
-    /// the others, replies excepted. An [`Event::Lost`](crate::Event::Lost) does not end the wait.
+    /// Other messages keep their order and wait for other calls. They count in the memory that
+    /// their senders were granted. So a peer that the program leaves alone stops, and others go on.
+    /// One channel that it leaves alone takes half of the memory for its peer's session at most;
+    /// several may take all, and then nothing comes on the others, replies excepted. An
+    /// [`Event::Lost`](crate::Event::Lost) does not end the wait.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -33,9 +34,10 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Ended`] when nothing of the peer is left and its session ended: once for each end of which the program
-    /// has not heard by an event or by this. The event stays. [`Error::MemoryFull`] when one peer and one channel are
-    /// wanted, and nothing can come there before the program takes other messages of the peer. As [`Node::recv`].
+    /// [`Error::Ended`] when nothing of the peer is left and its session ended: once for each end
+    /// of which the program has not heard by an event or by this. The event stays.
+    /// [`Error::MemoryFull`] when one peer and one channel are wanted, and nothing can come there
+    /// before the program takes other messages of the peer. As [`Node::recv`].
     pub fn recv_from(&mut self, from: impl Into<Filter>) -> Result<Message, Error> {
         let from = from.into();
         loop {

@@ -13,8 +13,9 @@ impl SharedNode {
     /// As [`Node::recv_from`](crate::Node::recv_from): blocks until a message arrives that `from` admits.
     ///
     /// # Errors
-    /// As [`Node::recv_from`](crate::Node::recv_from), but for [`Error::MemoryFull`]: another thread may take the messages
-    /// that fill the memory. Each call that waits when a session ends hears of it.
+    /// As [`Node::recv_from`](crate::Node::recv_from), but for [`Error::MemoryFull`]: another
+    /// thread may take the messages that fill the memory. Each call that waits when a session ends
+    /// hears of it.
     pub fn recv_from(&self, from: impl Into<Filter>) -> Result<Message, Error> {
         let receiving = self.inner.receiving_from(&self.rota, from.into());
         self.inner.wait_for(receiving)?

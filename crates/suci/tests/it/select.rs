@@ -22,7 +22,8 @@ fn numbered(number: u32) -> Draft {
     Draft::new(number.to_le_bytes().to_vec())
 }
 
-/// A program waits for one channel while the memory is full of messages on others: only itself can end that.
+/// A program waits for one channel while the memory is full of messages on others: only itself can
+/// end that.
 #[test]
 fn who_waits_beside_messages_that_fill_the_memory_hears_which() {
     let small = builder(0).memory(1 << 20).max_message(200_000);

@@ -114,7 +114,8 @@ impl Inbox {
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
         let left = accounts.session_limit.saturating_sub(accounts.known);
-        // The peer waits at the limit of now, and the longest message that does not ask finds no room.
+        // The peer waits at the limit of now, and the longest message that does not ask finds no
+        // room.
         if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
             return None;
         }

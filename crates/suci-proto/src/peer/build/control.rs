@@ -55,7 +55,8 @@ impl Peer {
         self.session.outbox.has_fins() && self.connection.as_ref().is_some_and(speaks)
     }
 
-    /// Whether the peer should be told the session's memory limit, which moved since it was last told.
+    /// Whether the peer should be told the session's memory limit, which moved since it was last
+    /// told.
     pub(super) fn memory_due(&self) -> bool {
         let inbox = &self.session.inbox;
         let due = |c: &Connection| inbox.session_limit_due(c.memory_told);
