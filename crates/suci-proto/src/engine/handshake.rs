@@ -165,7 +165,8 @@ impl Engine {
         // A caller that needs a place does not pass those that came before it, unless it was
         // answered before: the COOKIE may be lost.
         let seated = standing == Standing::Seated;
-        let first = seated || self.callers(&claimant).is_empty() || self.awaits(&claim, standing);
+        let first =
+            seated || self.callers(&claimant).is_empty() || self.awaits(now, &claim, standing);
         if first && self.may_answer(now, &claim, &claimant) {
             return self.answer_hello(now, &claim);
         }
@@ -201,9 +202,9 @@ impl Engine {
     }
 
     /// Whether this caller was answered of late, and its INIT did not come.
-    fn awaits(&mut self, claim: &Claim, standing: Standing) -> bool {
+    fn awaits(&mut self, now: Instant, claim: &Claim, standing: Standing) -> bool {
         let caller = self.jar.caller(claim, standing);
-        self.expected_inits.awaits(caller)
+        self.expected_inits.awaits(now, caller)
     }
 
     /// Sends the COOKIE that a HELLO asked for. There is room: it was looked for before.

@@ -117,13 +117,14 @@ impl Expected {
     }
 
     /// Whether this caller was answered of late, and its INIT did not come.
-    pub(crate) fn awaits(&mut self, caller: Caller) -> bool {
-        let seat = match caller {
-            Caller::Seated(name) => self.seated.seat(name),
-            Caller::Known(name) => self.known.seat(name),
-            Caller::Stranger(name) => self.strangers.seat(name),
+    pub(crate) fn awaits(&mut self, now: Instant, caller: Caller) -> bool {
+        let (tally, name) = match caller {
+            Caller::Seated(name) => (&mut self.seated, name),
+            Caller::Known(name) => (&mut self.known, name),
+            Caller::Stranger(name) => (&mut self.strangers, name),
         };
-        seat.is_some()
+        tally.turn(now);
+        tally.seat(name).is_some()
     }
 
     /// How many more strangers than now may be expected, where there are so many places.
@@ -198,6 +199,9 @@ impl Tally {
     }
 
     fn count(&mut self, now: Instant) -> u64 {
+        if self.recent == [0; 2] {
+            return 0;
+        }
         self.turn(now);
         let [current, previous] = self.recent;
         current.saturating_add(previous)
@@ -406,6 +410,8 @@ mod tests {
         assert!(expected.admits(at(0), Caller::Seated(2), room), "again");
         expected.came(at(0), Caller::Known(2));
         assert!(expected.admits(at(0), Caller::Seated(3), room), "one came");
-        assert!(expected.awaits(Caller::Seated(3)) && !expected.awaits(Caller::Known(3)));
+        assert!(expected.awaits(at(0), Caller::Seated(3)));
+        assert!(!expected.awaits(at(0), Caller::Known(3)));
+        assert!(!expected.awaits(at(2_000), Caller::Seated(3)), "long ago");
     }
 }

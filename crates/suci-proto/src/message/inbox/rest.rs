@@ -22,6 +22,9 @@ impl Inbox {
             return false;
         }
         self.recent = None;
+        // All of the memory is free: what the peer said of it is over.
+        self.blocked_at = None;
+        self.took_reply = false;
         self.replies = Default::default();
         self.waiting = Default::default();
         self.answers = Default::default();
