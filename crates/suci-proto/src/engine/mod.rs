@@ -54,7 +54,7 @@ use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
 use crate::turns::Turns;
-use crate::types::{Ecn, NodeId};
+use crate::types::NodeId;
 use crate::waits::WaitReason;
 use crate::wire::{self, Header, PacketType};
 use peers::Peers;
@@ -374,9 +374,7 @@ impl Engine {
             self.touch(key);
         }
         loop {
-            if let Some((to, bytes)) = self.shared.replies.pop_front() {
-                self.train.begin(to, Ecn::NotEct);
-                self.train.single(&bytes);
+            if self.shared.write_reply(&mut self.train) {
                 self.train_peer = None;
                 return true;
             }

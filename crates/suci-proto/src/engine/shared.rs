@@ -11,7 +11,8 @@ use crate::log::Log;
 use crate::message::Pool;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
-use crate::types::{Incarnation, NodeId};
+use crate::transmit::Train;
+use crate::types::{Ecn, Incarnation, NodeId};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use slab::Slab;
@@ -30,6 +31,22 @@ pub struct Identity {
 
 /// Replies of the stateless kind that may wait for the socket; more are dropped (F04).
 const MAX_REPLIES: usize = 256;
+
+/// A packet outside of any session state that waits for the socket.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    to: SocketAddr,
+    bytes: Vec<u8>,
+    /// How often it is still to go.
+    times: u32,
+}
+
+impl Reply {
+    fn once(to: SocketAddr, bytes: Vec<u8>) -> Self {
+        let times = 1;
+        Self { to, bytes, times }
+    }
+}
 
 /// Everything that is not one peer's.
 #[derive(Debug)]
@@ -56,7 +73,7 @@ pub(crate) struct Shared {
     /// Connection slots: which peer an index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
-    pub(crate) replies: VecDeque<(SocketAddr, Vec<u8>)>,
+    pub(crate) replies: VecDeque<Reply>,
     pub(crate) paths: Paths,
     /// How many peers are known.
     pub(crate) acquaintances: usize,
@@ -150,22 +167,41 @@ impl Shared {
     /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many
     /// wait. Returns whether it is queued.
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
-        self.queue_reply(to, bytes, true)
+        self.queue_reply(Reply::once(to, bytes), true)
+    }
+
+    /// The same for a packet that nobody repeats should it be lost: it goes so often at once.
+    pub(crate) fn reply_times(&mut self, times: u32, to: SocketAddr, bytes: Vec<u8>) {
+        self.queue_reply(Reply { to, bytes, times }, true);
     }
 
     /// The same for answers that anybody may ask for, with a forged address too.
     pub(crate) fn reply_to_anyone(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
-        self.queue_reply(to, bytes, false)
+        self.queue_reply(Reply::once(to, bytes), false)
     }
 
-    fn queue_reply(&mut self, to: SocketAddr, bytes: Vec<u8>, known: bool) -> bool {
+    fn queue_reply(&mut self, reply: Reply, known: bool) -> bool {
         let queued = self.may_reply(known);
         if queued {
-            self.replies.push_back((to, bytes));
+            self.replies.push_back(reply);
         } else {
             self.counters.handshake_rejected += 1;
         }
         queued
+    }
+
+    /// Makes the next of them, if one waits, the train. What goes again comes after all others.
+    pub(super) fn write_reply(&mut self, train: &mut Train) -> bool {
+        let Some(mut reply) = self.replies.pop_front() else {
+            return false;
+        };
+        train.begin(reply.to, Ecn::NotEct);
+        train.single(&reply.bytes);
+        reply.times = reply.times.saturating_sub(1);
+        if reply.times > 0 {
+            self.replies.push_back(reply);
+        }
+        true
     }
 
     /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which names the

@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
 use crate::time::Duration;
-use crate::types::{ChannelId, Incarnation, Kind, MessageNumber, SessionNumber};
+use crate::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
 use crate::wire::{CrcScope, Mode};
 use crate::{Accept, Outgoing};
 use bytes::Bytes;

@@ -222,7 +222,8 @@ impl Peer {
         self.leave(now, EndReason::Abandoned, shared);
     }
 
-    /// Ends the session without waiting. The peer is told once; should that be lost, UNKNOWN tells it.
+    /// Ends the session without waiting. The peer is told; should all of that be lost, UNKNOWN
+    /// tells it while this process lives.
     fn leave(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
         if self.lingering.is_none() {
             self.say_last(CLOSE_FINISHED, shared);

@@ -1,5 +1,9 @@
 //! Ends: rows of docs/faults.md about closing.
 
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
 use crate::scenario::{MS, SECOND, arrive, ended, ok, outcomes, send, spec, world};
 use suci_proto::time::Instant;
 use suci_proto::{EndReason, Outcome};
@@ -83,4 +87,45 @@ fn f14_an_abandoned_session_is_followed_by_a_new_one() {
     arrive(&mut world, SECOND * 5);
     assert_eq!(ended(&world, 0), vec![EndReason::Abandoned]);
     assert_eq!(ended(&world, 1), vec![EndReason::PeerEnded]);
+}
+
+/// Ten messages of 1 MiB at 20 Mbit/s by a program that closes with a second of patience. Of what
+/// it sends from 5 ms before that is over the packets `lost` vanish. How many it sent then, how many
+/// messages arrived, and what the receiver heard half a second later.
+fn close_too_early(lost: Range<usize>) -> (usize, u64, Vec<EndReason>) {
+    let mut options = Options::quiet(2);
+    options.links.rate = Some(20_000_000 / 8);
+    let mut world = world(options);
+    send(&mut world, 0, 10, spec(2, 0, 1 << 20));
+    let near = world.now + SECOND - MS * 5;
+    let sent = Rc::new(Cell::new(0));
+    let count = Rc::clone(&sent);
+    world.filter = Some(Box::new(move |now: Instant, packet| {
+        let late = packet.source == 0 && now >= near;
+        let number = count.get();
+        count.set(number + usize::from(late));
+        late && lost.contains(&number)
+    }));
+    world.apply(&Step::Close(0, SECOND, SECOND * 1_000));
+    ok(world.run_for(SECOND + MS * 500));
+    assert!(world.engine(0).is_none(), "closed at its deadline");
+    (sent.get(), world.oracle.delivered(), ended(&world, 1))
+}
+
+/// F20: nobody is left to repeat the CLOSE of a close that gave messages up. Whichever packets near
+/// the end vanish, one or two in a row, the receiver hears how many messages are missing, and not
+/// minutes later that the peer fell silent.
+#[test]
+fn f20_a_close_that_gave_up_is_heard_though_packets_are_lost() {
+    let (sent, ..) = close_too_early(0..0);
+    assert!(sent >= 5, "{sent} packets near the end");
+    for first in 0..sent {
+        for in_a_row in [1, 2] {
+            let (_, received, heard) = close_too_early(first..first + in_a_row);
+            let missing = 10 - received;
+            assert!((1..10).contains(&missing), "{missing}");
+            let lost = format!("{in_a_row} lost from packet {first} of {sent}");
+            assert_eq!(heard, [EndReason::CutShort { missing }], "{lost}");
+        }
+    }
 }

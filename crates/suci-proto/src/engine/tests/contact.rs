@@ -89,7 +89,8 @@ fn who_is_left_before_accept_went_hears_both() {
     world.engines[1].abandon(world.now, id(0)).unwrap();
     let packets = world.outgoing(1);
     let kinds: Vec<_> = packets.iter().map(|packet| packet.header().kind).collect();
-    assert_eq!(kinds, [PacketType::Accept, PacketType::Data]);
+    let data = PacketType::Data;
+    assert_eq!(kinds, [PacketType::Accept, data, data, data]);
     packets.iter().for_each(|packet| world.deliver(packet));
     let ended = |event: &Event| {
         matches!(

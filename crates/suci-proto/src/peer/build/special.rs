@@ -13,6 +13,9 @@ use crate::transmit::Train;
 use crate::wire::{Close, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal};
 use std::net::SocketAddr;
 
+/// How often a packet with CLOSE goes that is not repeated.
+const LAST_WORDS: u32 = 3;
+
 impl Peer {
     /// Frames of messages for the packet that rides on an INIT, as many as fit the smallest path.
     pub(in crate::peer) fn write_ride(
@@ -43,14 +46,15 @@ impl Peer {
         }
     }
 
-    /// Tells the peer once why it is being left, outside of any session state. A peer that was not sent ACCEPT yet
-    /// needs that first.
+    /// Tells the peer why it is being left, outside of any session state. Nobody repeats that once
+    /// the session is over, so the packet goes several times at once: to the peer the others are
+    /// duplicates. One that was not sent ACCEPT yet needs that first.
     pub(in crate::peer) fn say_last(&mut self, code: u64, shared: &mut Shared) {
         if let Some(Accepted { to, bytes, .. }) = self.accepted.take_if(|accepted| accepted.due) {
             shared.reply(to, bytes);
         }
         if let Some((to, bytes)) = self.last_words(code) {
-            shared.reply(to, bytes);
+            shared.reply_times(LAST_WORDS, to, bytes);
         }
     }
 
