@@ -33,8 +33,6 @@ impl Inbox {
         let places: Vec<usize> = self.by_id.values().copied().collect();
         let frozen = places.into_iter().all(|place| self.freeze(place));
         if frozen {
-            // Nothing fills the memory.
-            self.blocked_at = None;
             (self.channels, self.ready) = Default::default();
         }
         frozen
