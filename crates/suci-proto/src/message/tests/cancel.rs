@@ -331,7 +331,13 @@ fn step() -> impl Strategy<Value = Step> {
 impl Pair {
     fn new() -> Self {
         let mut outbox = Outbox::new(limits());
-        let mut inbox = Inbox::new(inbox_limits(), Pool::new(1 << 20));
+        // What the sender is told below.
+        let told = InboxLimits {
+            channel_window: 20_000,
+            session_window: 30_000,
+            ..inbox_limits()
+        };
+        let mut inbox = Inbox::new(told, Pool::new(1 << 20));
         inbox.set_windows(30_000, 50_000);
         outbox.set_initial_channel_limit(20_000);
         outbox.set_session_limit(30_000);
