@@ -434,3 +434,18 @@ fn calls_leave_nothing_of_a_channel_that_both_finish() {
         );
     }
 }
+
+/// The caller sends nothing more after the reply, and is written down as it is.
+#[test]
+fn who_was_answered_comes_to_rest() {
+    let mut pair = Pair::new();
+    for _ in 0..3 {
+        call(&mut pair, 0, b"question");
+        pair.run(SECOND);
+        let request = request_at(&mut pair, 1);
+        pair.send(1, reply_to(&request, b"answer"));
+        pair.run(60 * SECOND);
+        assert_eq!(results(&mut pair, 0).len(), 1);
+        pair.run(60 * SECOND);
+    }
+}
