@@ -133,6 +133,7 @@ impl Message {
 /// let draft = Draft::new("hello").channel(ChannelId(3)).tag(9).notify(1);
 /// # let _ = draft;
 /// ```
+#[must_use = "a draft is not sent before it is given to `send`, `call` or the like"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     outgoing: Outgoing,
@@ -142,7 +143,6 @@ pub struct Draft {
 
 impl Draft {
     /// A message on channel 0 with tag 0, no header and no notification.
-    #[must_use]
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self::from_outgoing(Outgoing {
             channel: ChannelId(0),
@@ -158,7 +158,6 @@ impl Draft {
 
     /// On this channel, 0 to 16,777,215 ([`ChannelId::LAST_USER`]); sending on another fails with
     /// [`Error::ReservedChannel`]. Messages on one channel keep their order; channels never block one another.
-    #[must_use]
     pub fn channel(mut self, channel: ChannelId) -> Self {
         self.outgoing.channel = channel;
         self.replies = false;
@@ -166,21 +165,18 @@ impl Draft {
     }
 
     /// With this tag, free for the program's use.
-    #[must_use]
     pub fn tag(mut self, tag: u64) -> Self {
         self.outgoing.tag = tag;
         self
     }
 
     /// Of this kind, 128 to 255; sending another fails with [`Error::ReservedKind`].
-    #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
         self.outgoing.kind = kind;
         self
     }
 
     /// With a header of at most 255 bytes beside the payload.
-    #[must_use]
     pub fn user_header(mut self, header: impl Into<Bytes>) -> Self {
         self.outgoing.user_header = header.into();
         self
@@ -188,7 +184,6 @@ impl Draft {
 
     /// Asks for [`Event::Delivered`](crate::Event::Delivered) when the peer's library holds it. `token`
     /// is returned there and in the message's outcome.
-    #[must_use]
     pub fn notify(mut self, token: u64) -> Self {
         self.outgoing.notify = true;
         self.outgoing.token = token;
@@ -197,7 +192,6 @@ impl Draft {
 
     /// Names the message in its outcome, and for [`Node::cancel`](crate::Node::cancel), without
     /// asking to be told of its delivery.
-    #[must_use]
     pub fn token(mut self, token: u64) -> Self {
         self.outgoing.token = token;
         self
@@ -207,11 +201,11 @@ impl Draft {
     /// never will be then, and the queue has its room again. With [`Draft::notify`],
     /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
     /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
-    /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked.
-    ///  The time runs on while there is no connection, and while the session is suspended. Of a
+    /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked. The
+    /// time runs on while there is no connection, and while the session is suspended. Of a
     /// message that is sent in time nobody knows when it arrives. Messages that are sent in a row
-    /// may wait for one another for 2 ms: a shorter time may cancel one that could have been sent,
-    /// and `Duration::ZERO` cancels all that do not leave in the very call.
+    /// may wait for one another for 2 ms: a shorter time may cancel one that could have been sent.
+    /// `Duration::ZERO` cancels always.
     ///
     /// ```
     /// use std::time::Duration;
@@ -219,7 +213,6 @@ impl Draft {
     /// let draft = Draft::new("temperature 21").deadline(Duration::from_secs(1));
     /// # let _ = draft;
     /// ```
-    #[must_use]
     pub fn deadline(mut self, within: Duration) -> Self {
         self.outgoing.deadline = Some(within);
         self

@@ -90,8 +90,8 @@ fn f14_an_abandoned_session_is_followed_by_a_new_one() {
 }
 
 /// Ten messages of 1 MiB at 20 Mbit/s by a program that closes with a second of patience. Of what
-/// it sends from 5 ms before that is over the packets `lost` vanish. How many it sent then, how many
-/// messages arrived, and what the receiver heard half a second later.
+/// it sends from 5 ms before that is over the packets `lost` vanish. How many it sent then, how
+/// many messages arrived, and what the receiver heard half a second later.
 fn close_too_early(lost: Range<usize>) -> (usize, u64, Vec<EndReason>) {
     let mut options = Options::quiet(2);
     options.links.rate = Some(20_000_000 / 8);

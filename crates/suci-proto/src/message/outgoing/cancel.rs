@@ -64,6 +64,7 @@ impl Channel {
     }
 
     fn after_cancel(&mut self) {
+        self.queue.join_voids();
         self.frames.compact(self.queue.smalls_mut());
         // All that is left of a chain may have been sent.
         self.move_cursor();

@@ -34,6 +34,8 @@ pub(super) struct Queue {
     sent: VecDeque<Item>,
     /// The first of them may have been sent in part.
     waiting: VecDeque<Item>,
+    /// Void entries that were made since [`join_voids`](Self::join_voids) last joined all.
+    loose: usize,
     base: MessageNumber,
     cursor: MessageNumber,
     end: MessageNumber,
@@ -276,11 +278,10 @@ impl Queue {
             held = held.minus(item.entry.held());
             let item = Item { first, entry: void };
             self.waiting.insert(place.saturating_add(1), item);
-            self.join_voids(place.saturating_add(1));
         } else {
             item.entry = void;
-            self.join_voids(place);
         }
+        self.loose = self.loose.saturating_add(1);
         let cancelled = Cancelled {
             numbers: first..end,
             held,
@@ -291,24 +292,27 @@ impl Queue {
         Some((cancelled, small))
     }
 
-    /// Makes one entry of the void messages at `place` of those that wait, and those before and
-    /// behind them.
-    fn join_voids(&mut self, place: usize) {
-        for behind in [place.saturating_add(1), place] {
-            let mut pair = self.waiting.range_mut(behind.saturating_sub(1)..).take(2);
+    /// Makes one entry of void messages in a row, once half of the entries may be such: joining
+    /// each when it is made would move all behind it, each time.
+    pub(super) fn join_voids(&mut self) {
+        if self.loose.saturating_mul(2) <= self.waiting.len() {
+            return;
+        }
+        self.loose = 0;
+        let mut joined: VecDeque<Item> = VecDeque::new();
+        for item in core::mem::take(&mut self.waiting) {
             if let Some(Item {
                 entry: Entry::Small(before),
                 ..
-            }) = pair.next()
-                && let Some(Item {
-                    entry: Entry::Small(next),
-                    ..
-                }) = pair.next()
+            }) = joined.back_mut()
+                && let Entry::Small(next) = &item.entry
                 && before.join_void(next)
             {
-                self.waiting.remove(behind);
+                continue;
             }
+            joined.push_back(item);
         }
+        self.waiting = joined;
     }
 
     /// Takes those of the front's messages away that are over while others behind them are not: the number of the first, how

@@ -300,6 +300,29 @@ struct Pair {
     way: Vec<Packet>,
 }
 
+/// Messages that expire out of order cost about the same each, however many wait: what they leave
+/// is moved together once half of the queue is void.
+#[test]
+fn many_messages_expire_out_of_order_in_little_time() {
+    let mut outbox = Outbox::new(limits());
+    const COUNT: u64 = 100_000;
+    for number in 0..COUNT {
+        let due = Duration::from_millis(number * 7_919 % 1_000);
+        let pushed = outbox.push(Outgoing {
+            deadline: Some(due),
+            ..message(C0, content(number, 1))
+        });
+        assert_eq!(pushed.unwrap(), number);
+        outbox.set_deadline(C0, number, Instant::ZERO + due);
+    }
+    for millis in 0..1_000 {
+        outbox.expire(Instant::ZERO + Duration::from_millis(millis));
+    }
+    assert_eq!(outbox.queued(), Queued::default());
+    let completions = core::iter::from_fn(|| outbox.poll_completion()).count();
+    assert_eq!(completions as u64, COUNT);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Push(u32, usize, u64, Option<u64>, usize),
