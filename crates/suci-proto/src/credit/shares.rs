@@ -319,7 +319,7 @@ impl Shares {
     }
 
     /// Whether this peer's place may be given to another that waits for one: those that were idle,
-    /// for `idle` or for [`IDLE`], come first, then those that had theirs for a whole turn; among
+    /// for `idle` or for 100 ms, come first, then those that had theirs for a whole turn; among
     /// each, the one that compares least.
     #[must_use]
     pub fn may_dismiss(
