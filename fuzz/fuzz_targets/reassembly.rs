@@ -66,6 +66,12 @@ impl Pieces {
         self.done = self.start.is_some() && self.total == Some(self.bytes.len() as u64);
     }
 
+    /// Whether it came completely, and its sender had cancelled it.
+    fn is_void(&self) -> bool {
+        let kind = self.start.as_ref().map(|(_, kind, _)| *kind);
+        self.done && kind == Some(Kind::VOID)
+    }
+
     /// The memory that it takes.
     fn held(&self) -> u64 {
         let header = self.start.as_ref().map_or(0, |(_, _, header)| header.len());
@@ -139,10 +145,15 @@ impl Model {
         self.settle();
     }
 
-    /// Refused messages are passed over, and who waits longest has the memory that is free.
+    /// Messages that were refused or cancelled are passed over, and who waits longest has the memory
+    /// that is free.
     fn settle(&mut self) {
         for (channel, span) in &mut self.channels {
-            while self.refused.contains(&(*channel, span.next)) {
+            let passed_over = |name: Name| {
+                let is_void = self.messages.get(&name).is_some_and(Pieces::is_void);
+                is_void || self.refused.contains(&name)
+            };
+            while passed_over((*channel, span.next)) {
                 span.next += 1;
             }
         }
