@@ -77,18 +77,23 @@ pub struct Overcommitted {
 
 /// The bytes of a data part of `budget` bytes that are granted to nobody, since INITs need room:
 /// half of the reserve and a packet for strangers, whole packets, as far as the reserve reaches.
-const fn entrance(budget: u64) -> u64 {
+/// It is one packet at least if the budget holds two: without it, peers that have all credit would
+/// keep newcomers from free places.
+const fn init_reserve(budget: u64) -> u64 {
     let reserve = reserve(budget);
     let packets = reserve / 2 / DATA_CHARGE + 1;
     let most = reserve / DATA_CHARGE;
     let packets = if packets < most { packets } else { most };
+    if packets == 0 && budget >= 2 * DATA_CHARGE {
+        return DATA_CHARGE;
+    }
     packets * DATA_CHARGE
 }
 
-/// What stays free of the reserve beside the entrance, for shares: a packet at least, where the
-/// budget has some, so that a node can open connections of its own.
-const fn reserve_beside(budget: u64, entrance: u64) -> u64 {
-    let rest = reserve(budget) - entrance;
+/// Bytes of the reserve that are not set apart for INITs. At least one packet, if the budget holds
+/// eight: a node needs one for each connection that it opens itself.
+const fn active_reserve(budget: u64, init_reserve: u64) -> u64 {
+    let rest = reserve(budget).saturating_sub(init_reserve);
     if rest < DATA_CHARGE && budget >= 8 * DATA_CHARGE {
         DATA_CHARGE
     } else {
@@ -111,7 +116,7 @@ const fn reserve(budget: u64) -> u64 {
 /// reading. A third of the budget is for control packets: two beyond the limit for each of
 /// [`peer_limit`](Self::peer_limit) peers. Of the rest, a few packets are set apart for INITs, so
 /// that newcomers come in whatever others hold, and a little is for more than two control packets
-/// of a peer. What is left is shared by need.
+/// of a peer. Peers share the rest by need.
 ///
 /// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers
 ///   divide what is left after the others and the reserve, by the weight of their [`Appetite`]. They lose what is
@@ -126,7 +131,7 @@ const fn reserve(budget: u64) -> u64 {
 pub struct Shares {
     /// Bytes for data that may be granted, and those that are set apart for INITs.
     data_budget: u64,
-    entrance: u64,
+    init_reserve: u64,
     /// Control packets, and how many peers find [`CONTROL_MIN`] of them.
     control_budget: u64,
     peer_limit: u64,
@@ -169,13 +174,13 @@ impl Shares {
         let budget = recv_buffer / 4 * 3;
         let control = budget / 3;
         let data = budget - control;
-        let entrance = entrance(data);
+        let init_reserve = init_reserve(data);
         let extra = data / EXTRA_PART / CONTROL_CHARGE;
         let control = control / CONTROL_CHARGE;
         Self {
-            data_budget: data - entrance - extra * CONTROL_CHARGE,
-            entrance,
-            reserve: reserve_beside(data, entrance),
+            data_budget: data - init_reserve - extra * CONTROL_CHARGE,
+            init_reserve,
+            reserve: active_reserve(data, init_reserve),
             control_budget: control + extra,
             peer_limit: control / CONTROL_MIN,
             data_part: data,
@@ -226,7 +231,7 @@ impl Shares {
 
     /// Whole packets for INITs: what nobody was granted.
     const fn init_packets(&self) -> u64 {
-        self.free().saturating_add(self.entrance) / DATA_CHARGE
+        self.free().saturating_add(self.init_reserve) / DATA_CHARGE
     }
 
     /// Bytes for data that peers may have or put into the buffer.
@@ -302,7 +307,7 @@ impl Shares {
     /// strangers were granted stays theirs for up to 2 L, should they vanish.
     #[must_use]
     pub fn room_for_strangers(&self) -> u64 {
-        let kept = (self.entrance / DATA_CHARGE).saturating_sub(1);
+        let kept = (self.init_reserve / DATA_CHARGE).saturating_sub(1);
         let packets = self.init_packets().saturating_sub(kept);
         self.room_for_inits(false).min(packets)
     }
@@ -402,7 +407,8 @@ impl Shares {
     /// The first grant of one that has its place among the peers.
     fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Grant {
         let share = self.room_for_newcomer(0, charge);
-        // What is set apart for the place is its own.
+        // Book the control packets that are set apart for this place, so that they do not count as
+        // free for it once more.
         self.booked.control = self.booked.control.saturating_add(CONTROL_MIN);
         let control = self.control_for(CONTROL_MIN);
         self.booked.control = self.booked.control.saturating_sub(CONTROL_MIN);

@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// HELLO: answered without keeping a peer, if the socket's budget can take the INIT (F01, F02).
-    /// Else it waits. A node that we know hears meanwhile that there is no room yet.
+    /// Else it waits, and its sender hears, when it repeats it, that there is no room yet.
     pub(super) fn on_hello(
         &mut self,
         now: Instant,
@@ -184,7 +184,7 @@ impl Engine {
             Wait::GoesOn => self.shared.shares.places() == 0,
             Wait::IsLong | Wait::Refused => true,
         };
-        if is_told && standing != Standing::Stranger {
+        if is_told {
             // It hears that we live.
             let code = RefusedCode::NoSocketCredit;
             return self.turn_away(now, arrival, header, hello.target, code, standing);
@@ -237,6 +237,7 @@ impl Engine {
         if !is_possible {
             return;
         }
+        self.expected_inits.try_again();
         for claim in self.known_callers.claims() {
             // One that is not the next in line for a place does not hold up the others.
             self.answer_if_possible(now, &claim);
@@ -248,8 +249,8 @@ impl Engine {
         }
     }
 
-    /// Answers a HELLO that waited, if that is possible now. What is known of its sender may have
-    /// changed.
+    /// Answers a HELLO that waited, if that is possible now. Its sender is looked up again: it may
+    /// have connected or lost its place since.
     fn answer_if_possible(&mut self, now: Instant, claim: &Claim) -> bool {
         let claimant = self.claimant(now, claim);
         let answers = self.may_answer(now, claim, &claimant);
@@ -265,11 +266,13 @@ impl Engine {
         self.strange_callers.leave(claim);
     }
 
-    /// How many newcomers may come soon: those that were answered, and those that wait for it.
-    pub(super) fn newcomers_to_come(&mut self, now: Instant) -> u64 {
+    /// Counts the newcomers that may come soon, those that were answered and those that wait for
+    /// it: they should find credit, too. Each INIT of a turn changes that.
+    pub(super) fn expect_newcomers(&mut self, now: Instant) {
         let waiting = self.known_callers.len() + self.strange_callers.len();
         let answered = self.expected_inits.newcomers(now);
-        answered.saturating_add(waiting as u64)
+        let newcomers = answered.saturating_add(waiting as u64);
+        self.shared.shares.expect(newcomers);
     }
 
     /// The epoch in which a session with the process `incarnation` of `node` would begin now.
@@ -421,11 +424,7 @@ impl Engine {
         };
         // Where anybody may come, the removed may, too.
         self.removed.remove(&node);
-        let waiting = self.known_callers.len() + self.strange_callers.len();
-        let expected = self.expected_inits.newcomers(now);
-        self.shared
-            .shares
-            .expect(expected.saturating_add(waiting as u64));
+        self.expect_newcomers(now);
         match self.admit(now, key, arrival, header, &init, baked) {
             Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
             Ok(()) => {}

@@ -32,8 +32,7 @@ impl Engine {
         self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
-        let newcomers = self.newcomers_to_come(now);
-        self.shared.shares.expect(newcomers);
+        self.expect_newcomers(now);
     }
 
     /// Whether there are acknowledgements that wait for a turn to begin, and none of a peer that prefers response: they may wait

@@ -4,11 +4,15 @@
 //! Anybody may call under any name, so their number is bounded, and one that is not repeated is
 //! forgotten.
 
-use super::{Claim, LONGEST_WAIT, PATIENCE};
-use crate::time::Instant;
+use super::{Claim, PATIENCE};
+use crate::time::{Duration, Instant};
 use crate::types::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+
+/// A caller that waited for so long hears that we live. Silence timeouts are seldom below a second,
+/// and HELLO is repeated 100, 300 and 700 ms after the first one.
+const LONG: Duration = Duration::from_millis(250);
 
 /// Most HELLOs that wait: about 200 KiB.
 const MOST: usize = 1_024;
@@ -32,7 +36,7 @@ pub(crate) enum Wait {
     Begins,
     /// A repetition.
     GoesOn,
-    /// A repetition of one that came more than [`LONGEST_WAIT`] ago.
+    /// A repetition of one that came [`LONG`] ago or earlier.
     IsLong,
     /// It does not wait: too many do.
     Refused,
@@ -55,7 +59,7 @@ impl Backlog {
         if let Some(waiting) = turn.and_then(|turn| self.by_turn.get_mut(&turn)) {
             waiting.claim = *claim;
             waiting.repeated = now;
-            return match now >= waiting.since + LONGEST_WAIT {
+            return match now >= waiting.since + LONG {
                 true => Wait::IsLong,
                 false => Wait::GoesOn,
             };
@@ -112,7 +116,6 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
     use crate::types::Incarnation;
 
     fn at(millis: u64) -> Instant {
@@ -141,7 +144,8 @@ mod tests {
             assert_eq!(backlog.enter(at(0), &claim(node, 1)), Wait::Begins);
         }
         // Repeated, perhaps by another attempt, it keeps its turn.
-        assert_eq!(backlog.enter(at(999), &claim(1, 2)), Wait::GoesOn);
+        assert_eq!(backlog.enter(at(249), &claim(1, 2)), Wait::GoesOn);
+        assert_eq!(backlog.enter(at(250), &claim(1, 2)), Wait::IsLong);
         assert_eq!(backlog.enter(at(1_000), &claim(1, 2)), Wait::IsLong);
         assert_eq!(waiting(&backlog), [(1, 2), (2, 1), (3, 1)]);
         backlog.leave(&claim(2, 1));

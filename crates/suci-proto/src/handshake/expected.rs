@@ -5,7 +5,7 @@
 //!
 //! * They are counted apart, once for each *node*: whoever calls under a known node's ID, however often and from
 //!   wherever, takes that node's one place. One that has its place already takes no newcomer's.
-//! * Strangers get at most half of the room, and none for a while after a known node found none.
+//! * Strangers get at most half of the room, and none while a known node waits that found none.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept newcomers out of a
 //!   socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no room, and is refused and comes again.
 
@@ -13,10 +13,6 @@ use crate::time::{Duration, Instant, nanos};
 
 /// How long an answered HELLO is expected to bring an INIT: between once and twice this time.
 const FRESH: Duration = Duration::from_secs(1);
-
-/// How long strangers wait after a known node found no room: until those answered before are expected no more, and
-/// the known node came again (a HELLO is repeated every second at least).
-const YIELD: Duration = Duration::from_secs(4);
 
 /// Seats among which a claim chooses.
 const WAYS: usize = 8;
@@ -66,8 +62,9 @@ pub(crate) struct Expected {
     seated: Tally,
     known: Tally,
     strangers: Tally,
-    /// Until when strangers are not answered, because a known node was not.
-    yields: Instant,
+    /// A known node was tried last and found no room. Others are not answered before it is tried
+    /// again and finds some.
+    known_failed: bool,
 }
 
 impl Expected {
@@ -77,7 +74,7 @@ impl Expected {
             seated: Tally::new(most),
             known: Tally::new(most),
             strangers: Tally::new(most),
-            yields: Instant::ZERO,
+            known_failed: false,
         }
     }
 
@@ -92,28 +89,35 @@ impl Expected {
         }
         let newcomers = known.saturating_add(strangers);
         let fits = seated.saturating_add(newcomers) < room.packets;
-        // Anybody may call in the name of a node that has a place: half of the room is not for
-        // those.
-        let turn_of_seated = seated < (room.packets / 2).max(1);
         let has_place = newcomers < room.places;
+        // Where no place is free, a packet is of no use to the known node.
+        let yields = self.known_failed && room.places > 0;
         match caller {
-            Caller::Seated(name) if fits && turn_of_seated => self.seated.add(now, name),
+            // Anybody may call in the name of a node that has a place.
+            Caller::Seated(name) if fits && !yields => self.seated.add(now, name),
             Caller::Seated(_) => return false,
-            Caller::Known(name) if fits && has_place => self.known.add(now, name),
+            Caller::Known(name) => {
+                self.known_failed = !(fits && has_place);
+                if self.known_failed {
+                    return false;
+                }
+                self.known.add(now, name);
+            }
             Caller::Stranger(name) => {
-                let turn = strangers < (room.places / 2).max(1) && now >= self.yields;
+                let turn = strangers < (room.places / 2).max(1) && !yields;
                 let leaves = newcomers < room.strangers;
                 if !(fits && has_place && turn && leaves) {
                     return false;
                 }
                 self.strangers.add(now, name);
             }
-            Caller::Known(_) => {
-                self.yields = now + YIELD;
-                return false;
-            }
         }
         true
+    }
+
+    /// All callers that wait are tried now, known nodes first.
+    pub(crate) fn try_again(&mut self) {
+        self.known_failed = false;
     }
 
     /// Whether this caller was answered of late, and its INIT did not come.
@@ -129,12 +133,11 @@ impl Expected {
 
     /// How many more strangers than now may be expected, where there are so many places.
     pub(crate) fn strangers_to_come(&mut self, now: Instant, places: u64) -> u64 {
-        match now >= self.yields {
-            true => (places / 2)
-                .max(1)
-                .saturating_sub(self.strangers.count(now)),
-            false => 0,
+        if self.known_failed {
+            return 0;
         }
+        let most = (places / 2).max(1);
+        most.saturating_sub(self.strangers.count(now))
     }
 
     /// How many newcomers are expected.
@@ -383,8 +386,12 @@ mod tests {
         }
         assert!(now <= 2_000, "{now}");
         expected.came(at(now), Caller::Known(7));
-        assert_eq!(flood(&mut expected, at(now + 3_899), 1), 0);
-        assert_eq!(flood(&mut expected, at(now + 3_900), 1), 1, "their turn");
+        assert_eq!(flood(&mut expected, at(now), 1), 1, "their turn");
+        // One that asks no more keeps nobody out: those that wait are tried again.
+        assert!(!expected.admits(at(now), Caller::Known(8), places(1)));
+        assert_eq!(flood(&mut expected, at(now + 2_000), 1), 0);
+        expected.try_again();
+        assert_eq!(flood(&mut expected, at(now + 2_000), 1), 1);
     }
 
     /// Whoever has a place and connects anew needs none of the newcomers'.
@@ -396,22 +403,47 @@ mod tests {
             places: 1,
             strangers: 1,
         };
-        for name in 1..=2 {
+        for name in 1..=3 {
             assert!(expected.admits(at(0), Caller::Seated(name), room));
         }
-        assert!(
-            !expected.admits(at(0), Caller::Seated(3), room),
-            "half of the packets"
-        );
         assert!(
             expected.admits(at(0), Caller::Known(9), room),
             "the one place"
         );
-        assert!(expected.admits(at(0), Caller::Seated(2), room), "again");
-        expected.came(at(0), Caller::Known(2));
-        assert!(expected.admits(at(0), Caller::Seated(3), room), "one came");
-        assert!(expected.awaits(at(0), Caller::Seated(3)));
-        assert!(!expected.awaits(at(0), Caller::Known(3)));
-        assert!(!expected.awaits(at(2_000), Caller::Seated(3)), "long ago");
+        assert!(
+            !expected.admits(at(0), Caller::Seated(4), room),
+            "no packet is left"
+        );
+        assert!(expected.admits(at(0), Caller::Seated(3), room), "again");
+        expected.came(at(0), Caller::Known(3));
+        assert!(expected.admits(at(0), Caller::Seated(4), room), "one came");
+        assert!(expected.awaits(at(0), Caller::Seated(4)));
+        assert!(!expected.awaits(at(0), Caller::Known(4)));
+        assert!(!expected.awaits(at(2_000), Caller::Seated(4)), "long ago");
+    }
+
+    /// Calls in the names of nodes that have a place take no packet that a newcomer waits for.
+    #[test]
+    fn f02_who_has_a_place_yields_to_a_newcomer_that_finds_no_packet() {
+        let mut expected = Expected::new(100);
+        let room = Room {
+            packets: 1,
+            places: 1,
+            strangers: 1,
+        };
+        assert!(expected.admits(at(0), Caller::Seated(1), room));
+        let mut now = 0;
+        while !expected.admits(at(now), Caller::Known(7), room) {
+            now += 100;
+            for name in 2..=9 {
+                assert!(!expected.admits(at(now), Caller::Seated(name), room));
+            }
+        }
+        assert!(now <= 2_000, "{now}");
+        expected.came(at(now), Caller::Known(7));
+        assert!(
+            expected.admits(at(now), Caller::Seated(2), room),
+            "its turn"
+        );
     }
 }

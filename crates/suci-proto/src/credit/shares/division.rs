@@ -207,7 +207,7 @@ impl Shares {
     pub(super) fn allot(&mut self, grant: &mut Grant, wish: Wish, now: Instant) {
         if !grant.retired && !grant.dismissed && !grant.is_reclaiming() {
             let share = if grant.share() == 0 {
-                // What was drained just now is free.
+                // Release the packets that were drained just now: they count as free below.
                 self.settle(grant);
                 self.share_for_dormant(grant, wish)
             } else {

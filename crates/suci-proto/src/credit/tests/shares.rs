@@ -406,7 +406,7 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
         assert!(shares.room_for_strangers() >= rest.min(1));
     }
     assert_eq!(grants.len(), 1_260);
-    // Who got nothing asks, and is served from what others give back.
+    // A peer that got nothing asks, and is served from the credit that others give back.
     let mut last = grants.pop().unwrap();
     shares.on_blocked(&mut last, 0, at(1));
     assert!(last.is_dormant() && shares.next_to_serve().is_none());
@@ -544,10 +544,10 @@ fn who_has_a_place_needs_only_a_packet_to_come_again() {
         assert!(shares.expire(&mut grant, at(30_000)));
         grants.push(grant);
     }
-    let packets = shares.free() / 2_304;
-    assert!(packets > 0);
+    // One packet more than is free for data is set apart for INITs.
+    assert_eq!(shares.free() / DATA_CHARGE, 4);
     assert_eq!(shares.room_for_inits(false), 0);
-    assert_eq!(shares.room_for_inits(true), packets);
+    assert_eq!(shares.room_for_inits(true), 5);
 }
 
 #[test]

@@ -32,6 +32,85 @@ fn seated(world: &mut World, peers: usize) -> usize {
     (1..=peers).filter(connected).count()
 }
 
+/// F01, F02: a HELLO that finds no place hears nothing, its repetitions that there is no room yet,
+/// and COOKIE when there is: together no more bytes than it sent. Strangers that call without end
+/// hear nothing and take nobody's turn. A COOKIE that is lost is sent again at once.
+#[test]
+fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
+    let mut world = narrow(2, 3);
+    take_places(&mut world, 2);
+    let call = hello(3, 0, 77);
+    let (mut said, mut heard, mut kinds) = (0, 0, Vec::new());
+    let mut flood = 0;
+    while !kinds.contains(&PacketType::Cookie) {
+        assert!(said < 40 * call.bytes.len(), "it waits for ever");
+        world.deliver(&call);
+        said += call.bytes.len();
+        for _ in 0..20 {
+            flood += 1;
+            let mut packet = hello(10_000 + flood, 0, flood as u64);
+            packet.from = 50;
+            world.deliver(&packet);
+        }
+        world.now += Duration::from_millis(100);
+        let now = world.now;
+        world.engines[0].handle_timeout(now);
+        for packet in world.outgoing(0) {
+            match packet.to {
+                3 => {
+                    heard += packet.bytes.len();
+                    kinds.push(packet.header().kind);
+                }
+                50 => assert!(
+                    packet.is(PacketType::Cookie),
+                    "no word that there is no room"
+                ),
+                _ => world.deliver(&packet),
+            }
+        }
+        for seated in 1..=2 {
+            let answers = world.outgoing(seated);
+            answers.iter().for_each(|packet| world.deliver(packet));
+        }
+        assert!(heard <= said, "{heard} B for {said} B");
+        let first = said == call.bytes.len();
+        assert!(
+            !first || kinds.is_empty(),
+            "REFUSED and COOKIE would be longer"
+        );
+    }
+    assert_ne!(kinds[0], PacketType::Cookie, "all places were taken");
+    // That COOKIE is lost.
+    world.deliver(&call);
+    let again = world.outgoing(0);
+    let cookies = again
+        .iter()
+        .filter(|p| p.to == 3 && p.is(PacketType::Cookie));
+    assert_eq!(
+        cookies.count(),
+        1,
+        "answered before, it does not wait again"
+    );
+}
+
+/// F01, F02: a stranger whose HELLO waits hears from the second one on that there is no room yet,
+/// so that it does not take the node for lost.
+#[test]
+fn f01_f02_a_stranger_that_waits_hears_that_the_node_lives() {
+    let mut world = narrow(2, 2);
+    take_places(&mut world, 2);
+    let mut call = hello(9, 0, 77);
+    call.from = 50;
+    let mut heard = Vec::new();
+    for _ in 0..3 {
+        world.deliver(&call);
+        let answers = world.outgoing(0);
+        heard.push(answers.iter().any(|p| p.is(PacketType::Refused)));
+        world.now += Duration::from_millis(300);
+    }
+    assert_eq!(heard, [false, true, true]);
+}
+
 /// More peers than places, and all have something to say again and again: each is served in turn within seconds,
 /// sessions go on, and nobody is lost.
 #[test]
