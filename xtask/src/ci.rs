@@ -2,9 +2,9 @@
 //!
 //! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
 //! cores: checks share one, tests one (debug), then the simulator with planted faults, the guards'
-//! release build and fuzzing one small one each. What comes after the tests is built from the
-//! beginning on, on cores that are idle (the tests sleep half of their time), and then beside the
-//! steps before it.
+//! release build and fuzzing one small one each. The builds for steps after the
+//! tests begin at once, on cores that are idle (the tests sleep half of their time), and go on
+//! beside the steps before their own.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

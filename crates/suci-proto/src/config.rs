@@ -27,9 +27,9 @@ pub struct Config {
     /// Longest message accepted without asking the program, in bytes. At most half of
     /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
     pub max_message: u64,
-    /// What messages queued per peer on channels of one class count
-    /// ([`Held::charge`](crate::message::Held)) before `send` refuses; default 64 MiB. One message
-    /// longer than that is taken when the class has nothing else queued.
+    /// Bytes that messages may count ([`Held::charge`](crate::message::Held)) in the send queue to
+    /// one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB. One longer
+    /// message is taken when the class has nothing else queued.
     pub send_queue: u64,
     /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path with a long round
     /// trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.

@@ -94,12 +94,11 @@ pub enum Event {
     },
     /// The send queue has room again for messages on channels of one class: for the smallest of
     /// those that the program was told to send later ([`SendError::WouldBlock`](crate::SendError),
-    /// [`Engine::want_room`](crate::Engine::want_room)). One event however many those were. If
-    /// the queue fills up before the program takes the event, it comes later; a node that threads
-    /// serve takes it back only when the program is told [`SendError::WouldBlock`](crate::SendError)
-    /// again.
-    /// It comes even if the program sent one of them meanwhile, and after the end of the session if
-    /// that made the room.
+    /// [`Engine::want_room`](crate::Engine::want_room)). There is one event, however many messages
+    /// those were. If the queue fills up before the program takes the event, it comes later. A node
+    /// that threads serve takes it back only when the program is told
+    /// [`SendError::WouldBlock`](crate::SendError) again. The event comes even if the program sent
+    /// one of the messages meanwhile. If the end of the session made the room, it comes after that.
     Writable {
         /// To whom.
         node: NodeId,

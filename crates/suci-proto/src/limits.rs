@@ -67,8 +67,7 @@ pub const MAX_CHANNELS: u64 = 65_536;
 /// Channels that every receiver lets a peer open, though it did not say so.
 pub const MIN_CHANNELS: u64 = 1_024;
 
-/// What a channel that is open and idle costs each side in memory at most, in bytes, both
-/// directions together.
+/// Most bytes of memory that an open, idle channel costs each side, both directions together.
 pub const CHANNEL_MEMORY: u64 = 128;
 
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.

@@ -1,5 +1,4 @@
-//! What the engine tells a log: how connections come up and end, and which packets were dropped and
-//! why.
+//! Records for a log: how connections come up and end, and which packets were dropped and why.
 //!
 //! The engine has no log of its own. It queues records while its driver asks for them
 //! ([`crate::Engine::set_logging`]), and the driver writes them where it likes. Only rare steps

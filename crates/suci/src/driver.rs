@@ -374,8 +374,8 @@ impl Driver {
         due.into_iter().chain(self.backend.due_in()).min()
     }
 
-    /// What is to be waited for: the socket, for room in it if it did not take everything, and the
-    /// launcher.
+    /// The descriptors to wait for: the socket (for room, too, if it did not take everything) and
+    /// the launcher's pipe.
     pub(crate) fn interest(&self) -> sys::Interest {
         sys::Interest {
             socket: self.socket,

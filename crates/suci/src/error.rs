@@ -306,11 +306,11 @@ pub enum Error {
         Channels(.unread)
     )]
     MemoryFull {
-        /// Who sends.
+        /// The sender.
         from: NodeId,
         /// The channel for which the program waits.
         channel: ChannelId,
-        /// What the messages count that fill the memory, in bytes.
+        /// Bytes that the messages count which fill the memory.
         bytes: u64,
         /// The channels on which the program can receive some.
         unread: Vec<ChannelId>,
@@ -520,8 +520,8 @@ impl Error {
         }
     }
 
-    /// What a receiving call says of an announced message, where the longest that is taken unasked
-    /// has `limit` bytes.
+    /// The error of a receiving call that waits for an announced message. The longest message that
+    /// is taken without asking the program has `limit` bytes.
     pub(crate) fn needs_answer(announced: &Event, limit: u64) -> Option<Self> {
         match *announced {
             Event::Incoming {

@@ -324,7 +324,7 @@ impl Node {
         let cancelled = turn.engine.cancel(to, channel, token);
         let cancelled = cancelled.map_err(|error| Error::from_send(to, error))?;
         if cancelled > 0 {
-            // What waited behind them may go.
+            // Messages that waited behind them may go.
             turn.send_on();
         }
         Ok(cancelled)

@@ -30,8 +30,7 @@ pub(crate) fn check_peer(
     Ok(())
 }
 
-/// Those of a peer's addresses that may be tried from here; the error of the first if there are
-/// none.
+/// The addresses of a peer that may be tried from here. If there are none, the error of the first.
 pub(crate) fn reachable(
     plain_on_network: bool,
     local: SocketAddr,

@@ -1,5 +1,5 @@
-//! What the program decides about its link with one peer: whether messages flow, which channels
-//! end, and how silence is borne.
+//! Decisions of the program about its link with one peer: suspension, the end of channels and of
+//! the session, and timeouts.
 
 use super::{Engine, SendError};
 use crate::config::{self, ConfigError};
@@ -140,9 +140,9 @@ impl Engine {
     }
 
     /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is
-    /// unknown. It may come back by itself only where anybody may. What replays are told by is kept
-    /// for a while, and leaves when others need the room. Returns whether there was a session whose
-    /// end is told.
+    /// unknown. It may come back by itself only where anybody may. The engine keeps the data that
+    /// reveals replays for a while, and drops it when others need the room. Returns whether there
+    /// was a session whose end is told.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.

@@ -12,9 +12,9 @@ impl Engine {
     /// session is told once its last message was taken. A program that takes all events before each message hears of that
     /// end before it gets a message of the next session.
     ///
-    /// What is not taken costs bounded memory, whatever the peer does: ends become one, and so do
-    /// others that undo each other. What became of messages is told for each that the program sent
-    /// with `notify`.
+    /// Events that are not taken cost bounded memory, whatever the peer does: ends of sessions
+    /// merge into one for each peer, and so do events that undo each other. Outcomes do not merge:
+    /// there is one for each message that the program sent with `notify`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.poll_event_beside(None)
     }
@@ -190,10 +190,10 @@ impl Engine {
         Some((Source { node, session }, message))
     }
 
-    /// What keeps a program that waits for what `wanted` admits waiting for ever, if only itself
-    /// can end that: other messages of the peer fill the memory for its session. Returns how many
-    /// bytes these count, and on which channels the program can take some. Nothing where `wanted`
-    /// admits more than one peer or channel.
+    /// Whether other messages of a peer fill the memory for its session, so that no message can
+    /// come that `wanted` admits before the program takes some of them. Returns how many bytes
+    /// these count, and the channels on which the program can take some. `None` if `wanted` admits
+    /// more than one peer or channel.
     #[must_use]
     pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
         let (node, channel) = (wanted.node()?, wanted.channel()?);

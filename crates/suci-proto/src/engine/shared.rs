@@ -190,7 +190,8 @@ impl Shared {
         queued
     }
 
-    /// Makes the next of them, if one waits, the train. What goes again comes after all others.
+    /// Puts the next reply into `train`. A reply that is sent several times goes to the end of the
+    /// queue after each. Returns whether there was one.
     pub(super) fn write_reply(&mut self, train: &mut Train) -> bool {
         let Some(mut reply) = self.replies.pop_front() else {
             return false;

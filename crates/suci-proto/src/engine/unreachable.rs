@@ -62,7 +62,7 @@ impl Engine {
     /// `for_good` its session then ends. Until it is heard again, so does each session that begins
     /// with it after that.
     ///
-    /// Unknown nodes are ignored. Whoever calls this must have the word from the launcher itself,
+    /// Unknown nodes are ignored. The caller must have heard it from the launcher itself,
     /// never from the network. Call it after everything that had arrived was taken, and before
     /// [`Engine::handle_timeout`].
     pub fn on_process_ended(&mut self, now: Instant, node: NodeId, for_good: bool) {

@@ -368,7 +368,7 @@ impl Engine {
         token: u64,
     ) -> Result<u64, SendError> {
         let key = self.known(node)?;
-        // Who rests has no messages.
+        // A peer that rests has no messages.
         if self.peers.awake(key).is_none() {
             return Ok(0);
         }

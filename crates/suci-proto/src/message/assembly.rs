@@ -126,7 +126,7 @@ impl Assembly {
         self.buffer = Some(Buffer::supplied(memory, len));
     }
 
-    /// What the message means, if that is known.
+    /// The kind of the message, if its first piece came.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.description
             .as_ref()

@@ -133,8 +133,8 @@ pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     }
 }
 
-/// What a send queue holds of each class of its channels. Each class has the queue's bounds for
-/// itself, so that no message waits because of what is queued on channels of another class.
+/// The messages in a send queue, by the class of their channels. Each class has the queue's bounds
+/// for itself, so that no message waits because another class has many queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByClass([Held; CLASSES]);
 

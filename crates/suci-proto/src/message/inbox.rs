@@ -81,8 +81,7 @@ pub struct Inbox {
     cold: BTreeMap<ChannelId, Cold>,
     /// The newest large message of each of these, if the program refused it.
     refusals: BTreeMap<ChannelId, Request>,
-    /// Those that the peer finished and whose messages the program took, and of these what it was
-    /// not told.
+    /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
     untold: Finished,
     /// Channels that the peer ever opened, how many may be open at once, and how many openings it

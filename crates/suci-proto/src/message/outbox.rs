@@ -40,9 +40,9 @@ const HEAD: usize = 8;
 pub struct OutboxLimits {
     /// Messages longer than this many bytes ask first.
     pub rts_threshold: u64,
-    /// What messages that are [`Queued`] on channels of one class count at most
-    /// ([`Held::charge`](super::Held)). One message beyond it is taken when the class has nothing
-    /// else queued.
+    /// Most bytes that the messages [`Queued`] on channels of one class count
+    /// ([`Held::charge`](super::Held)). One longer message is taken when the class has nothing else
+    /// queued.
     pub max_queued_bytes: u64,
     /// Messages queued on channels of one class and not acknowledged, or behind one that is not.
     pub max_queued_messages: usize,

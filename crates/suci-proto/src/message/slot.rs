@@ -67,7 +67,7 @@ impl Slot {
         }
     }
 
-    /// What a message that is complete means.
+    /// The kind of a message that is complete.
     pub(super) fn kind(&self) -> Option<Kind> {
         match self {
             Self::Whole { kind, .. } => Some(*kind),

@@ -98,8 +98,9 @@ impl Peer {
     }
 }
 
-/// What is left of a session for the program: what had arrived, why it ended, and one outcome for
-/// each message of its own; and the replies that had arrived.
+/// Makes the remains of a session for the program: the messages that had arrived, the reason of its
+/// end, and one outcome for each message of the program's own. Also returns the replies that had
+/// arrived.
 fn farewell(mut old: Session, ending: Ending, shared: &mut Shared) -> (Farewell, Vec<Message>) {
     let held = old.inbox.memory_used();
     old.inbox.set_large_budget(0);

@@ -32,8 +32,8 @@ pub(crate) struct Farewell {
     pub(crate) session: SessionNumber,
     /// How many.
     pub(crate) sessions: u32,
-    /// What had arrived in the first of them and the program did not take yet. The end is told
-    /// after the last.
+    /// Messages of the first session that had arrived and that the program did not take yet. The
+    /// end is told after the last.
     pub(crate) messages: VecDeque<Message>,
     /// Bytes of our memory in them: what came into the program's own buffers does not count.
     pub(crate) held: u64,

@@ -163,8 +163,8 @@ impl Peer {
             return true;
         }
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
-        // Whoever has that address will not be the node, or not admit this one: another address may
-        // be the right one.
+        // The process at that address is not the node, or will not admit this one: turn to another
+        // address.
         let turns = match code {
             RefusedCode::WrongNode
             | RefusedCode::NotAllowed

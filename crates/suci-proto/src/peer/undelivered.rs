@@ -1,5 +1,4 @@
-//! What reports say about one peer: of a datagram that was not delivered, and of its process that
-//! has ended.
+//! Reports about one peer: a datagram was not delivered, or its process has ended.
 
 use super::{End, Peer};
 use crate::counters::Link;

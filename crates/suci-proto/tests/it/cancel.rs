@@ -1,6 +1,6 @@
 //! Messages that are cancelled, or expire, before any of them was sent.
 
-use crate::net::{Net, id, message};
+use crate::net::{Net, id, message, pair};
 use bytes::Bytes;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
@@ -11,20 +11,6 @@ use suci_proto::{
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const C0: ChannelId = ChannelId(0);
-
-/// Two hosts whose queues hold little, which know each other.
-fn pair() -> Net {
-    let config = |_| Config {
-        send_queue: 1 << 16,
-        ..Config::default()
-    };
-    let mut net = Net::new(2, config);
-    net.send(0, id(1), message(b"hello"));
-    net.send(1, id(0), message(b"hello"));
-    net.run(SECOND);
-    net.forget_news();
-    net
-}
 
 fn named(token: u64, len: usize) -> Outgoing {
     Outgoing {

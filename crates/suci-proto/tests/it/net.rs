@@ -67,6 +67,20 @@ pub(crate) fn id(host: usize) -> NodeId {
     NodeId(host as u32 + 1)
 }
 
+/// Two hosts with short send queues that know each other.
+pub(crate) fn pair() -> Net {
+    let config = |_| Config {
+        send_queue: 1 << 16,
+        ..Config::default()
+    };
+    let mut net = Net::new(2, config);
+    net.send(0, id(1), message(b"hello"));
+    net.send(1, id(0), message(b"hello"));
+    net.run(Duration::from_secs(1));
+    net.forget_news();
+    net
+}
+
 /// A peer is lost, and nothing says why.
 pub(crate) fn lost(host: usize) -> Event {
     Event::Lost {

@@ -1,24 +1,11 @@
 //! What the program hears after its message found no room in the send queue.
 
-use crate::net::{Net, id, message};
+use crate::net::{Net, id, message, pair};
 use suci_proto::time::Duration;
 use suci_proto::types::ChannelId;
 use suci_proto::{Config, Event, Outgoing, Priority, SendError};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Two hosts with short queues that know each other.
-fn pair() -> Net {
-    let config = |_| Config {
-        send_queue: 1 << 16,
-        ..Config::default()
-    };
-    let mut net = Net::new(2, config);
-    net.send(0, id(1), message(b"hello"));
-    net.run(SECOND);
-    net.forget_news();
-    net
-}
 
 fn on(channel: u32, len: usize) -> Outgoing {
     Outgoing {

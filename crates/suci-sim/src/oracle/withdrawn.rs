@@ -59,7 +59,7 @@ impl Oracle {
             );
             return broken(Kind::Withdrawn, text);
         };
-        // What is sent leaves in order.
+        // Messages leave in order.
         for token in row.split_off(kept) {
             self.withdrawn += 1;
             let Some(record) = self.record_mut(token) else {

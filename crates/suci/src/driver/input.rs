@@ -115,7 +115,7 @@ impl Driver {
 
     /// Hears from the launcher which processes have ended, and hands that to the engine once
     /// everything is taken that is in the socket: what an ended process sent before comes first.
-    /// What is for another shard is forwarded.
+    /// Forwards datagrams that are for another shard.
     #[cold]
     pub(super) fn take_notices(&mut self, now: Instant) {
         if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))

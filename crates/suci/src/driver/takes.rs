@@ -164,8 +164,8 @@ impl Driver {
         None
     }
 
-    /// What keeps a receiving call waiting that only the program can end: an announced message,
-    /// told once.
+    /// The error of a receiving call that would wait for an announced message, which only an answer
+    /// of the program lets come. Each announcement is told once.
     pub(crate) fn unanswered(&mut self) -> Option<Error> {
         let (_, announced) = self.engine.poll_unanswered()?;
         Error::needs_answer(&announced, self.engine.longest_unasked())

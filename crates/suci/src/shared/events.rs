@@ -39,8 +39,8 @@ struct Placed {
     event: Event,
 }
 
-/// What an event tells the present state of: of two events about one node and one of these the
-/// later is enough.
+/// A state that events report. Of two events about one node and the same state the later one is
+/// enough.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Link,
@@ -69,8 +69,7 @@ impl Default for Events {
     }
 }
 
-/// What an event tells the state of, if it does; ends of sessions, what became of messages and room
-/// do not.
+/// The state that an event reports. Ends of sessions, outcomes of messages and room report none.
 fn state(event: &Event) -> Option<State> {
     match *event {
         Event::Up { .. } | Event::Lost { .. } | Event::Quiet { .. } => Some(State::Link),

@@ -496,8 +496,8 @@ impl SharedNode {
     }
 
     /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`.
-    /// Those to a peer whose last four sessions left messages are neither until somebody receives
-    /// these.
+    /// Messages to a peer whose last four sessions left messages untaken are neither, until the
+    /// program receives those.
     ///
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).

@@ -61,8 +61,8 @@ impl Unanswered {
         self.change(|all| all.retain(is_other));
     }
 
-    /// What keeps a receiving call waiting that only the program can end: an announced message,
-    /// told once.
+    /// The error of a receiving call that would wait for an announced message, which only an answer
+    /// of the program lets come. Each announcement is told once.
     pub(super) fn take(&self) -> Option<Error> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;

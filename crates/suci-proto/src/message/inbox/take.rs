@@ -107,9 +107,9 @@ impl Inbox {
         place.is_some_and(|place| self.ready.is_listed(place))
     }
 
-    /// What fills the session's memory, if the peer therefore can begin no message on `channel` and
-    /// has begun none there: the bytes that these messages count, and the channels on which the
-    /// program can take some.
+    /// Whether untaken messages fill the session's memory, so that the peer can begin no message on
+    /// `channel`, and has begun none there. Returns the bytes that these messages count, and the
+    /// channels on which the program can take some.
     #[must_use]
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;

@@ -27,7 +27,7 @@ impl Outbox {
 
     pub(super) fn terms(&self) -> Terms {
         let unreserved = self.session_limit.saturating_sub(self.limits.reply_reserve);
-        // What may ride needs no reserve: nobody has asked the peer anything yet.
+        // A message that may ride on INIT needs no reserve: the peer cannot owe a reply yet.
         let unreserved = unreserved.max(self.limits.ride);
         Terms {
             rts_threshold: self

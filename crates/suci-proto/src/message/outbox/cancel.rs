@@ -112,7 +112,7 @@ impl Outbox {
             self.voids = self.voids.saturating_add(count);
             // To the program and to the peer's it is as if they had never been accepted.
             self.accepted = self.accepted.saturating_sub(count);
-            // What waited behind them may go now.
+            // Messages that waited behind them may go now.
             self.activate(place);
         }
         count

@@ -59,7 +59,7 @@ impl Outbox {
             queued: _,
             over: _,
             accepted,
-            // Who has such messages does not rest.
+            // A peer with void messages in its queue does not rest.
             voids: _,
             deadlines: _,
             completions: _,

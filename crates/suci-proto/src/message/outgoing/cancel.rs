@@ -14,7 +14,7 @@ use core::ops::Range;
 #[derive(Debug)]
 pub(in crate::message) struct Cancelled {
     pub(in crate::message) numbers: Range<MessageNumber>,
-    /// What they counted in the queue.
+    /// The room in the queue that they gave back.
     pub(in crate::message) held: Held,
     pub(in crate::message) token: u64,
     pub(in crate::message) notify: bool,

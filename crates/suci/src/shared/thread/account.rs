@@ -36,16 +36,16 @@ impl Stashed {
     }
 }
 
-/// What is left of a message that the engine refused, or that was cancelled before the engine took
-/// it. It counts in the gate until the program can hear of it: so there are
-/// not more of them than a queue takes.
+/// The remains of a message that the engine refused, or that was cancelled before the engine took
+/// it. It counts in the gate until the program can hear of it, so that there are no more of them
+/// than a queue takes.
 pub(super) struct Refused {
     pub(super) channel: ChannelId,
     pub(super) token: u64,
     pub(super) notify: bool,
     pub(super) class: u8,
     pub(super) size: Held,
-    /// What its event says.
+    /// The reason in its event.
     pub(super) reason: u64,
 }
 
