@@ -3,7 +3,7 @@
 use crate::net::{Net, id, message, pair};
 use suci_proto::time::Duration;
 use suci_proto::types::ChannelId;
-use suci_proto::{Config, Event, Outgoing, Priority, SendError};
+use suci_proto::{Event, Outgoing, Priority, SendError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
