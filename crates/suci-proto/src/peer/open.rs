@@ -484,6 +484,7 @@ impl Peer {
                 connection.inherit_path(&old, now);
             }
             self.requeue(&mut old);
+            self.close_again();
             shared.free_index(old.local.index);
             // If the old one was never heard, packets of those before it may still come, too.
             shared.shares.stop_waiting(&mut old.grant);

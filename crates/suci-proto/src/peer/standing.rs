@@ -1,6 +1,6 @@
 //! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept or forgotten.
 
-use super::{Closing, Peer};
+use super::Peer;
 use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::Link;
@@ -143,10 +143,7 @@ impl Peer {
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
         self.put_off(now);
-        if let Closing::Sent { deadline } = self.closing {
-            // The CLOSE went with the connection, and may not have been heard.
-            self.closing = Closing::Draining { deadline };
-        }
+        self.close_again();
         // A repeated INIT is history: its connection is.
         self.accepted = None;
         if self.watched || !self.session.outbox.is_empty() {

@@ -286,6 +286,13 @@ impl Peer {
         }
     }
 
+    /// A CLOSE went with a connection that is gone, and may not have been heard: the next one carries another.
+    pub(super) fn close_again(&mut self) {
+        if let Closing::Sent { deadline } = self.closing {
+            self.closing = Closing::Draining { deadline };
+        }
+    }
+
     /// When draining is done, CLOSE goes out, once there is a connection. The session of which the peer knows nothing just
     /// ends. After an INIT the peer may have one, which would stay without CLOSE.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {

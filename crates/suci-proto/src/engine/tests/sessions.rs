@@ -299,3 +299,20 @@ fn f20_a_close_before_accept_ends_the_peers_session_too() {
     assert!(world.engines[1].is_closed());
     assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
 }
+
+/// CLOSE is lost until its sender takes the peer for lost, and goes again on the next connection.
+#[test]
+fn f20_a_close_goes_again_on_the_connection_after_a_silence() {
+    let mut world = World::new(2);
+    world.send(1, 0).unwrap();
+    world.run(SECOND / 10);
+    let now = world.now;
+    world.engines[1].close(now, 60 * SECOND);
+    run_without(&mut world, 1, 12 * SECOND);
+    let lost = |event: &Event| matches!(event, Event::Lost { .. });
+    assert!(world.events(1).iter().any(lost), "a silence of 10 s");
+    world.run(2 * SECOND);
+    assert!(world.engines[1].is_closed());
+    assert_eq!(world.received(0), 1);
+    assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
+}
