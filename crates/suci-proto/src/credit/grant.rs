@@ -512,9 +512,10 @@ impl Grant {
         self.control.proof = None;
     }
 
-    /// Moves the limit up to the share, if what is outstanding leaves room.
+    /// Moves the limit up to the share, if what is outstanding leaves room. While the share is
+    /// reclaimed the limit follows the highest number drained: the peer needs numbers for RETURN.
     fn raise(&mut self) {
-        if !self.live || self.reclaimed_at.is_some() || self.outstanding() > self.share {
+        if !self.live || self.outstanding() > self.share {
             return;
         }
         let Division { ahead, late } = self.division();

@@ -833,6 +833,28 @@ fn who_was_dismissed_gives_everything_back() {
     assert!(is_unused(&shares, 8 * MIB));
 }
 
+/// It used its numbers for control up before it heard of that: those that RETURN needs follow.
+#[test]
+fn who_was_dismissed_finds_a_number_for_its_return() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    let told = grant.credit();
+    shares.dismiss(&mut grant);
+    shares.reclaim(&mut grant, at(1)).unwrap();
+    let before = grant.outstanding_bytes();
+    let last = told.limit + told.control;
+    for number in 1..last {
+        shares.on_drained(&mut grant, number, true, at(2));
+        assert!(grant.outstanding_bytes() <= before);
+    }
+    shares.on_drained(&mut grant, last, true, at(2));
+    shares.on_blocked(&mut grant, 3, at(2));
+    assert!(grant.is_reclaiming() && grant.share() == 0);
+    let credit = grant.credit();
+    assert_eq!((credit.limit, grant.outstanding()), (last, 0));
+    assert_eq!(credit.generation, told.generation);
+}
+
 #[test]
 fn who_was_dismissed_and_never_answers_is_over_when_its_grant_lapses() {
     let mut shares = Shares::new(8 * MIB);
