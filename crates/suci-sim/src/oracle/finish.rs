@@ -100,10 +100,7 @@ impl Oracle {
     /// The peer's library held it, its program never got it: so that process died, or an
     /// earlier message of the channel was missing when the session ended.
     fn finish_unreceived(&self, record: &Record) -> Verdict {
-        let gap = self
-            .before(record)
-            .is_some_and(|before| before.received_by.is_none());
-        if gap || self.receiver_died(record) {
+        if self.misses_before(record) || self.receiver_died(record) {
             return Ok(());
         }
         let text = format!("delivered, but the program never got it: {record}");
@@ -118,18 +115,20 @@ impl Oracle {
         })
     }
 
-    /// The message before it on its channel that was not taken back.
-    fn before(&self, record: &Record) -> Option<&Record> {
-        let stream = self
-            .streams
-            .get(&(record.from, record.spec.to, record.spec.channel))?;
-        let before = self.record(*stream.tokens.get(record.position.checked_sub(1)?)?)?;
-        if before.number + 1 != record.number {
-            return None;
-        }
+    /// Whether a message before it on its channel did not arrive. One that was taken back arrives
+    /// as a void message.
+    fn misses_before(&self, record: &Record) -> bool {
+        let before = || {
+            let stream = (record.from, record.spec.to, record.spec.channel);
+            let stream = self.streams.get(&stream)?;
+            self.record(*stream.tokens.get(record.position.checked_sub(1)?)?)
+        };
+        let Some(before) = before().filter(|before| before.number + 1 == record.number) else {
+            return false;
+        };
         match before.void {
-            true => self.before(before),
-            false => Some(before),
+            true => !before.void_handed || self.misses_before(before),
+            false => before.received_by.is_none(),
         }
     }
 }

@@ -168,6 +168,8 @@ struct Record {
     cancelled: bool,
     /// Its number was sent as that of a void message.
     void: bool,
+    /// An undamaged packet told a library at its destination so.
+    void_handed: bool,
     /// The request to send it was given to the network.
     asked: bool,
     sent: Coverage,
@@ -431,6 +433,7 @@ impl Oracle {
             refused: false,
             cancelled: false,
             void: false,
+            void_handed: false,
             asked: false,
             sent: Coverage::Nothing,
             offered: Coverage::Nothing,
@@ -480,12 +483,15 @@ impl Oracle {
         let Some(node) = self.node_of(process) else {
             return;
         };
-        let bytes = |carried: &&Carried| carried.what == What::Bytes;
-        for carried in carries.iter().filter(bytes) {
+        for carried in carries {
             let Some(record) = self.record_mut(carried.token) else {
                 continue;
             };
             if record.spec.to != node {
+                continue;
+            }
+            record.void_handed |= carried.what == What::Void;
+            if carried.what != What::Bytes {
                 continue;
             }
             let length = record.spec.length;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{EndReason, Event, MessageOutcome, Outcome};
+use suci_proto::{EndReason, Event, LostCause, MessageOutcome, Outcome};
 
 use super::{Fate, Kind, Link, Oracle, Process, Record, Verdict, broken};
 use crate::packet::ProcId;
@@ -33,10 +33,15 @@ impl Oracle {
                     &[Link::Idle, Link::Lost, Link::Quiet],
                 )
             }
-            Event::Lost { node, .. } => {
+            Event::Lost { node, cause } => {
                 self.check_silence(process, node, false)?;
-                // A peer that never answered is lost, too.
-                self.link(process, node, Link::Lost, &[Link::Idle, Link::Up])
+                // A peer that never answered is lost, too, and one that said that it would be
+                // quiet if its process died.
+                let from: &[Link] = match cause {
+                    LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
+                    _ => &[Link::Idle, Link::Up],
+                };
+                self.link(process, node, Link::Lost, from)
             }
             Event::Quiet { node } => {
                 self.check_silence(process, node, true)?;

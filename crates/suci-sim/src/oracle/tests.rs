@@ -633,3 +633,24 @@ fn what_is_taken_back_wrongly_is_noticed() {
     let verdict = pair.oracle.check_withdrawn(at, &bytes);
     assert_eq!(kind(verdict), Some(Kind::Withdrawn), "after its deadline");
 }
+
+/// A message behind one that was taken back may be delivered and never handed over, if the session
+/// ended before the void message came.
+#[test]
+fn a_void_message_that_did_not_come_leaves_a_gap() {
+    for comes in [false, true] {
+        let mut pair = Pair::new();
+        let names: Vec<_> = (0..2).map(|number| pair.send(SPEC, number)).collect();
+        cancel(&mut pair, names[0], 1).unwrap();
+        taken_back(&mut pair, names[0], 0, CANCELLED).unwrap();
+        let void = says(names[0], What::Void);
+        pair.oracle.check_withdrawn(Some(pair.now), &void).unwrap();
+        if comes {
+            pair.oracle.handed(pair.receiver, &void);
+        }
+        pair.carry(names[1], 40);
+        pair.ended(&[(names[1], 1, Outcome::Delivered)]).unwrap();
+        let verdict = kind(pair.oracle.finish());
+        assert_eq!(verdict, comes.then_some(Kind::Undelivered));
+    }
+}
