@@ -34,6 +34,41 @@
 //! * [`NodeBuilder::open_threads`] gives a [`SharedNode`]: one or more threads do the work, and handles to it can
 //!   be cloned, shared and awaited, under any async runtime or none.
 //!
+//! # What a program can say
+//!
+//! | call | what it does |
+//! |---|---|
+//! | `send`, `send_copy`, `send_timeout` | accepts a message and sends what may go (many in a row share packets); a full queue is `WouldBlock`, or waited for |
+//! | `batch`, `broadcast` | messages leave together and share packets; one payload goes to many and, if it has more than 256 bytes, is held once |
+//! | `Draft::new(..).channel(..).tag(..).user_header(..).notify(..).deadline(..)` | channel, tag, header; `notify` asks for `Event::Delivered`; a message of which nothing was sent by its deadline is dropped |
+//! | `cancel` | takes back the messages with one token of which nothing was sent |
+//! | `call`, `Message::reply` | a request and its reply: `call` blocks (or `call_async` waits) until the reply comes, the session ends or the time is over; the other side receives the request as any message and sends `request.reply(..)?` |
+//! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` copies into the program's memory |
+//! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
+//! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
+//! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed` |
+//! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken unasked (`Incoming`) |
+//! | `flush`, `queue_len`, `delivered` | what is acknowledged and what is not |
+//! | `prefer`, `set_priority`, `set_channel_priority`, `remote_window` | throughput or early answers, per destination; whose packets go first; how much a destination will take now |
+//! | `controller` (builder), `set_controller` | which congestion controller: chosen by the round trip (default), LAN, WAN, CUBIC, a fixed window |
+//! | `steer`, `unsteer` | a controller of the program's own, which can only hold back (example `yield_to_urgent`) |
+//! | `rate_cap` (builder), `set_rate_cap` | bytes per second that go to a peer at most |
+//! | `set_manual`, `retransmit` | the program says when to send again; no timer does |
+//! | `suspend`, `resume` | messages to and from a peer are held back, and flow again; what was accepted is kept |
+//! | `set_patience`, `watch` | how long one peer's silence is borne; noticed without traffic, too |
+//! | `close`, `close_peer`, `abandon` | an end with one deadline; an end now |
+//! | `counters`, `peer_stats`, `socket_counters` | what was counted, and why messages waited |
+//! | `share_stats`, `peer_limit`, `warning` | how the receive buffer is shared out, for how many peers it suffices, and whether the system grants too little of it |
+//! | `NodeBuilder::statistics`, `metrics` | whether others see the counters: `suci stat` and `suci top`, Prometheus |
+//!
+//! `batch`, `poll`, `events` and `recv_into` are a [`Node`]'s only; a [`SharedNode`] has
+//! `event_timeout` and `async` calls.
+//!
+//! Each thread of a [`SharedNode`] has a socket of its own at the node's port. It serves the peers
+//! whose node ID, modulo 256 and then modulo the number of threads, is its place; so give nodes
+//! consecutive IDs. One thread suffices for a few peers. More pay where many are busy at once and
+//! processors are free.
+//!
 //! # Log
 //!
 //! Each node tells [`tracing`](https://docs.rs/tracing) how its connections come up and end, under

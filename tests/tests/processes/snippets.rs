@@ -1,5 +1,5 @@
-//! Every snippet of README.md and of the examples' READMEs runs, several times in a row, with the receive buffer that
-//! Linux ships with. `make soak` runs each 200 times.
+//! Every snippet of README.md, of docs/commands.md and of the examples' READMEs runs, several times
+//! in a row, with the receive buffer that Linux ships with. `make soak` runs each 200 times.
 //!
 //! A snippet runs in a namespace of its own, so that its ports are free, line by line: a line with `--listen` beside
 //! those that follow it, any other line to its successful end. Long measurements are cut short.
@@ -373,6 +373,11 @@ fn run_all(documents: &[PathBuf]) {
     println!("figure: {count} snippets of {lines} lines, {rounds} times in a row");
 }
 
+/// The documents of the project itself that have snippets.
+fn own() -> Vec<PathBuf> {
+    ["README.md", "docs/commands.md"].map(PathBuf::from).into()
+}
+
 /// The READMEs of the examples.
 fn of_examples() -> Vec<PathBuf> {
     let mut documents: Vec<PathBuf> = stems("examples")
@@ -386,7 +391,7 @@ fn of_examples() -> Vec<PathBuf> {
 #[test]
 fn snippets_of_the_readme_run_again_and_again() {
     let _together = light();
-    run_all(&["README.md".into()]);
+    run_all(&own());
 }
 
 #[test]
@@ -398,7 +403,7 @@ fn snippets_of_the_examples_run_again_and_again() {
 /// Nothing is skipped without a reason that is told, and no reason is left of what is gone.
 #[test]
 fn snippets_that_do_not_run_are_listed() {
-    let documents = [vec!["README.md".into()], of_examples()].concat();
+    let documents = [own(), of_examples()].concat();
     let snippets: Vec<Snippet> = documents
         .iter()
         .flat_map(|path| Snippet::all(path))
