@@ -21,8 +21,9 @@ pub enum Event {
         /// The present session with it.
         session: SessionNumber,
     },
-    /// Nothing was heard from the peer for the silence timeout, whether it was ever reached or not. Completes nothing and
-    /// is undone by `Up`.
+    /// Nothing was heard from the peer for the silence timeout, whether it was ever reached or not.
+    /// Completes nothing and is undone by `Up`. A peer that answers that it has no room is not
+    /// lost: of that `Refused` tells once.
     Lost {
         /// Who.
         node: NodeId,

@@ -38,6 +38,8 @@
 //!
 //! | call | what it does |
 //! |---|---|
+//! | `add_peer`, `remove_peer`, `peers` | which nodes there are, and where |
+//! | `finish_channel` | no more messages go on a channel; both ends forget it |
 //! | `send`, `send_copy`, `send_timeout` | accepts a message and sends what may go (many in a row share packets); a full queue is `WouldBlock`, or waited for |
 //! | `batch`, `broadcast` | messages leave together and share packets; one payload goes to many and, if it has more than 256 bytes, is held once |
 //! | `Draft::new(..).channel(..).tag(..).user_header(..).notify(..).deadline(..)` | channel, tag, header; `notify` asks for `Event::Delivered`; a message of which nothing was sent by its deadline is dropped |
@@ -46,7 +48,7 @@
 //! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` copies into the program's memory |
 //! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
-//! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed` |
+//! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished` |
 //! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken unasked (`Incoming`) |
 //! | `flush`, `queue_len`, `delivered` | what is acknowledged and what is not |
 //! | `prefer`, `set_priority`, `set_channel_priority`, `remote_window` | throughput or early answers, per destination; whose packets go first; how much a destination will take now |

@@ -16,7 +16,7 @@ mod tag;
 use std::collections::BTreeSet;
 use std::fs::{DirEntry, File};
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
     book.as_file().lock().context(book.path().display())?;
     let mut sockets = Vec::new();
     for id in 0..count {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context(format_args!(
+        let socket = free_port().context(format_args!(
             "a UDP socket on 127.0.0.1 for process {id} (`ulimit -n` limits how many there can be)"
         ))?;
         let address = socket.local_addr().context("a socket's address")?;
@@ -112,6 +112,19 @@ fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
     }
     book.flush().context(book.path().display())?;
     Ok((book, sockets))
+}
+
+/// A socket at a port that is free for TCP, too: `suci perf` talks over that.
+fn free_port() -> std::io::Result<UdpSocket> {
+    const TRIES: u32 = 16;
+    let mut tries = 1;
+    loop {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        if tries == TRIES || TcpListener::bind(socket.local_addr()?).is_ok() {
+            return Ok(socket);
+        }
+        tries += 1;
+    }
 }
 
 /// The processes and what became of them.

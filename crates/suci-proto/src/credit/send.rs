@@ -39,7 +39,8 @@ pub enum ControlAllowance {
 #[derive(Debug)]
 pub struct SendCredit {
     generation: u64,
-    /// One past the highest number for data. Frozen at what was sent when the generation ends.
+    /// One past the highest number for data. When the generation ends, at most what was sent:
+    /// numbers for control begin here.
     limit_end: PacketNumber,
     control: u64,
     /// False once this generation was returned or lapsed.
@@ -275,6 +276,9 @@ impl SendCredit {
             self.limit_end = limit_end;
             self.control = credit.control;
         } else {
+            if credit.generation == self.generation {
+                self.make_room_for_return(limit_end);
+            }
             return false;
         }
         let window = self.data_allowance(self.sent_end, now);
@@ -285,6 +289,15 @@ impl SendCredit {
             self.blocked = None;
         }
         window > 0
+    }
+
+    /// The granter drained packets beyond the limit of a generation that it asks back: the numbers
+    /// for control begin behind these, since RETURN may need one.
+    fn make_room_for_return(&mut self, limit_end: PacketNumber) {
+        if let Some(returning) = self.returning.as_ref().filter(|it| it.asked) {
+            let returned_end = returning.answer.highest.saturating_add(1);
+            self.limit_end = self.limit_end.max(limit_end.min(returned_end));
+        }
     }
 
     /// There is memory credit again: messages that wait for more of it ask anew, without back-off.

@@ -233,11 +233,11 @@ impl Engine {
     pub(super) fn answer_waiting(&mut self, now: Instant) {
         self.known_callers.forget(now);
         self.strange_callers.forget(now);
+        self.expected_inits.try_again();
         let is_possible = self.closing.is_none() && self.shared.shares.room_for_inits(false) > 0;
         if !is_possible {
             return;
         }
-        self.expected_inits.try_again();
         for claim in self.known_callers.claims() {
             // One that is not the next in line for a place does not hold up the others.
             self.answer_if_possible(now, &claim);
@@ -322,6 +322,9 @@ impl Engine {
             strangers: self.shared.shares.room_for_strangers(),
         };
         let caller = self.jar.caller(claim, standing);
+        if self.known_callers.is_empty() {
+            self.expected_inits.try_again();
+        }
         self.shared.may_reply(standing != Standing::Stranger)
             && self.expected_inits.admits(now, caller, room)
     }

@@ -4,8 +4,11 @@
 //! keeping out whom we know (nodes of the book, and those with a session):
 //!
 //! * They are counted apart, once for each *node*: whoever calls under a known node's ID, however often and from
-//!   wherever, takes that node's one place. One that has its place already takes no newcomer's.
-//! * Strangers get at most half of the room, and none while a known node waits that found none.
+//!   wherever, takes that node's one place.
+//! * A node that has its place already takes no newcomer's, and leaves one of several packets to
+//!   newcomers.
+//! * Strangers get at most half of the places, and none while a known node waits that found no
+//!   place or packet.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept newcomers out of a
 //!   socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no room, and is refused and comes again.
 
@@ -62,9 +65,11 @@ pub(crate) struct Expected {
     seated: Tally,
     known: Tally,
     strangers: Tally,
-    /// A known node was tried last and found no room. Others are not answered before it is tried
-    /// again and finds some.
-    known_failed: bool,
+    /// Since all that wait were last tried, a known node found no place or no packet: strangers are
+    /// not answered.
+    known_waits: bool,
+    /// It found a place and no packet: the last packet is not for nodes that have their place.
+    known_lacks_packet: bool,
 }
 
 impl Expected {
@@ -74,7 +79,8 @@ impl Expected {
             seated: Tally::new(most),
             known: Tally::new(most),
             strangers: Tally::new(most),
-            known_failed: false,
+            known_waits: false,
+            known_lacks_packet: false,
         }
     }
 
@@ -90,21 +96,20 @@ impl Expected {
         let newcomers = known.saturating_add(strangers);
         let fits = seated.saturating_add(newcomers) < room.packets;
         let has_place = newcomers < room.places;
-        // Where no place is free, a packet is of no use to the known node.
-        let yields = self.known_failed && room.places > 0;
         match caller {
             // Anybody may call in the name of a node that has a place.
-            Caller::Seated(name) if fits && !yields => self.seated.add(now, name),
+            Caller::Seated(name) if fits && seated < self.most_seated(room) => {
+                self.seated.add(now, name);
+            }
             Caller::Seated(_) => return false,
-            Caller::Known(name) => {
-                self.known_failed = !(fits && has_place);
-                if self.known_failed {
-                    return false;
-                }
-                self.known.add(now, name);
+            Caller::Known(name) if fits && has_place => self.known.add(now, name),
+            Caller::Known(_) => {
+                self.known_waits = true;
+                self.known_lacks_packet |= has_place;
+                return false;
             }
             Caller::Stranger(name) => {
-                let turn = strangers < (room.places / 2).max(1) && !yields;
+                let turn = strangers < (room.places / 2).max(1) && !self.known_waits;
                 let leaves = newcomers < room.strangers;
                 if !(fits && has_place && turn && leaves) {
                     return false;
@@ -115,9 +120,19 @@ impl Expected {
         true
     }
 
-    /// All callers that wait are tried now, known nodes first.
+    /// Packets for nodes that have their place: all but one, or a single one if no newcomer waits
+    /// for it.
+    fn most_seated(&self, room: Room) -> u64 {
+        match room.packets {
+            1 => u64::from(!self.known_lacks_packet),
+            packets => packets.saturating_sub(1),
+        }
+    }
+
+    /// All callers that wait are tried now, known nodes first, or none waits.
     pub(crate) fn try_again(&mut self) {
-        self.known_failed = false;
+        self.known_waits = false;
+        self.known_lacks_packet = false;
     }
 
     /// Whether this caller was answered of late, and its INIT did not come.
@@ -133,7 +148,7 @@ impl Expected {
 
     /// How many more strangers than now may be expected, where there are so many places.
     pub(crate) fn strangers_to_come(&mut self, now: Instant, places: u64) -> u64 {
-        if self.known_failed {
+        if self.known_waits {
             return 0;
         }
         let most = (places / 2).max(1);
@@ -386,6 +401,8 @@ mod tests {
         }
         assert!(now <= 2_000, "{now}");
         expected.came(at(now), Caller::Known(7));
+        assert_eq!(flood(&mut expected, at(now), 1), 0, "others may wait");
+        expected.try_again();
         assert_eq!(flood(&mut expected, at(now), 1), 1, "their turn");
         // One that asks no more keeps nobody out: those that wait are tried again.
         assert!(!expected.admits(at(now), Caller::Known(8), places(1)));
@@ -441,9 +458,40 @@ mod tests {
         }
         assert!(now <= 2_000, "{now}");
         expected.came(at(now), Caller::Known(7));
+        expected.try_again();
         assert!(
             expected.admits(at(now), Caller::Seated(2), room),
             "its turn"
         );
+    }
+
+    /// A known node that finds packets and no place keeps nobody out who needs a packet only.
+    #[test]
+    fn f02_who_waits_for_a_place_keeps_out_no_node_that_has_one() {
+        let mut expected = Expected::new(100);
+        let room = Room {
+            packets: 3,
+            places: 1,
+            strangers: 1,
+        };
+        assert!(expected.admits(at(0), Caller::Known(7), room));
+        assert!(!expected.admits(at(0), Caller::Known(8), room), "no place");
+        assert!(expected.admits(at(0), Caller::Seated(1), room));
+        let last = Room { packets: 1, ..room };
+        assert!(expected.admits(at(5_000), Caller::Seated(1), last));
+    }
+
+    /// However many call in the names of nodes that have a place, a stranger finds a packet.
+    #[test]
+    fn f02_who_has_a_place_leaves_a_packet_to_strangers() {
+        let mut expected = Expected::new(100);
+        let room = Room {
+            packets: 4,
+            places: 2,
+            strangers: 1,
+        };
+        let seated = (1..=20).filter(|name| expected.admits(at(0), Caller::Seated(*name), room));
+        assert_eq!(seated.count(), 3);
+        assert!(expected.admits(at(0), Caller::Stranger(1), room));
     }
 }

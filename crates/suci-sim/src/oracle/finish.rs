@@ -100,7 +100,7 @@ impl Oracle {
     /// The peer's library held it, its program never got it: so that process died, or an
     /// earlier message of the channel was missing when the session ended.
     fn finish_unreceived(&self, record: &Record) -> Verdict {
-        if self.misses_before(record) || self.receiver_died(record) {
+        if self.misses_before(record, record.ended) || self.receiver_died(record) {
             return Ok(());
         }
         let text = format!("delivered, but the program never got it: {record}");
@@ -116,8 +116,8 @@ impl Oracle {
     }
 
     /// Whether a message before it on its channel did not arrive. One that was taken back arrives
-    /// as a void message.
-    fn misses_before(&self, record: &Record) -> bool {
+    /// as a void message; if the session `ended` with this one's fate open, perhaps not.
+    fn misses_before(&self, record: &Record, ended: bool) -> bool {
         let before = || {
             let stream = (record.from, record.spec.to, record.spec.channel);
             let stream = self.streams.get(&stream)?;
@@ -127,7 +127,7 @@ impl Oracle {
             return false;
         };
         match before.void {
-            true => !before.void_handed || self.misses_before(before),
+            true => (ended && !before.void_handed) || self.misses_before(before, ended),
             false => before.received_by.is_none(),
         }
     }

@@ -170,6 +170,8 @@ struct Record {
     void: bool,
     /// An undamaged packet told a library at its destination so.
     void_handed: bool,
+    /// Its fate was told, or decided, when its session ended.
+    ended: bool,
     /// The request to send it was given to the network.
     asked: bool,
     sent: Coverage,
@@ -434,6 +436,7 @@ impl Oracle {
             cancelled: false,
             void: false,
             void_handed: false,
+            ended: false,
             asked: false,
             sent: Coverage::Nothing,
             offered: Coverage::Nothing,

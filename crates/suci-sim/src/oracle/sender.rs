@@ -171,6 +171,7 @@ impl Oracle {
             let named = self.named(process, node, (channel, number), token);
             let token = named.token;
             self.settle(process, named, Fate::from(outcome))?;
+            self.note_end(token);
             if outcome == Outcome::Unknown {
                 self.check_unknown(token)?;
             }
@@ -182,6 +183,12 @@ impl Oracle {
         self.inbound_ended(process, node.0);
         self.suspension_ended(process, node.0);
         self.check_unnamed(process, node.0, reason, &streams)
+    }
+
+    fn note_end(&mut self, token: u64) {
+        if let Some(record) = self.record_mut(token) {
+            record.ended = true;
+        }
     }
 
     fn check_unknown(&self, token: u64) -> Verdict {
@@ -233,6 +240,7 @@ impl Oracle {
             }
             let fate = if held { Fate::Silent } else { Fate::Unknown };
             self.close(process, node, token, fate);
+            self.note_end(token);
         }
         for (channel, last) in named {
             if let Some(stream) = self.streams.get_mut(&(process, node, *channel))

@@ -638,7 +638,7 @@ fn what_is_taken_back_wrongly_is_noticed() {
 /// ended before the void message came.
 #[test]
 fn a_void_message_that_did_not_come_leaves_a_gap() {
-    for comes in [false, true] {
+    for (comes, ends) in [(false, true), (true, true), (false, false)] {
         let mut pair = Pair::new();
         let names: Vec<_> = (0..2).map(|number| pair.send(SPEC, number)).collect();
         cancel(&mut pair, names[0], 1).unwrap();
@@ -649,8 +649,12 @@ fn a_void_message_that_did_not_come_leaves_a_gap() {
             pair.oracle.handed(pair.receiver, &void);
         }
         pair.carry(names[1], 40);
-        pair.ended(&[(names[1], 1, Outcome::Delivered)]).unwrap();
+        match ends {
+            true => pair.ended(&[(names[1], 1, Outcome::Delivered)]).unwrap(),
+            false => pair.delivered(names[1], 1).unwrap(),
+        }
+        let wrong = comes || !ends;
         let verdict = kind(pair.oracle.finish());
-        assert_eq!(verdict, comes.then_some(Kind::Undelivered));
+        assert_eq!(verdict, wrong.then_some(Kind::Undelivered));
     }
 }

@@ -833,9 +833,44 @@ fn who_was_dismissed_gives_everything_back() {
     assert!(is_unused(&shares, 8 * MIB));
 }
 
-/// It used its numbers for control up before it heard of that: those that RETURN needs follow.
+/// It used its numbers for control up before it heard of that: those that RETURN needs follow,
+/// whether RECLAIM or the higher limit arrives first.
 #[test]
 fn who_was_dismissed_finds_a_number_for_its_return() {
+    for reclaim_first in [false, true] {
+        let mut shares = Shares::new(8 * MIB);
+        let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+        let told = grant.credit();
+        let mut sender = SendCredit::new(0, told, at(0));
+        let generation = told.generation;
+        shares.dismiss(&mut grant);
+        shares.reclaim(&mut grant, at(1)).unwrap();
+        let last = told.limit + told.control;
+        for number in 0..=last {
+            sender.on_sent(number, at(1), true);
+            shares.on_drained(&mut grant, number, true, at(2));
+        }
+        if reclaim_first {
+            sender.on_reclaim(generation, at(2));
+            assert!(sender.is_beyond_reserve(last + 1, at(3)));
+        }
+        sender.on_grant(grant.credit(), at(3));
+        sender.on_reclaim(generation, at(3));
+        assert!(
+            !sender.is_beyond_reserve(last + 1, at(3)),
+            "room for RETURN"
+        );
+        assert!(!sender.may_send_data(last + 1, at(3)));
+        assert!(sender.is_beyond_reserve(last + 1 + told.control, at(3)));
+        let answer = sender.return_due(at(3)).unwrap();
+        shares.on_return(&mut grant, answer.generation, answer.highest, at(4));
+        assert!(grant.is_over());
+    }
+}
+
+/// What a dismissed peer may still send is bounded by what it was granted.
+#[test]
+fn who_was_dismissed_is_granted_no_data() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     let told = grant.credit();
