@@ -282,6 +282,7 @@ pub(crate) mod tests {
                 mode: Mode::Adaptive,
                 remote_mode: Mode::Adaptive,
                 mtu: 1_472,
+                marks_stopped: false,
                 socket_credit: 711,
                 queued_messages: 12,
                 queued_bytes: 1_200_000,

@@ -90,6 +90,11 @@ impl Train {
         self.copied = 0;
     }
 
+    /// Marks all packets of the train.
+    pub(crate) const fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+
     /// Begins a packet; what follows is written with [`Train::head`] and [`Train::reference`].
     pub(crate) fn begin_packet(&mut self) {
         let head_start = self.head.len();

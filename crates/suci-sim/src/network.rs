@@ -9,7 +9,7 @@ use bytes::Bytes;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::Ecn;
 
-use crate::options::{Faults, Links};
+use crate::options::{Faults, Links, Marks};
 use crate::packet::{Packet, PlaceId};
 use crate::report::Tally;
 use crate::rng::Rng;
@@ -136,6 +136,7 @@ impl Network {
         self.faults = Faults::NONE;
         self.cuts.clear();
         self.links.mtu = self.links.mtu.max(1_200);
+        self.links.marks = Marks::Pass;
         for place in 0..self.addresses.len() {
             self.routes
                 .insert(address(place, 7_000, self.links.ipv6), place);
@@ -160,6 +161,18 @@ impl Network {
             tally.oversized += 1;
             return;
         }
+        let mut packet = packet;
+        if packet.ecn != Ecn::NotEct {
+            match self.links.marks {
+                Marks::Pass => {}
+                Marks::Dropped => {
+                    tally.marks_dropped += 1;
+                    return;
+                }
+                Marks::Erased => packet.ecn = Ecn::NotEct,
+                Marks::Congested => packet.ecn = Ecn::Ce,
+            }
+        }
         if self.is_cut(now, from, to) {
             tally.cut += 1;
             return;
@@ -180,7 +193,6 @@ impl Network {
             let at = self.arrives(leaves, from, to, spared, &mut copy, tally);
             arrivals.push((at, to, copy));
         }
-        let mut packet = packet;
         let at = self.arrives(leaves, from, to, spared, &mut packet, tally);
         arrivals.push((at, to, packet));
     }

@@ -62,8 +62,24 @@ pub struct Links {
     pub mtu: usize,
     /// Whether the sending socket says so (EMSGSIZE), or the packet vanishes.
     pub mtu_announced: bool,
+    /// What becomes of packets that are marked as ECN-capable.
+    pub marks: Marks,
     /// Addresses are IPv6.
     pub ipv6: bool,
+}
+
+/// What middle boxes do to packets that are marked as ECN-capable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// They let them pass.
+    #[default]
+    Pass,
+    /// They drop them.
+    Dropped,
+    /// They erase the marks.
+    Erased,
+    /// They mark all of them as having met congestion.
+    Congested,
 }
 
 /// How a process is driven.
@@ -142,6 +158,8 @@ pub enum Step {
     Rebind(usize, bool),
     /// The network's largest packet changes.
     Mtu(usize, bool),
+    /// What becomes of marked packets changes.
+    Marks(Marks),
     /// The attacker sends so many packets.
     Attack(u32),
     /// The attacker sends a place so many HELLOs, each of another node or of one that the place knows.
@@ -293,6 +311,7 @@ impl Options {
                 route_mtu: 1_472,
                 mtu: 1_472,
                 mtu_announced: true,
+                marks: Marks::Pass,
                 ipv6: false,
             },
             faults: Faults::NONE,
@@ -337,6 +356,7 @@ impl Options {
         loss + hold + flip + reorder + duplicate == 0
             && self.script.is_empty()
             && self.links.rate.is_none()
+            && self.links.marks != Marks::Dropped
             && !self.port_unreachable
     }
 
@@ -381,6 +401,7 @@ impl Options {
             mtu,
             route_mtu,
             mtu_announced,
+            marks,
             ..
         } = self.links;
         let calm = |(_, step): &(Duration, Step)| step.is_calm();
@@ -392,6 +413,7 @@ impl Options {
             // Where few packets may go beyond the limit all of them may be lost, and the next goes after 10 s.
             && (!drops || self.recv_buffer >= AMPLE)
             && rate.is_none()
+            && marks != Marks::Dropped
             && (mtu_announced || route_mtu <= mtu);
         let late = if self.faults.reorder > 0 {
             self.faults.reorder_by

@@ -8,7 +8,7 @@ use suci_proto::time::{Duration, nanos};
 use suci_proto::wire::Mode;
 use suci_proto::{CLASSES, Config, Priority};
 
-use crate::options::{Consume, Drive, Faults, Links, Options, Step, Traffic};
+use crate::options::{Consume, Drive, Faults, Links, Marks, Options, Step, Traffic};
 use crate::rng::Rng;
 use crate::steering;
 use churn::{churn, vast};
@@ -190,6 +190,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Channels => channels(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
+    marks(&mut run, &mut Rng::new(seed, 11));
     run.sparse = nodes >= SPARSE;
     let attacked = |(_, step): &(Duration, Step)| matches!(step, Step::Attack(_));
     if run.faults.flip > 0 || run.script.iter().any(attacked) {
@@ -251,6 +252,30 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
     }
     run.traffic.withdraw = rng.pick(&[0, 0, 20_000, 300_000]);
     run
+}
+
+/// In some runs a middle box does not leave marks alone, from the beginning or for a while.
+fn marks(run: &mut Options, rng: &mut Rng) {
+    if !rng.chance(150_000) {
+        return;
+    }
+    let boxes = [
+        Marks::Dropped,
+        Marks::Dropped,
+        Marks::Erased,
+        Marks::Congested,
+    ];
+    let marks = rng.pick(&boxes);
+    if rng.chance(500_000) {
+        run.links.marks = marks;
+        return;
+    }
+    let mut at = || Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
+    let (from, until) = (at(), at());
+    run.script.push((from, Step::Marks(marks)));
+    if from < until {
+        run.script.push((until, Step::Marks(Marks::Pass)));
+    }
 }
 
 /// What programs want of their traffic, and change their minds about.
@@ -325,6 +350,7 @@ fn links(rng: &mut Rng) -> Links {
         route_mtu: if rng.chance(800_000) { mtu } else { 1_472 },
         mtu,
         mtu_announced: rng.chance(500_000),
+        marks: Marks::Pass,
         ipv6: rng.chance(200_000),
     }
 }

@@ -37,6 +37,8 @@ pub struct Tally {
     pub flipped: u64,
     /// Packets marked by ECN.
     pub marked: u64,
+    /// Packets dropped because they were marked as ECN-capable.
+    pub marks_dropped: u64,
     /// Packets too long for the network.
     pub oversized: u64,
     /// Packets stopped by a partition.
@@ -73,13 +75,18 @@ impl Tally {
     /// Packets that the network lost, damaged, or made late.
     #[must_use]
     pub fn not_in_time(&self) -> u64 {
-        let lost = self.lost + self.flipped + self.oversized + self.cut + self.unroutable;
+        let lost = self.lost
+            + self.flipped
+            + self.marks_dropped
+            + self.oversized
+            + self.cut
+            + self.unroutable;
         lost + self.queue_full + self.held + self.reordered
     }
 
     /// Faults by kind.
     #[must_use]
-    pub fn by_kind(&self) -> [(&'static str, u64); 20] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 21] {
         [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
@@ -87,6 +94,7 @@ impl Tally {
             ("held", self.held),
             ("flipped", self.flipped),
             ("marked", self.marked),
+            ("marks-dropped", self.marks_dropped),
             ("oversized", self.oversized),
             ("cut", self.cut),
             ("unroutable", self.unroutable),
@@ -139,6 +147,7 @@ impl Tally {
         self.held += other.held;
         self.flipped += other.flipped;
         self.marked += other.marked;
+        self.marks_dropped += other.marks_dropped;
         self.oversized += other.oversized;
         self.cut += other.cut;
         self.unroutable += other.unroutable;

@@ -70,6 +70,7 @@ impl World {
                 self.tally.rebinds += 1;
                 self.network.rebind(place, keep);
             }
+            Step::Marks(marks) => self.network.links.marks = marks,
             Step::Mtu(mtu, announced) => {
                 self.tally.mtu_changes += 1;
                 self.network.links.mtu = mtu;

@@ -11,7 +11,6 @@ mod run;
 mod special;
 
 use super::mode::SHORT;
-use super::receive::mark;
 use super::{Connection, Peer};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
@@ -19,7 +18,7 @@ use crate::limits;
 use crate::recovery::{SentFrame, SentKind};
 use crate::time::{Duration, Instant, nanos};
 use crate::transmit::Train;
-use crate::types::PacketNumber;
+use crate::types::{Ecn, PacketNumber};
 use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 
@@ -99,7 +98,7 @@ struct Newest {
 struct Contents {
     eliciting: bool,
     data: bool,
-    mtu_probe: bool,
+    path_probe: bool,
     /// It asks for an acknowledgement, and goes beside the congestion window.
     control: bool,
     /// It has a PING.
@@ -158,7 +157,7 @@ impl Peer {
         if let Some(connection) = &mut self.connection {
             connection.control_at = None;
         }
-        if self.build_examination(now, train, shared) || self.build_mtu_probe(now, train, shared) {
+        if self.build_examination(now, train, shared) || self.build_path_probe(now, train, shared) {
             return Built::Train;
         }
         self.replace_if_used_up(now, shared);
@@ -168,7 +167,7 @@ impl Peer {
         };
         connection.paced_until = None;
         connection.capped_until = None;
-        train.begin(connection.path.address(), mark(shared));
+        train.begin(connection.path.address(), Ecn::NotEct);
         let filled = self.fill(now, max_segments, outranked, train, shared);
         let last = filled && !self.has_more_by_itself(now);
         shared.counters.payload_copied += train.copied();
@@ -251,11 +250,11 @@ impl Peer {
         last
     }
 
-    /// Whether what was just sent gave cause for more, which no timer names: an MTU probe goes only while something is in
+    /// Whether what was just sent gave cause for more, which no timer names: a probe of the path goes only while something is in
     /// flight, and the connection's numbers may be used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
         let used_up = |c: &Connection| c.numbers.peek().is_none();
-        self.mtu_probe_due(now).is_some() || self.connection.as_ref().is_some_and(used_up)
+        self.path_probe_due(now).is_some() || self.connection.as_ref().is_some_and(used_up)
     }
 
     /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).
@@ -413,6 +412,11 @@ impl Peer {
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
+            if contents.eliciting
+                && let Some(connection) = &self.connection
+            {
+                train.set_ecn(connection.mark(shared));
+            }
             self.record(now, permit.number, len, contents, &frames, shared);
             contents.plain = control_only == PLAIN_OVERHEAD && !contents.leaves_some;
             #[cfg(test)]
@@ -461,7 +465,7 @@ impl Peer {
         };
         let kind = SentKind {
             eliciting: contents.eliciting,
-            mtu_probe: contents.mtu_probe,
+            path_probe: contents.path_probe,
             control: contents.control,
         };
         connection.recovery.on_sent(number, now, len, kind, frames);

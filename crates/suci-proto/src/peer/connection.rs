@@ -1,5 +1,6 @@
 //! A connection: index, tag, packet numbers and path. Replaceable within a session.
 
+use super::marks::Marks;
 use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
@@ -17,7 +18,7 @@ use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
 use crate::steer::Decision;
 use crate::time::{Duration, Instant};
-use crate::types::PacketNumber;
+use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
 use std::net::SocketAddr;
 
@@ -170,8 +171,7 @@ pub(crate) struct Connection {
     pub(super) acks: AckSettings,
     /// Bytes of the window that the next packet leaves free, because a message of a higher class may come.
     pub(crate) reserve: u64,
-    /// Congestion marks that the peer had counted when it last said so.
-    pub(crate) marks_seen: u64,
+    pub(crate) marks: Marks,
     /// Session memory limit that the peer was last told.
     pub(crate) memory_told: u64,
     /// Bytes sent since a packet last asked for an acknowledgement at once.
@@ -297,7 +297,7 @@ impl Connection {
             modes,
             acks,
             reserve: 0,
-            marks_seen: 0,
+            marks: Marks::default(),
             memory_told,
             unasked: 0,
             asked_at: None,
@@ -375,6 +375,7 @@ impl Connection {
     /// Begins where `old` went: what packets the path carries need not be learnt again.
     pub(crate) fn inherit_path(&mut self, old: &Self, now: Instant) {
         self.begin_on(old.mtu.inherit(self.params.max_datagram), now);
+        self.marks = old.marks.inherit();
     }
 
     /// The first window and the first burst are of such packets.
@@ -398,6 +399,16 @@ impl Connection {
             && self.previous.is_empty()
             && !self.grant.is_dismissed()
             && self.recovery.rest()
+    }
+
+    /// The mark of a datagram that asks for an acknowledgement. Others carry none: nobody would notice that a
+    /// path drops them for it.
+    pub(super) fn mark(&self, shared: &Shared) -> Ecn {
+        if shared.config.ecn && !self.marks.is_stopped() {
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        }
     }
 
     /// The packet size fell or rose: whoever counts in packets learns it.

@@ -10,6 +10,7 @@ mod connection;
 mod end;
 mod fate;
 mod life;
+mod marks;
 mod mode;
 mod news;
 mod open;
@@ -435,6 +436,7 @@ impl Peer {
             mode: self.mode(),
             remote_mode: connection.map_or(Mode::Adaptive, |c| c.modes.theirs()),
             mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
+            marks_stopped: connection.is_some_and(|c| c.marks.is_stopped()),
             socket_credit: connection.map_or(0, |c| {
                 c.numbers
                     .peek()

@@ -4,18 +4,20 @@ mod run;
 
 use super::connection::Blame;
 use super::end::Ending;
+use super::marks::MarkSign;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
-use crate::congestion::{AckSample, Cause, CongestionEvent};
+use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::credit::Shares;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::log::LogRecord;
 use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
-use crate::types::{Ecn, PacketNumber, ProtocolError};
+use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{
-    self, Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION, Frame,
+    self, Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION,
+    EcnCounts, Frame,
 };
 use std::net::SocketAddr;
 
@@ -280,6 +282,7 @@ impl Peer {
         });
         self.heard_at = Some(address);
         connection.begin_on_path(&shared.paths, now);
+        connection.marks.on_path_changed();
         connection.blame = Blame::default();
         connection.slack.on_path_changed();
         connection.asked_at = None;
@@ -316,9 +319,7 @@ impl Peer {
         connection.on_ack_summary(now, in_flight, &summary, shared);
         let round_trip = connection.recovery.rtt().min();
         self.session.outbox.set_round_trip(round_trip);
-        if let Some(counts) = ack.ecn {
-            connection.on_marks(now, counts.ce, &summary);
-        }
+        connection.on_marks(now, ack.ecn.unwrap_or_default(), &summary);
         // The session that a lingering connection's credit was for is over.
         if let Some(credit) = ack.credit
             && self.lingering.is_none()
@@ -552,15 +553,21 @@ impl Connection {
         self.congestion.begin_anew(self.mtu.current(), most);
     }
 
-    /// The peer counted `marks` congestion marks so far (RFC 3168).
-    fn on_marks(&mut self, now: Instant, marks: u64, summary: &AckSummary) {
+    /// The peer counted so many marks so far (RFC 3168).
+    fn on_marks(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
         let Some(sent_at) = summary.largest_newly_acked_sent_at else {
             return;
         };
-        if marks <= self.marks_seen {
-            return;
+        let small = self.congestion.window() as f64 <= initial_window(self.mtu.current());
+        match self.marks.on_acked(now, counts, small) {
+            MarkSign::Clear => return,
+            MarkSign::Congested => {}
+            // The controller took it for congestion so far.
+            MarkSign::Meaningless => {
+                self.congestion.begin_anew(self.mtu.current(), u64::MAX);
+                return;
+            }
         }
-        self.marks_seen = marks;
         self.congestion.on_congestion(
             now,
             &CongestionEvent {
@@ -571,14 +578,5 @@ impl Connection {
                 in_flight: self.recovery.in_flight(),
             },
         );
-    }
-}
-
-/// The mark a datagram goes out with.
-pub(super) fn mark(shared: &Shared) -> Ecn {
-    if shared.config.ecn {
-        Ecn::Ect0
-    } else {
-        Ecn::NotEct
     }
 }

@@ -98,7 +98,7 @@ impl Peer {
             rtt: stats.rtt,
             min_rtt: stats.min_rtt,
             delivery_rate: connection.map_or(0, |c| c.delivery_rate),
-            marks: connection.map_or(0, |c| c.marks_seen),
+            marks: connection.map_or(0, |c| c.marks.congested()),
             losses: stats.traffic.packets_lost,
             window: stats.congestion_window,
             in_flight: stats.in_flight,

@@ -194,6 +194,7 @@ impl Peer {
                 connection.pending.credit = true;
                 connection.pending.probes = count;
                 let timeouts = connection.recovery.pto_count();
+                connection.marks.on_probe_timeout(timeouts);
                 let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
                 if large && connection.mtu.on_probe_timeout(timeouts) {
                     connection.mtu_changed(now, &mut shared.log);

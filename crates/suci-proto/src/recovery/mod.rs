@@ -125,7 +125,7 @@ impl Recovery {
         }
         let sent = Sent {
             eliciting: kind.eliciting,
-            mtu_probe: kind.mtu_probe,
+            path_probe: kind.path_probe,
             control: kind.control,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             sent_at: now,
@@ -405,7 +405,7 @@ impl Recovery {
         let size = stretch.sent.size as usize;
         let packets = u32::try_from(stretch.count()).unwrap_or(u32::MAX);
         summary.largest_acked_size = summary.largest_acked_size.max(size);
-        if stretch.sent.mtu_probe {
+        if stretch.sent.path_probe {
             summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(size));
         }
         match stretch.fate {
@@ -413,7 +413,7 @@ impl Recovery {
                 summary.newly_acked_bytes = summary.newly_acked_bytes.saturating_add(bytes);
                 summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(packets);
             }
-            Fate::Lost if !stretch.sent.mtu_probe => {
+            Fate::Lost if !stretch.sent.path_probe => {
                 summary.spurious = summary.spurious.saturating_add(packets);
                 for position in stretch.positions.clone() {
                     let distance = self.acked_below.saturating_sub(position.saturating_add(1));
@@ -499,7 +499,7 @@ impl Recovery {
                 run.interrupt();
             }
             let size = sent.size as usize;
-            if sent.mtu_probe {
+            if sent.path_probe {
                 lost.mtu_probe_lost = Some(lost.mtu_probe_lost.map_or(size, |s| s.min(size)));
                 continue;
             }

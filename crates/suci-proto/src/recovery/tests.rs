@@ -11,22 +11,22 @@ const INITIAL: Duration = Duration::from_millis(100);
 const DELAY: Duration = Duration::from_millis(5);
 const DATA: SentKind = SentKind {
     eliciting: true,
-    mtu_probe: false,
+    path_probe: false,
     control: false,
 };
 const ACK_ONLY: SentKind = SentKind {
     eliciting: false,
-    mtu_probe: false,
+    path_probe: false,
     control: false,
 };
 const CONTROL: SentKind = SentKind {
     eliciting: true,
-    mtu_probe: false,
+    path_probe: false,
     control: true,
 };
 const PROBE: SentKind = SentKind {
     eliciting: true,
-    mtu_probe: true,
+    path_probe: true,
     control: false,
 };
 
@@ -137,7 +137,7 @@ fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
     };
     Sent {
         eliciting: kind.eliciting,
-        mtu_probe: kind.mtu_probe,
+        path_probe: kind.path_probe,
         control: kind.control,
         size,
         sent_at: at(millis),

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
-use suci_sim::options::{Faults, Options, Step};
+use suci_sim::options::{Faults, Marks, Options, Step};
 use suci_sim::packet::Packet;
 use suci_sim::runner;
 use suci_sim::world::World;
@@ -111,6 +111,105 @@ fn f27_a_black_hole_and_emsgsize_lower_the_packet_size() {
             "{mtu:?}"
         );
     }
+}
+
+/// F36: a middle box drops marked packets, from the beginning or from the middle of a transfer on.
+#[test]
+fn f36_a_path_that_drops_marked_packets_is_sent_packets_without_marks() {
+    for from_start in [true, false] {
+        let mut options = Options::quiet(2);
+        options.links.latency = MS * 10;
+        let mut world = world(options);
+        if !from_start {
+            send(&mut world, 0, 20, spec(2, 0, 20_000));
+            arrive(&mut world, SECOND * 5);
+        }
+        world.apply(&Step::Marks(Marks::Dropped));
+        // What rides on the first packet of all comes unmarked.
+        send(&mut world, 0, 60, spec(2, 0, 20_000));
+        let before = world.oracle.delivered();
+        // Some probe timeouts: one is two round trips and the peer's acknowledgement delay, at most.
+        ok(world.run_for(MS * 500));
+        let came = world.oracle.delivered() - before;
+        assert!(came >= 20, "{came} messages, from the start: {from_start}");
+        arrive(&mut world, SECOND * 5);
+        assert!(marks_stopped(&world, 0));
+        send(&mut world, 1, 5, spec(1, 0, 3_000));
+        arrive(&mut world, SECOND);
+        // Both ends were never lost, and each found it out by itself.
+        assert!(marks_stopped(&world, 1));
+        assert_eq!((lost(&world, 0), lost(&world, 1)), (vec![], vec![]));
+        let dropped = world.tally.marks_dropped;
+        send(&mut world, 0, 60, spec(2, 0, 20_000));
+        arrive(&mut world, SECOND * 5);
+        assert_eq!(world.tally.marks_dropped, dropped, "nothing is marked");
+        // The way back: the box is gone, and ten minutes later marks are tried.
+        world.apply(&Step::Marks(Marks::Pass));
+        ok(world.run_for(SECOND * 601));
+        send(&mut world, 0, 20, spec(2, 0, 20_000));
+        arrive(&mut world, SECOND * 5);
+        send(&mut world, 0, 1, spec(2, 0, 2_000));
+        arrive(&mut world, SECOND * 5);
+        assert!(!marks_stopped(&world, 0));
+    }
+}
+
+/// F36: the peer is stopped for a while. Its silence has nothing to do with marks.
+#[test]
+fn f36_a_peer_that_was_stopped_is_sent_marked_packets_again() {
+    let mut world = world(Options::quiet(2));
+    send(&mut world, 0, 20, spec(2, 0, 20_000));
+    arrive(&mut world, SECOND * 5);
+    world.apply(&Step::Pause(1, SECOND * 2));
+    send(&mut world, 0, 20, spec(2, 0, 20_000));
+    ok(world.run_for(SECOND));
+    assert!(marks_stopped(&world, 0));
+    arrive(&mut world, SECOND * 5);
+    assert!(!marks_stopped(&world, 0));
+}
+
+/// F36: a middle box erases marks, or says of every marked packet that it met congestion.
+#[test]
+fn f36_marks_that_are_erased_or_always_congested_stop_nothing() {
+    for (marks, from_start) in [
+        (Marks::Erased, true),
+        (Marks::Erased, false),
+        (Marks::Congested, true),
+        (Marks::Congested, false),
+    ] {
+        for latency in [MS / 20, MS * 10] {
+            let mut options = Options::quiet(2);
+            options.links.latency = latency;
+            options.links.rate = Some(100_000_000);
+            let mut world = world(options);
+            if !from_start {
+                send(&mut world, 0, 20, spec(2, 0, 20_000));
+                arrive(&mut world, SECOND * 5);
+            }
+            world.apply(&Step::Marks(marks));
+            let begun = world.now;
+            send(&mut world, 0, 250, spec(2, 0, 20_000));
+            arrive(&mut world, SECOND * 60);
+            let took = world.now.since(begun);
+            assert!(
+                took < SECOND,
+                "{marks:?} {from_start} {latency:?}: {took:?}"
+            );
+            // Amid a transfer the window may stay large, which a single mark for each round trip hardly hurts.
+            if from_start {
+                assert_eq!(marks_stopped(&world, 0), marks == Marks::Congested);
+            }
+        }
+    }
+}
+
+/// Whether one of two places does not mark its packets any more.
+fn marks_stopped(world: &World, place: usize) -> bool {
+    let other = NodeId(if place == 0 { 2 } else { 1 });
+    let engine = world.engine(place);
+    engine
+        .and_then(|engine| engine.peer_stats(other))
+        .is_some_and(|stats| stats.marks_stopped)
 }
 
 /// F30: every tenth packet has bits flipped past the UDP checksum.

@@ -170,6 +170,13 @@ pub const PEER_FIELDS: &[Field<PeerStats>] = &[
     field!(Counter "spurious_losses", traffic.spurious_losses, "Packets declared lost that arrived after all."),
     field!(Counter "probes", traffic.probes, "Probes because nothing was heard."),
     field!(Counter "duplicates", traffic.duplicates, "Packets dropped because they came before."),
+    Field {
+        name: "marks_stopped",
+        kind: FieldKind::Gauge,
+        help: "1 if packets are not marked as ECN-capable: marked ones seem to be dropped on the path, or all arrive with CE.",
+        get: |all| u64::from(all.marks_stopped),
+        put: |all, value| all.marks_stopped = value != 0,
+    },
 ];
 
 /// The numbers of a node.
@@ -360,6 +367,7 @@ pub(crate) fn peer_of(word: impl Fn(usize) -> u64) -> Option<PeerStats> {
         mode: mode_of(word(peer::MODES) & 0xff).unwrap_or_default(),
         remote_mode: mode_of(word(peer::MODES) >> 8 & 0xff).unwrap_or_default(),
         mtu: 0,
+        marks_stopped: false,
         socket_credit: 0,
         queued_messages: 0,
         queued_bytes: 0,

@@ -122,7 +122,7 @@ impl Peer {
         let bytes = count.saturating_mul(size as u64);
         let kind = SentKind {
             eliciting: true,
-            mtu_probe: false,
+            path_probe: false,
             control: false,
         };
         let recovery = &mut connection.recovery;

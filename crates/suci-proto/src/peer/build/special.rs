@@ -5,16 +5,25 @@ use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
 use crate::peer::connection::Beginning;
-use crate::peer::receive::mark;
 use crate::peer::{Accepted, End, Peer};
 use crate::recovery::SentKind;
 use crate::time::Instant;
 use crate::transmit::Train;
+use crate::types::Ecn;
 use crate::wire::{Close, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal};
 use std::net::SocketAddr;
 
 /// How often a packet with CLOSE goes that is not repeated.
 const LAST_WORDS: u32 = 3;
+
+/// What a packet tells about the path if it arrives. Its loss is no congestion.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PathProbe {
+    /// That it carries so many bytes of UDP payload.
+    Size(usize),
+    /// That it carries marked packets.
+    Mark,
+}
 
 impl Peer {
     /// Frames of messages for the packet that rides on an INIT, as many as fit the smallest path.
@@ -36,7 +45,7 @@ impl Peer {
         if let Some(number) = beginning.numbers.peek() {
             let kind = SentKind {
                 eliciting: true,
-                mtu_probe: false,
+                path_probe: false,
                 control: false,
             };
             beginning.recovery.on_sent(number, now, len, kind, &frames);
@@ -114,7 +123,8 @@ impl Peer {
             connection.control_at = Some(until);
             return false;
         }
-        train.begin(to, mark(shared));
+        // Whether marks arrive there is not known yet.
+        train.begin(to, Ecn::NotEct);
         train.begin_packet();
         self.write_header(number, train, shared);
         let Some(connection) = &mut self.connection else {
@@ -138,22 +148,24 @@ impl Peer {
         true
     }
 
-    /// The size of a packet that would tell whether the path carries more than is known, while messages are under way.
-    pub(super) fn mtu_probe_due(&self, now: Instant) -> Option<usize> {
+    /// A probe of the path that is due while messages are under way: whether it carries larger packets than is
+    /// known, or marked ones again.
+    pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
         let connection = self.connection.as_ref()?;
-        let size = connection.mtu.probe_due(now)?;
+        let size = connection.mtu.probe_due(now).map(PathProbe::Size);
+        let probe = size.or(connection.marks.trial_due(now).then_some(PathProbe::Mark))?;
         let under_way = self.carries_data() && connection.recovery.has_eliciting_in_flight();
-        under_way.then_some(size)
+        under_way.then_some(probe)
     }
 
-    /// A packet larger than the path is known to carry (RFC 8899).
-    pub(super) fn build_mtu_probe(
+    /// A packet that the path may not carry: larger than it is known to carry (RFC 8899), or marked.
+    pub(super) fn build_path_probe(
         &mut self,
         now: Instant,
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        let Some(size) = self.mtu_probe_due(now) else {
+        let Some(probe) = self.path_probe_due(now) else {
             return false;
         };
         let Some(connection) = &mut self.connection else {
@@ -162,11 +174,22 @@ impl Peer {
         let Some(number) = connection.numbers.peek() else {
             return false;
         };
+        let size = match probe {
+            PathProbe::Size(size) => size,
+            PathProbe::Mark => limits::CONTROL_PACKET,
+        };
         if !(connection.credit.may_send_data(number, now) && connection.may_fly(now, size as u64)) {
             return false;
         }
-        connection.mtu.on_probe_sent(now, size);
-        train.begin(connection.path.address(), mark(shared));
+        let mut ecn = connection.mark(shared);
+        match probe {
+            PathProbe::Size(size) => connection.mtu.on_probe_sent(now, size),
+            PathProbe::Mark => {
+                connection.marks.on_trial_sent(now);
+                ecn = Ecn::Ect0;
+            }
+        }
+        train.begin(connection.path.address(), ecn);
         train.begin_packet();
         self.write_header(number, train, shared);
         Frame::Ping.put(train.head());
@@ -174,7 +197,7 @@ impl Peer {
         let len = train.finish_packet(!shared.config.payload_checksum);
         let contents = Contents {
             eliciting: true,
-            mtu_probe: true,
+            path_probe: true,
             ..Contents::default()
         };
         self.record(now, number, len, contents, &[], shared);

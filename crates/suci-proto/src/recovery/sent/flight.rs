@@ -24,7 +24,7 @@ pub(super) struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::recovery) struct Sent {
     pub(in crate::recovery) eliciting: bool,
-    pub(in crate::recovery) mtu_probe: bool,
+    pub(in crate::recovery) path_probe: bool,
     pub(in crate::recovery) control: bool,
     /// Bytes of the datagram, at most 65,507.
     pub(in crate::recovery) size: u32,

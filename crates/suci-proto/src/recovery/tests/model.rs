@@ -204,7 +204,7 @@ impl World {
         let control = eliciting && !probe && !parts;
         let kind = SentKind {
             eliciting,
-            mtu_probe: probe,
+            path_probe: probe,
             control,
         };
         for at in 0..burst {
