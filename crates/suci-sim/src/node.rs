@@ -98,6 +98,8 @@ pub struct Process {
     pub paused_until: Instant,
     /// It does nothing before then: it is busy.
     pub busy_until: Instant,
+    /// Its engine closed: how long it answers repeated CLOSEs at most.
+    pub lingers_until: Option<Instant>,
     /// Sends that fail with an error meant for an earlier one.
     pub unreachable: u32,
     /// Packets that a kernel reported as not delivered since the last turn.
@@ -143,6 +145,7 @@ impl Process {
             recent: VecDeque::new(),
             paused_until: now,
             busy_until: now,
+            lingers_until: None,
             unreachable: 0,
             undelivered: Vec::new(),
             heard: BTreeMap::new(),

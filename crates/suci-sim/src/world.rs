@@ -27,6 +27,9 @@ use crate::workload::{Sent, Workload, targets};
 /// and everything once in as many turns of a process as there are places.
 const AUDIT_ALL: usize = 16;
 
+/// A process whose engine closed answers repeated CLOSEs for so long at most, as a driver does.
+const LINGER: Duration = Duration::from_millis(500);
+
 /// Something that is due.
 #[derive(Debug)]
 pub(crate) enum Due {
@@ -559,11 +562,22 @@ impl World {
         }
     }
 
-    /// Buries a process whose engine closed.
+    /// Buries a process whose engine closed, once it need not answer repeated CLOSEs any more.
     fn reap(&mut self, place: PlaceId) -> Result<(), Violation> {
-        let process = self.places.get(place).and_then(|it| it.process.as_ref());
+        let now = self.now;
+        let process = self
+            .places
+            .get_mut(place)
+            .and_then(|it| it.process.as_mut());
         if let Some(process) = process.filter(|process| process.engine.is_closed()) {
-            self.oracle.closed_in_order(process.id)?;
+            if process.lingers_until.is_none() {
+                self.oracle.closed_in_order(process.id)?;
+            }
+            let until = *process.lingers_until.get_or_insert(now + LINGER);
+            if now < until && process.engine.next_timeout().is_some() {
+                self.request(place, until);
+                return Ok(());
+            }
             let after = self
                 .places
                 .get_mut(place)

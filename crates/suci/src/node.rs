@@ -529,7 +529,8 @@ impl Node {
     }
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What
-    /// had arrived, and the events, can still be taken.
+    /// had arrived, and the events, can still be taken. Messages to a peer that had closed its node
+    /// before they were sent are not waited for, unless another process answers for it.
     ///
     /// # Errors
     /// [`Error::NotFlushed`] names those that did not get everything. The node is closed all the same.

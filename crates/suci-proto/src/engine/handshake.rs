@@ -157,7 +157,7 @@ impl Engine {
         {
             peer.put_off(now);
         }
-        if self.closing.is_some() {
+        if !self.is_open_to(node) {
             self.shared.counters.hello_unanswered += 1;
             self.log_dropped(now, arrival.from, header, DropReason::Closing);
             return;
@@ -234,8 +234,7 @@ impl Engine {
         self.known_callers.forget(now);
         self.strange_callers.forget(now);
         self.expected_inits.try_again();
-        let is_possible = self.closing.is_none() && self.shared.shares.room_for_inits(false) > 0;
-        if !is_possible {
+        if self.shared.shares.room_for_inits(false) == 0 {
             return;
         }
         for claim in self.known_callers.claims() {
@@ -253,7 +252,7 @@ impl Engine {
     /// have connected or lost its place since.
     fn answer_if_possible(&mut self, now: Instant, claim: &Claim) -> bool {
         let claimant = self.claimant(now, claim);
-        let answers = self.may_answer(now, claim, &claimant);
+        let answers = self.is_open_to(claim.node) && self.may_answer(now, claim, &claimant);
         if answers {
             self.waits_no_more(claim);
             self.answer_hello(now, claim);
@@ -405,9 +404,7 @@ impl Engine {
             self.waits_no_more(&claim);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
-        // A closing node opens nothing new. It answers a node that it calls itself: of two INITs
-        // that cross, one stands, and its messages leave by no other connection.
-        let is_open = self.closing.is_none() || self.calls(node);
+        let is_open = self.is_open_to(node);
         let (Some(baked), true, true) = (baked, for_us, is_open) else {
             let reason = match (for_us, is_open) {
                 (false, _) => DropReason::OtherIncarnation,
@@ -440,10 +437,12 @@ impl Engine {
         self.answer_waiting(now);
     }
 
-    /// Whether a connection to `node` is being opened from here.
-    fn calls(&self, node: NodeId) -> bool {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
-        peer.is_some_and(|peer| peer.attempt.is_some())
+    /// Whether `node` may open a connection. A closing node opens nothing new. It answers a node that
+    /// it calls itself: that one may close, too, and of two INITs that cross one stands, by whose
+    /// connection alone messages and CLOSE leave.
+    fn is_open_to(&self, node: NodeId) -> bool {
+        let peer = || self.peer_key(node).and_then(|key| self.peers.get(key));
+        !self.shared.closing || peer().is_some_and(|peer| peer.attempt.is_some())
     }
 
     /// Decides what an INIT replaces, and lets it in.

@@ -129,7 +129,6 @@ pub struct Engine {
     /// The second, and how many reports of datagrams that were not delivered were looked at in it:
     /// those from the network, and those of this machine's kernel.
     reports: (u64, [u64; 2]),
-    closing: Option<Instant>,
     /// Nodes that the program removed and that are not forgotten yet. They did not come by
     /// themselves since.
     removed: BTreeSet<NodeId>,
@@ -188,7 +187,6 @@ impl Engine {
             strange_callers: Backlog::default(),
             hints: (0, 0),
             reports: (0, [0; 2]),
-            closing: None,
             removed: BTreeSet::new(),
             strangers: HashMap::new(),
             search_at: now,

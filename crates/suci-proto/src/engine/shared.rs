@@ -13,6 +13,7 @@ use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::{Ecn, Incarnation, NodeId};
+use crate::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use slab::Slab;
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) line: Line,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
+    /// The node closes: which code its CLOSEs carry, and that nothing new begins.
+    pub(crate) closing: bool,
     /// Peers with events for the program, each once.
     pub(crate) newsworthy: VecDeque<usize>,
     /// Announced messages of all peers that no event and no receiving call told the program.
@@ -109,6 +112,7 @@ impl Shared {
             line: Line::default(),
             memory: MemoryShares::new(config.memory),
             pool,
+            closing: false,
             newsworthy: VecDeque::new(),
             unreported: 0,
             resuspended: BTreeSet::new(),
@@ -168,6 +172,14 @@ impl Shared {
     /// wait. Returns whether it is queued.
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
         self.queue_reply(Reply::once(to, bytes), true)
+    }
+
+    /// The code of a CLOSE that the program wants.
+    pub(crate) fn close_code(&self) -> u64 {
+        match self.closing {
+            true => CLOSE_LEAVING,
+            false => CLOSE_FINISHED,
+        }
     }
 
     /// The same for a packet that nobody repeats should it be lost: it goes so often at once.

@@ -1,6 +1,7 @@
 //! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
 
 mod contact;
+mod ends;
 mod hostile;
 mod large;
 mod last_look;

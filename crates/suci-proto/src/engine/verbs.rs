@@ -249,7 +249,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn reach(&mut self, node: NodeId) -> Result<usize, SendError> {
         match self.recent {
-            Some((recent, key)) if recent == node && self.closing.is_none() => Ok(key),
+            Some((recent, key)) if recent == node && !self.shared.closing => Ok(key),
             _ => self.look_up(node),
         }
     }
@@ -259,7 +259,7 @@ impl Engine {
         if node == self.shared.identity.node {
             return Err(SendError::Itself(node));
         }
-        if self.closing.is_some() {
+        if self.shared.closing {
             return Err(SendError::Closed);
         }
         let key = self.known(node)?;
@@ -618,11 +618,11 @@ impl Engine {
     /// Closes everything: waits until what was accepted is acknowledged, tells the peers, and ends. Whoever
     /// has not answered within `patience` is given up then.
     pub fn close(&mut self, now: Instant, patience: Duration) {
-        if self.closing.is_some() {
+        if self.shared.closing {
             return;
         }
         let deadline = now + patience;
-        self.closing = Some(deadline);
+        self.shared.closing = true;
         for key in self.peers.keys() {
             let needed = |peer: Look<'_>| peer.life.link() != Link::Idle;
             if self.peers.get(key).is_some_and(needed)
@@ -677,7 +677,7 @@ impl Engine {
     /// Whether [`Engine::close`] is done: no session is left. Peers may still be answering repeated CLOSEs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.closing.is_some()
+        self.shared.closing
             && self
                 .peers
                 .iter_awake()

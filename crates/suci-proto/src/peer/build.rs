@@ -389,7 +389,7 @@ impl Peer {
         if permit.follows.is_none() {
             asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
             self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
-            self.write_control(now, permit, train, &mut frames, &mut contents);
+            self.write_control(now, permit, train, &mut frames, &mut contents, shared);
             contents.control = contents.eliciting && !permit.data;
         }
         let control_only = train.packet_len();

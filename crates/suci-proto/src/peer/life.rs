@@ -68,6 +68,8 @@ pub(crate) struct Life {
     closed_since: Option<Instant>,
     /// The launcher also says that no other process will take its place.
     gone: bool,
+    /// The peer's process closed its node: it opens no session again.
+    left: bool,
     /// Why it may be silent: the newest report since it was last heard.
     cause: LostCause,
 }
@@ -83,6 +85,7 @@ folds!(Life {
     claim,
     closed_since,
     gone,
+    left,
     cause
 });
 
@@ -99,15 +102,18 @@ impl Life {
             claim: None,
             closed_since: None,
             gone: false,
+            left: false,
             cause: LostCause::NoAnswer,
         }
     }
 
-    /// The state for the next session. A process that has ended for good stays gone.
+    /// The state for the next session. A process that has ended for good stays gone, one that closed
+    /// its node does not come back.
     pub(crate) fn for_next_session(&self, now: Instant) -> Self {
         Self {
             gone: self.gone,
             closed_since: self.gone.then_some(now),
+            left: self.left,
             ..Self::new(now)
         }
     }
@@ -131,6 +137,7 @@ impl Life {
         self.contested_since = None;
         self.closed_since = None;
         self.gone = false;
+        self.left = false;
         self.cause = LostCause::NoAnswer;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
@@ -264,6 +271,23 @@ impl Life {
     /// wait longer than it may.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.put_off = Some(now);
+        self.left = false;
+    }
+
+    /// The peer's process said that its node closes.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
+    }
+
+    /// Whether it did, and no process of the peer gave a sign of life since.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left
+    }
+
+    /// Whether the process that has the session has ended: this machine's kernel or its launcher
+    /// said so, and it left a question unanswered.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.link == Link::Lost && self.closed_since.is_some()
     }
 
     /// When something authentic was last heard.

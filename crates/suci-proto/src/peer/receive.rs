@@ -16,8 +16,8 @@ use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{
-    self, Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION,
-    EcnCounts, Frame,
+    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, Credit, EXTENSION_CHANNELS,
+    EXTENSION_SUSPENSION, EcnCounts, Frame,
 };
 use std::net::SocketAddr;
 
@@ -358,7 +358,7 @@ impl Peer {
         let linger = connection.probe_timeout() * 3;
         if self.lingering.is_none() {
             let ending = match close.code {
-                CLOSE_FINISHED => Ending::ByPeer { sent: close.sent },
+                CLOSE_FINISHED | CLOSE_LEAVING => Ending::ByPeer { sent: close.sent },
                 code => Ending::For(EndReason::PeerProtocol(code)),
             };
             // What was in flight belonged to the session that is over.
@@ -366,6 +366,9 @@ impl Peer {
             let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
             connection.recovery = Recovery::new(next, rtt);
             self.finish_session(now, ending, shared);
+            if close.code == CLOSE_LEAVING {
+                self.life.leave();
+            }
             self.lingering = Some(now + linger);
         }
     }

@@ -10,7 +10,6 @@ use crate::log::LogRecord;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::{ChannelId, ProtocolError};
-use crate::wire::CLOSE_FINISHED;
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
@@ -133,9 +132,7 @@ impl Peer {
 
     /// Does whatever is due at `now`.
     pub(crate) fn on_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        if self.lingering.is_some_and(|until| until <= now) {
-            self.drop_connection(shared);
-        }
+        self.on_lingering_over(now, shared);
         self.expire_messages(now, shared);
         if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.kept_alive = now;
@@ -209,6 +206,18 @@ impl Peer {
         }
     }
 
+    /// Repeated CLOSEs are not answered on the connection any more. While this process lives its
+    /// UNKNOWN answers them. If it is about to end, all its answers may have been lost: it closes,
+    /// too.
+    fn on_lingering_over(&mut self, now: Instant, shared: &mut Shared) {
+        if self.lingering.is_some_and(|until| until <= now) {
+            if shared.closing {
+                self.say_last(shared.close_code(), shared);
+            }
+            self.drop_connection(shared);
+        }
+    }
+
     fn on_closing_deadline(&mut self, now: Instant, shared: &mut Shared) {
         if self
             .closing_deadline()
@@ -227,7 +236,7 @@ impl Peer {
     /// tells it while this process lives.
     fn leave(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
         if self.lingering.is_none() {
-            self.say_last(CLOSE_FINISHED, shared);
+            self.say_last(shared.close_code(), shared);
         }
         self.end(now, reason, shared);
     }
@@ -235,6 +244,9 @@ impl Peer {
     fn judge_silence(&mut self, now: Instant, shared: &mut Shared) {
         match self.life.judge(now, self.patience()) {
             Verdict::Patience => {}
+            Verdict::Lost if self.closing != Closing::Open && self.is_out_of_reach() => {
+                self.end(now, EndReason::ClosedHere, shared);
+            }
             Verdict::Lost => {
                 let (node, cause) = (self.node, self.life.cause());
                 shared.log.add(now, || LogRecord::Lost {
@@ -295,8 +307,12 @@ impl Peer {
     }
 
     /// When draining is done, CLOSE goes out, once there is a connection. The session of which the peer knows nothing just
-    /// ends. After an INIT the peer may have one, which would stay without CLOSE.
+    /// ends. After an INIT the peer may have one, which would stay without CLOSE. A session that no
+    /// process can take part in ends, too, whatever is queued.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
+        if self.closing != Closing::Open && self.is_out_of_reach() {
+            return self.end(now, EndReason::ClosedHere, shared);
+        }
         let Closing::Draining { deadline } = self.closing else {
             return;
         };
@@ -316,6 +332,13 @@ impl Peer {
             }
             _ => self.end(now, EndReason::ClosedHere, shared),
         }
+    }
+
+    /// Whether nothing that waits for the peer can reach it: the process that has the session has
+    /// ended, or the peer's last process closed its node before this session began, and no other
+    /// was heard since.
+    fn is_out_of_reach(&self) -> bool {
+        self.life.is_dead() || (self.life.has_left() && !self.session.is_established())
     }
 
     /// `late` passed while nobody drained the socket (F16).

@@ -1,6 +1,6 @@
 //! Reports about one peer: a datagram was not delivered, or its process has ended.
 
-use super::{End, Peer};
+use super::{Closing, End, Peer};
 use crate::counters::Link;
 use crate::engine::{Shared, Undelivered};
 use crate::event::{EndReason, LostCause, Unreachable};
@@ -32,7 +32,10 @@ impl Peer {
             local: report.local,
         });
         self.life.note_cause(LostCause::Unreachable(report.why));
-        let closed = report.local
+        // Nothing is left to lose where the peer is only to hear of the end.
+        let ends = self.closing != Closing::Open && self.session.outbox.is_empty();
+        let trusted = report.local || ends;
+        let closed = trusted
             && report.why == Unreachable::Port
             && self.path_address() == to
             && self.session.is_established()

@@ -26,7 +26,8 @@ pub(crate) use crc::expected as checksum;
 pub use crc::{Crc, seal, seal_gathered};
 pub use frag::{Frag, FragHead, Rts, Start};
 pub use frame::{
-    Blocked, CLOSE_FINISHED, CLOSE_USER, Close, Credit, Frame, Frames, close_code, frames,
+    Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_USER, Close, Credit, Frame, Frames, close_code,
+    frames,
 };
 pub use handshake::{
     Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,

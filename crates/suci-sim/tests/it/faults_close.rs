@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::scenario::{MS, SECOND, arrive, ended, ok, outcomes, send, spec, world};
-use suci_proto::time::Instant;
+use suci_proto::time::{Duration, Instant};
 use suci_proto::{EndReason, Outcome};
 use suci_sim::options::{Options, Step};
 
@@ -128,4 +128,70 @@ fn f20_a_close_that_gave_up_is_heard_though_packets_are_lost() {
             assert_eq!(heard, [EndReason::CutShort { missing }], "{lost}");
         }
     }
+}
+
+/// Two processes close `apart` from each other with messages of both under way. Of what process
+/// `from` sends since the first close the packets `lost` vanish. Returns how many packets each
+/// sent.
+fn both_close(apart: Duration, from: usize, lost: Range<usize>) -> [usize; 2] {
+    let mut world = world(Options::quiet(2));
+    for (place, node) in [(0, 2), (1, 1)] {
+        send(&mut world, place, 5, spec(node, 0, 3_000));
+    }
+    let sent = Rc::new(Cell::new([0; 2]));
+    let count = Rc::clone(&sent);
+    let case = format!("{apart:?} apart, of {from} {lost:?} lost");
+    world.filter = Some(Box::new(move |_: Instant, packet| {
+        let mut counts = count.get();
+        let number = counts[packet.source];
+        counts[packet.source] += 1;
+        count.set(counts);
+        packet.source == from && lost.contains(&number)
+    }));
+    let (patience, never) = (SECOND * 60, SECOND * 1_000);
+    world.apply(&Step::Close(0, patience, never));
+    ok(world.run_for(apart));
+    world.apply(&Step::Close(1, patience, never));
+    ok(world.run_for(SECOND));
+    let closed = [0, 1].map(|place| world.engine(place).is_none());
+    assert_eq!(closed, [true; 2], "{case}");
+    assert_eq!(
+        [0, 1].map(|place| ended(&world, place).len()),
+        [1; 2],
+        "{case}"
+    );
+    sent.get()
+}
+
+/// F20: whatever is lost near the end, `close` takes some round trips and probe timeouts, not its
+/// deadline: each process is gone within a second, half of which it may answer repeated CLOSEs.
+#[test]
+fn f20_both_close_at_once_within_a_second() {
+    for apart in [0, 1, 2, 4, 8].map(|n| MS * n / 10) {
+        let sent = both_close(apart, 0, 0..0);
+        for (from, count) in sent.into_iter().enumerate() {
+            assert!(count >= 5, "{count} packets of {from}");
+            for first in 0..count {
+                for in_a_row in 1..=3 {
+                    both_close(apart, from, first..first + in_a_row);
+                }
+            }
+        }
+    }
+}
+
+/// F20: a program asks and closes; the other one answers when it is gone, and closes, too.
+#[test]
+fn f20_an_answer_to_a_node_that_closed_delays_no_close() {
+    let mut world = world(Options::quiet(2));
+    send(&mut world, 0, 3, spec(2, 0, 100));
+    world.apply(&Step::Close(0, SECOND * 60, SECOND * 1_000));
+    ok(world.run_for(SECOND));
+    assert_eq!(ended(&world, 1), [EndReason::Closed]);
+    send(&mut world, 1, 3, spec(1, 0, 100));
+    ok(world.run_for(SECOND));
+    world.apply(&Step::Close(1, SECOND * 60, SECOND * 1_000));
+    ok(world.run_for(MS * 10));
+    assert!(world.engine(1).is_none(), "nobody is there to wait for");
+    assert_eq!(outcomes(&world, 1), [Outcome::NotDelivered; 3]);
 }

@@ -534,7 +534,8 @@ impl SharedNode {
     // ---- the end
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What
-    /// had arrived, and the events, can still be taken.
+    /// had arrived, and the events, can still be taken. Messages to a peer that had closed its node
+    /// before they were sent are not waited for, unless another process answers for it.
     ///
     /// # Errors
     /// [`Error::NotFlushed`] names those that did not get everything, to the handle that closed first; the

@@ -2,13 +2,14 @@
 
 use super::{Contents, Permit};
 use crate::ack::AckNeed;
+use crate::engine::Shared;
 use crate::message::Outbox;
 use crate::peer::{Closing, Connection, Peer, Session};
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::PacketNumber;
-use crate::wire::{Blocked, CLOSE_FINISHED, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
+use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
 /// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then the last one of
 /// the queue does, too: the end of a long message need not wait for a timer, and a lone one makes no packets.
@@ -131,11 +132,12 @@ impl Peer {
         train: &mut Train,
         frames: &mut Vec<SentFrame>,
         contents: &mut Contents,
+        shared: &Shared,
     ) {
         let (answers, ends) = (self.has_answers(), self.tells_ends());
         let is_closing = |connection: &Connection| connection.pending.close;
         let closing = self.connection.as_ref().is_some_and(is_closing);
-        let close = closing.then(|| self.close_frame()).flatten();
+        let close = closing.then(|| self.close_frame(shared)).flatten();
         contents.leaves_some |= !permit.free || (closing && close.is_none());
         let suspension = self.suspension_due().filter(|_| permit.free);
         let Some(connection) = &mut self.connection else {
@@ -193,9 +195,9 @@ impl Peer {
     }
 
     /// CLOSE as this session would say it.
-    pub(super) fn close_frame(&self) -> Option<Close> {
+    pub(super) fn close_frame(&self, shared: &Shared) -> Option<Close> {
         matches!(self.closing, Closing::Sent { .. }).then(|| Close {
-            code: CLOSE_FINISHED,
+            code: shared.close_code(),
             sent: self.session.outbox.accepted(),
             received: self.session.inbox.received(),
         })
