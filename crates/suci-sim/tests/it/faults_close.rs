@@ -135,9 +135,14 @@ fn f20_a_close_that_gave_up_is_heard_though_packets_are_lost() {
 /// sent.
 fn both_close(apart: Duration, from: usize, lost: Range<usize>) -> [usize; 2] {
     let mut world = world(Options::quiet(2));
-    for (place, node) in [(0, 2), (1, 1)] {
-        send(&mut world, place, 5, spec(node, 0, 3_000));
-    }
+    let sends = |world: &mut _, count| {
+        for (place, node) in [(0, 2), (1, 1)] {
+            send(world, place, count, spec(node, 0, 3_000));
+        }
+    };
+    sends(&mut world, 1);
+    arrive(&mut world, SECOND);
+    sends(&mut world, 5);
     let sent = Rc::new(Cell::new([0; 2]));
     let count = Rc::clone(&sent);
     let case = format!("{apart:?} apart, of {from} {lost:?} lost");

@@ -1,6 +1,6 @@
 //! Peers that are not there, not yet, silent, or merely busy.
 
-use crate::common::{LONG, Relay, await_event, builder, introduce, take};
+use crate::common::{LONG, Relay, await_event, builder, introduce, pair, take};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use suci::{Draft, EndReason, Error, Event, FaultSpec, LostCause, NodeId, Outcome, SessionNumber};
@@ -238,4 +238,24 @@ fn f31_everything_arrives_through_a_bad_network() {
     a.flush(LONG).unwrap();
     receiver.join().unwrap();
     assert!(a.socket_counters().unwrap().faults.lost > 0);
+}
+
+/// The answer finds nobody: its sender closed its node. Nothing is waited for.
+#[test]
+fn f20_a_close_does_not_wait_for_an_answer_to_a_node_that_closed() {
+    let (mut a, mut b) = pair();
+    let caller = a.id();
+    a.send(b.id(), "question").unwrap();
+    let closing = std::thread::spawn(move || a.close(LONG));
+    take(&mut b);
+    await_event(&mut b, |event| matches!(event, Event::Ended { .. }));
+    closing.join().unwrap().unwrap();
+    b.send(caller, "answer").unwrap();
+    let begun = Instant::now();
+    let result = b.close(LONG);
+    assert!(
+        matches!(result, Err(Error::NotFlushed { .. })),
+        "{result:?}"
+    );
+    assert!(begun.elapsed() < LONG / 10, "{:?}", begun.elapsed());
 }
