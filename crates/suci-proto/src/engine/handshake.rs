@@ -182,7 +182,9 @@ impl Engine {
         let is_told = match wait {
             Wait::Begins => false,
             Wait::GoesOn => self.shared.shares.places() == 0,
-            Wait::IsLong | Wait::Refused => true,
+            Wait::IsLong => true,
+            // A flood of strangers hears nothing.
+            Wait::Refused => standing != Standing::Stranger,
         };
         if is_told {
             // It hears that we live.
