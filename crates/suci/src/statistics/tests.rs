@@ -61,6 +61,10 @@ fn a_record_holds_all_that_is_known_of_a_peer() {
         let (fields, waits) = (PEER_FIELDS.len(), 2 * WaitReason::COUNT);
         let filled = (peer::FIELDS..peer::FIELDS + fields).chain(peer::WAITS..peer::WAITS + waits);
         filled.for_each(|at| words[at] = numbers(at));
+        // Yes or no, as a number.
+        let is_flag = |field: &&str| *field == "marks_stopped";
+        let flag = PEER_FIELDS.iter().position(|field| is_flag(&field.name));
+        words[peer::FIELDS + flag.unwrap()] = 1;
         let stats = layout::peer_of(|at| words[at]).unwrap();
         assert_eq!(stats.node, NodeId(4_000_000_000));
         assert_eq!(
