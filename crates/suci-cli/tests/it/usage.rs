@@ -765,7 +765,7 @@ fn ping_outlives_peers_that_send_and_suspend() {
     assert!(node.recv_timeout(PATIENCE).unwrap().is_some());
     node.flush(PATIENCE).unwrap();
     // It finds both in its socket, but may answer the one before it takes the other.
-    let refused = (0..20).any(|_| {
+    let refused = (0..200).any(|_| {
         kill_process(server, Signal::STOP).unwrap();
         node.send(to, "second").unwrap();
         node.suspend(to).unwrap();
