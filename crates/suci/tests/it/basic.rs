@@ -434,6 +434,8 @@ fn a_peer_that_is_removed_is_gone_for_both_kinds_of_nodes() {
     introduce(&mut a, &mut b);
     a.send(NodeId(1), "hello").unwrap();
     take(&mut b);
+    // The message rode on INIT, and ACCEPT may still be on its way.
+    await_event(&mut a, |event| matches!(event, Event::Up { .. }));
     let peer = a.peers().unwrap()[0];
     assert_eq!(
         (peer.node, peer.link, peer.known),
