@@ -145,8 +145,8 @@ impl Model {
         self.settle();
     }
 
-    /// Messages that were refused or cancelled are passed over, and who waits longest has the memory
-    /// that is free.
+    /// Messages that were refused or cancelled are passed over, and who waits longest has the
+    /// memory that is free.
     fn settle(&mut self) {
         for (channel, span) in &mut self.channels {
             let passed_over = |name: Name| {

@@ -182,7 +182,8 @@ pub struct PeerStats {
     pub remote_mode: Mode,
     /// UDP payload per packet on this path.
     pub mtu: usize,
-    /// Packets are not marked as ECN-capable: marked ones seem to be dropped on the path, or all of them arrive with CE.
+    /// Whether packets go without ECN marks because the path seems to drop marked packets or to set
+    /// CE on each.
     pub marks_stopped: bool,
     /// Packets that the peer still lets us send.
     pub socket_credit: u64,

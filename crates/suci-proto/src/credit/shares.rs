@@ -313,7 +313,7 @@ impl Shares {
     }
 
     /// So many more peers are expected soon, and should find credit beside the next newcomer.
-    pub const fn expect(&mut self, peers: u64) {
+    pub const fn set_expected(&mut self, peers: u64) {
         self.expected = peers;
     }
 

@@ -267,13 +267,13 @@ impl Engine {
         self.strange_callers.leave(claim);
     }
 
-    /// Counts the newcomers that may come soon, those that were answered and those that wait for
-    /// it: they should find credit, too. Each INIT of a turn changes that.
+    /// Tells the credit how many newcomers may come soon: callers that were answered, and callers
+    /// that wait. Each INIT of a turn changes their number.
     pub(super) fn expect_newcomers(&mut self, now: Instant) {
         let waiting = self.known_callers.len() + self.strange_callers.len();
         let answered = self.expected_inits.newcomers(now);
         let newcomers = answered.saturating_add(waiting as u64);
-        self.shared.shares.expect(newcomers);
+        self.shared.shares.set_expected(newcomers);
     }
 
     /// The epoch in which a session with the process `incarnation` of `node` would begin now.
@@ -439,9 +439,9 @@ impl Engine {
         self.answer_waiting(now);
     }
 
-    /// Whether `node` may open a connection. A closing node opens nothing new. It answers a node that
-    /// it calls itself: that one may close, too, and of two INITs that cross one stands, by whose
-    /// connection alone messages and CLOSE leave.
+    /// Whether `node` may open a connection. A closing node opens nothing new. It answers a node
+    /// that it calls itself: that one may close, too, and of two INITs that cross one stands, by
+    /// whose connection alone messages and CLOSE leave.
     fn is_open_to(&self, node: NodeId) -> bool {
         let peer = || self.peer_key(node).and_then(|key| self.peers.get(key));
         !self.shared.closing || peer().is_some_and(|peer| peer.attempt.is_some())

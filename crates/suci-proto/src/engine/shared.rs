@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub(crate) line: Line,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
-    /// The node closes: which code its CLOSEs carry, and that nothing new begins.
+    /// Whether the node closes: its CLOSEs say so, and nothing new begins.
     pub(crate) closing: bool,
     /// Peers with events for the program, each once.
     pub(crate) newsworthy: VecDeque<usize>,
@@ -174,7 +174,7 @@ impl Shared {
         self.queue_reply(Reply::once(to, bytes), true)
     }
 
-    /// The code of a CLOSE that the program wants.
+    /// The code of a CLOSE that ends a session because the program wants it.
     pub(crate) fn close_code(&self) -> u64 {
         match self.closing {
             true => CLOSE_LEAVING,

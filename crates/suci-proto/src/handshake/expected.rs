@@ -1,10 +1,11 @@
-//! Whom a COOKIE was sent and who may soon bring it back with an INIT, which needs room in the socket's budget.
+//! Callers that were sent a COOKIE and may soon return it with an INIT, which needs room in the
+//! socket's budget.
 //!
-//! Source addresses can be forged, and HELLOs cost nothing to make. Three rules keep a flood of them from
-//! keeping out whom we know (nodes of the book, and those with a session):
+//! Source addresses can be forged, and HELLOs cost nothing to make. These rules keep a flood of
+//! them from shutting out known nodes (nodes of the book, and those with a session):
 //!
-//! * They are counted apart, once for each *node*: whoever calls under a known node's ID, however often and from
-//!   wherever, takes that node's one place.
+//! * Known nodes are counted apart, each once: all HELLOs under a known node's ID, however many and
+//!   from wherever, take that node's one place.
 //! * A node that has its place already takes no newcomer's, and leaves one of several packets to
 //!   newcomers.
 //! * Strangers get at most half of the places, and none while a known node waits that found no
@@ -65,10 +66,11 @@ pub(crate) struct Expected {
     seated: Tally,
     known: Tally,
     strangers: Tally,
-    /// Since all that wait were last tried, a known node found no place or no packet: strangers are
-    /// not answered.
+    /// A known node found no place or no packet since all callers that wait were last tried: no
+    /// stranger is answered.
     known_waits: bool,
-    /// It found a place and no packet: the last packet is not for nodes that have their place.
+    /// A known node found a place but no packet: the last packet is not for nodes that have a
+    /// place.
     known_lacks_packet: bool,
 }
 
@@ -120,8 +122,8 @@ impl Expected {
         true
     }
 
-    /// Packets for nodes that have their place: all but one, or a single one if no newcomer waits
-    /// for it.
+    /// How many packets nodes that have a place may take: all but one, or the only one if no known
+    /// node waits for it.
     fn most_seated(&self, room: Room) -> u64 {
         match room.packets {
             1 => u64::from(!self.known_lacks_packet),
@@ -129,7 +131,8 @@ impl Expected {
         }
     }
 
-    /// All callers that wait are tried now, known nodes first, or none waits.
+    /// Forgets that a known node found no room: all callers that wait are tried now, known nodes
+    /// first, or no known node waits.
     pub(crate) fn try_again(&mut self) {
         self.known_waits = false;
         self.known_lacks_packet = false;
@@ -336,14 +339,17 @@ mod tests {
         assert_eq!(tally.seats.len() as u64, most, "however many came");
     }
 
-    /// For so many newcomers, and some packets more.
-    fn places(places: u64) -> Room {
-        let packets = places + 3 * places.min(1);
+    fn room(packets: u64, places: u64) -> Room {
         Room {
             packets,
             places,
             strangers: places,
         }
+    }
+
+    /// For so many newcomers, and some packets more.
+    fn places(places: u64) -> Room {
+        room(places + 3 * places.min(1), places)
     }
 
     /// Answers strangers as long as there is room; how many it were.
@@ -415,11 +421,7 @@ mod tests {
     #[test]
     fn f02_who_has_a_place_takes_no_newcomers() {
         let mut expected = Expected::new(100);
-        let room = Room {
-            packets: 4,
-            places: 1,
-            strangers: 1,
-        };
+        let room = room(4, 1);
         for name in 1..=3 {
             assert!(expected.admits(at(0), Caller::Seated(name), room));
         }
@@ -443,11 +445,7 @@ mod tests {
     #[test]
     fn f02_who_has_a_place_yields_to_a_newcomer_that_finds_no_packet() {
         let mut expected = Expected::new(100);
-        let room = Room {
-            packets: 1,
-            places: 1,
-            strangers: 1,
-        };
+        let room = room(1, 1);
         assert!(expected.admits(at(0), Caller::Seated(1), room));
         let mut now = 0;
         while !expected.admits(at(now), Caller::Known(7), room) {
@@ -469,11 +467,7 @@ mod tests {
     #[test]
     fn f02_who_waits_for_a_place_keeps_out_no_node_that_has_one() {
         let mut expected = Expected::new(100);
-        let room = Room {
-            packets: 3,
-            places: 1,
-            strangers: 1,
-        };
+        let room = room(3, 1);
         assert!(expected.admits(at(0), Caller::Known(7), room));
         assert!(!expected.admits(at(0), Caller::Known(8), room), "no place");
         assert!(expected.admits(at(0), Caller::Seated(1), room));
@@ -485,11 +479,7 @@ mod tests {
     #[test]
     fn f02_who_has_a_place_leaves_a_packet_to_strangers() {
         let mut expected = Expected::new(100);
-        let room = Room {
-            packets: 4,
-            places: 2,
-            strangers: 1,
-        };
+        let room = room(4, 2);
         let seated = (1..=20).filter(|name| expected.admits(at(0), Caller::Seated(*name), room));
         assert_eq!(seated.count(), 3);
         assert!(expected.admits(at(0), Caller::Stranger(1), room));

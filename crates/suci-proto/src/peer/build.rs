@@ -250,8 +250,8 @@ impl Peer {
         last
     }
 
-    /// Whether what was just sent gave cause for more, which no timer names: a probe of the path goes only while something is in
-    /// flight, and the connection's numbers may be used up.
+    /// Whether what was just sent gave cause for more, which no timer names: a probe of the path
+    /// goes only while something is in flight, and the connection's numbers may be used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
         let used_up = |c: &Connection| c.numbers.peek().is_none();
         self.path_probe_due(now).is_some() || self.connection.as_ref().is_some_and(used_up)

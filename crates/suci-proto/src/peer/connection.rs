@@ -394,15 +394,19 @@ impl Connection {
 
     /// Gives back what packets under way needed. False if there are any, or something is to be said.
     pub(crate) fn rest(&mut self) -> bool {
-        !self.pending.has_any()
+        let rests = !self.pending.has_any()
             && !self.grant.is_live()
             && self.previous.is_empty()
             && !self.grant.is_dismissed()
-            && self.recovery.rest()
+            && self.recovery.rest();
+        if rests {
+            self.marks.rest();
+        }
+        rests
     }
 
-    /// The mark of a datagram that asks for an acknowledgement. Others carry none: nobody would notice that a
-    /// path drops them for it.
+    /// The mark of a datagram that asks for an acknowledgement. Other datagrams carry none: their
+    /// sender would not notice that a path drops marked ones.
     pub(super) fn mark(&self, shared: &Shared) -> Ecn {
         if shared.config.ecn && !self.marks.is_stopped() {
             Ecn::Ect0

@@ -107,8 +107,8 @@ impl Life {
         }
     }
 
-    /// The state for the next session. A process that has ended for good stays gone, one that closed
-    /// its node does not come back.
+    /// The state for the next session. A process that has ended for good stays gone, one that
+    /// closed its node does not come back.
     pub(crate) fn for_next_session(&self, now: Instant) -> Self {
         Self {
             gone: self.gone,

@@ -1,63 +1,105 @@
 //! Whether packets to a peer are marked as ECN-capable (RFC 3168), and whether such packets arrive.
 //!
-//! Some middle boxes drop marked packets. So the marks stop at the second probe timeout in a row, as RFC 9000
-//! section 13.4.2 allows. Others say of every marked packet that it met congestion (CE). So the marks stop, too, when
-//! ten packets in a row arrived with CE although the window is no larger than the one that connections begin with:
-//! the sender cannot be the cause. The marks begin again as soon as the peer counted a packet that arrived as it was
-//! sent: the peer was away, or the loss had another cause. To find that out, one PING goes marked once the peer
-//! answers, and another every ten minutes. A path that erases marks is no fault: nothing that is sent depends on them.
+//! A middle box may break marks in two ways (RFC 9000 section 13.4.2):
+//!
+//! * It drops marked packets. Marking stops at the second probe timeout in a row.
+//! * It sets CE on each packet. Marking stops after ten CE marks in a row, if the congestion window
+//!   was no larger than a connection begins with: such a window cannot cause congestion that long.
+//!
+//! Marking resumes once the peer counts a packet that kept its mark: the peer was away, or packets
+//! were lost for another reason. To find that out, a PING is sent marked as soon as the peer
+//! answers again, and then every ten minutes. A path that erases marks needs no such care: no
+//! decision depends on a mark that does not arrive.
 
-use crate::fold::folds;
+use crate::fold::{Fold, Words, folds};
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
 
-/// Probe timeouts in a row at which the marks stop: one lost probe is no sign.
+/// Probe timeouts in a row at which marking stops: one lost probe is no sign.
 const TIMEOUTS: u32 = 2;
 
-/// CE marks in a row that stop the marks: as many packets as RFC 9000 appendix A.4 tests a path with.
+/// CE marks in a row that stop marking: as many packets as RFC 9000 appendix A.4 tests a path with.
 const ALL_CONGESTED: u64 = 10;
+
+/// What is folded in place of CE marks in a row once marking stopped: so many stop it.
+const STOPPED: u64 = ALL_CONGESTED;
 
 /// Time from one trial to the next, as for a packet size that failed (RFC 8899 section 5.1.1).
 const TRIAL_AFTER: Duration = Duration::from_secs(600);
 
-/// What is known about marks on one path.
+/// What the peer's counts tell about marks on one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
-    /// CE marks that the peer had counted when it last said so.
+    /// CE marks that the peer had counted at its last acknowledgement.
     congested: u64,
-    /// The same of packets that arrived with the mark that they were sent with.
-    unchanged: u64,
-    /// CE marks since the last packet that arrived without one or found the window large.
-    row: u64,
-    /// Nothing is marked.
-    stopped: bool,
-    /// When a marked PING is due, once the peer answered packets without marks.
-    trial_at: Option<Instant>,
+    /// Packets that the peer had counted with the mark they were sent with. `None` until it
+    /// acknowledges something, after the connection began or rested.
+    unchanged: Option<u64>,
+    state: State,
 }
 
 folds!(Marks {
     congested,
     unchanged,
-    row,
-    stopped,
-    trial_at
+    state
 });
 
-/// What an acknowledgement tells of the marks.
+/// Whether packets are marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Marked {
+        /// CE marks in a row while the window was small.
+        congested: u64,
+    },
+    Stopped {
+        /// When a marked PING is due, once the peer answered packets without marks.
+        trial_at: Option<Instant>,
+    },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Marked { congested: 0 }
+    }
+}
+
+impl Fold for State {
+    fn fold(&self, to: &mut Words) {
+        let (congested, stopped) = match *self {
+            Self::Marked { congested } => (congested, None),
+            Self::Stopped { trial_at } => (STOPPED, Some(trial_at)),
+        };
+        congested.fold(to);
+        if let Some(trial_at) = stopped {
+            trial_at.fold(to);
+        }
+    }
+
+    fn unfold(from: &mut Words) -> Self {
+        match u64::unfold(from) {
+            STOPPED => Self::Stopped {
+                trial_at: Fold::unfold(from),
+            },
+            congested => Self::Marked { congested },
+        }
+    }
+}
+
+/// What an acknowledgement tells about congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkSign {
-    /// No packet met congestion.
+    /// No further packet met congestion.
     Clear,
-    /// Packets met congestion.
+    /// Further packets met congestion.
     Congested,
-    /// All packets seem to have, but the path marks whatever it carries.
+    /// The path sets CE on each packet: earlier signs of congestion were wrong.
     Meaningless,
 }
 
 impl Marks {
-    /// Whether the marks stopped, because marked packets seem to vanish.
+    /// Whether marking stopped, because the path seems to drop marked packets or to set CE on each.
     pub(crate) const fn is_stopped(&self) -> bool {
-        self.stopped
+        matches!(self.state, State::Stopped { .. })
     }
 
     /// CE marks that the peer has counted on this connection.
@@ -67,63 +109,84 @@ impl Marks {
 
     /// The probe timer fired for the `count`th time in a row.
     pub(crate) fn on_probe_timeout(&mut self, count: u32) {
-        if count >= TIMEOUTS && !self.stopped {
-            self.stopped = true;
-            self.trial_at = None;
+        if count >= TIMEOUTS && !self.is_stopped() {
+            self.state = State::Stopped { trial_at: None };
         }
     }
 
-    /// The peer acknowledged something new at `now`, and counted `counts` marks on this connection so far. `small`:
-    /// the congestion window is no larger than connections begin with. Returns what the marks tell that the peer had
-    /// not told of before.
-    pub(crate) fn on_acked(&mut self, now: Instant, counts: EcnCounts, small: bool) -> MarkSign {
+    /// The peer acknowledged something new at `now`, and counted `counts` marks on this connection
+    /// so far. `is_small` tells whether the congestion window is no larger than connections begin
+    /// with; it is asked only if there are new CE marks. Returns what the new counts tell.
+    pub(crate) fn on_acked(
+        &mut self,
+        now: Instant,
+        counts: EcnCounts,
+        is_small: impl FnOnce() -> bool,
+    ) -> MarkSign {
         let unchanged = counts.ect0.saturating_add(counts.ect1);
         let congested = counts.ce.saturating_sub(self.congested);
-        let intact = unchanged > self.unchanged;
-        self.row = match intact || !small {
-            true => 0,
-            false => self.row.saturating_add(congested),
-        };
-        self.unchanged = self.unchanged.max(unchanged);
-        self.congested = self.congested.max(counts.ce);
-        if intact {
-            self.stopped = false;
-        } else if !self.stopped && self.row >= ALL_CONGESTED {
-            self.stopped = true;
-            self.trial_at = Some(now + TRIAL_AFTER);
-            return MarkSign::Meaningless;
-        } else if self.stopped && self.trial_at.is_none() {
-            self.trial_at = Some(now);
+        let intact = self.unchanged.is_some_and(|before| unchanged > before);
+        self.unchanged = self.unchanged.max(Some(unchanged));
+        match &mut self.state {
+            state if intact => *state = State::default(),
+            State::Stopped { trial_at } => {
+                trial_at.get_or_insert(now);
+            }
+            State::Marked { .. } => {}
         }
-        // Once the marks stopped, CE only tells of packets that were sent before.
-        match congested {
-            1.. if !self.stopped => MarkSign::Congested,
-            _ => MarkSign::Clear,
+        if congested == 0 {
+            return MarkSign::Clear;
+        }
+        self.congested = counts.ce;
+        // CE now tells only of packets that were sent before marking stopped.
+        let State::Marked { congested: in_row } = &mut self.state else {
+            return MarkSign::Clear;
+        };
+        if !intact {
+            *in_row = match is_small() {
+                true => in_row.saturating_add(congested),
+                false => 0,
+            };
+        }
+        if *in_row < ALL_CONGESTED {
+            return MarkSign::Congested;
+        }
+        let trial_at = Some(now + TRIAL_AFTER);
+        self.state = State::Stopped { trial_at };
+        MarkSign::Meaningless
+    }
+
+    /// Forgets the count that the next acknowledgement tells again, unless marking may resume by
+    /// it.
+    pub(crate) fn rest(&mut self) {
+        if !self.is_stopped() {
+            self.unchanged = None;
         }
     }
 
     /// Whether a marked PING should go now, to see whether it arrives.
     pub(crate) fn trial_due(&self, now: Instant) -> bool {
-        self.stopped && self.trial_at.is_some_and(|at| at <= now)
+        matches!(self.state, State::Stopped { trial_at: Some(at) } if at <= now)
     }
 
     /// The marked PING that was due went out.
     pub(crate) fn on_trial_sent(&mut self, now: Instant) {
-        self.trial_at = Some(now + TRIAL_AFTER);
+        let trial_at = Some(now + TRIAL_AFTER);
+        self.state = State::Stopped { trial_at };
     }
 
-    /// The same path on a new connection, on which the peer counts from 0.
+    /// The state for the next connection on the same path, where the peer counts from 0.
     pub(crate) fn inherit(&self) -> Self {
         Self {
             congested: 0,
-            unchanged: 0,
+            unchanged: Some(0),
             ..self.clone()
         }
     }
 
-    /// The path is another.
+    /// Packets take another path, of which nothing is known yet.
     pub(crate) fn on_path_changed(&mut self) {
-        self.stopped = false;
+        self.state = State::default();
     }
 }
 
@@ -148,30 +211,30 @@ mod tests {
         marks.on_probe_timeout(2);
         assert!(marks.is_stopped());
         assert!(!marks.trial_due(at(5)), "the peer may be away");
-        assert_eq!(marks.on_acked(at(5), counts(0, 0), false), Clear);
+        assert_eq!(marks.on_acked(at(5), counts(0, 0), || false), Clear);
         assert!(marks.trial_due(at(5)));
         marks.on_trial_sent(at(5));
-        marks.on_acked(at(6), counts(0, 0), false);
+        marks.on_acked(at(6), counts(0, 0), || false);
         assert!(marks.is_stopped() && !marks.trial_due(at(604)));
         assert!(marks.trial_due(at(605)));
         marks.on_trial_sent(at(605));
-        marks.on_acked(at(606), counts(1, 0), false);
+        marks.on_acked(at(606), counts(1, 0), || false);
         assert!(!marks.is_stopped() && !marks.trial_due(at(9_999)));
     }
 
     #[test]
     fn f36_a_peer_that_was_away_and_counted_marks_meanwhile_is_sent_marks_again() {
         let mut marks = Marks::default();
-        assert_eq!(marks.on_acked(at(1), counts(3, 0), false), Clear);
+        assert_eq!(marks.on_acked(at(1), counts(3, 0), || false), Clear);
         marks.on_probe_timeout(3);
         assert_eq!(
-            marks.on_acked(at(9), counts(4, 2), false),
+            marks.on_acked(at(9), counts(4, 2), || false),
             Congested,
             "two are CE"
         );
         assert!(!marks.is_stopped());
         assert_eq!(
-            marks.on_acked(at(9), counts(4, 1), false),
+            marks.on_acked(at(9), counts(4, 1), || false),
             Clear,
             "an older one"
         );
@@ -180,7 +243,7 @@ mod tests {
         let mut next = marks.inherit();
         assert!(next.is_stopped());
         assert_eq!(
-            next.on_acked(at(9), counts(1, 0), false),
+            next.on_acked(at(9), counts(1, 0), || false),
             Clear,
             "counted from 0"
         );
@@ -190,21 +253,21 @@ mod tests {
     #[test]
     fn f36_marks_stop_when_all_packets_of_a_small_window_met_congestion() {
         let mut marks = Marks::default();
-        assert_eq!(marks.on_acked(at(1), counts(0, 50), false), Congested);
-        assert_eq!(marks.on_acked(at(1), counts(0, 59), true), Congested);
+        assert_eq!(marks.on_acked(at(1), counts(0, 50), || false), Congested);
+        assert_eq!(marks.on_acked(at(1), counts(0, 59), || true), Congested);
         assert!(!marks.is_stopped(), "only 9 with a small window");
-        marks.on_acked(at(1), counts(1, 61), true);
-        marks.on_acked(at(2), counts(1, 70), true);
+        marks.on_acked(at(1), counts(1, 61), || true);
+        marks.on_acked(at(2), counts(1, 70), || true);
         assert!(!marks.is_stopped(), "one arrived unchanged");
-        assert_eq!(marks.on_acked(at(2), counts(1, 71), true), Meaningless);
+        assert_eq!(marks.on_acked(at(2), counts(1, 71), || true), Meaningless);
         assert!(marks.is_stopped());
         assert_eq!(
-            marks.on_acked(at(2), counts(1, 80), true),
+            marks.on_acked(at(2), counts(1, 80), || true),
             Clear,
             "sent before"
         );
         assert!(marks.is_stopped() && !marks.trial_due(at(601)) && marks.trial_due(at(602)));
-        marks.on_acked(at(603), counts(2, 80), true);
+        marks.on_acked(at(603), counts(2, 80), || true);
         assert!(!marks.is_stopped());
     }
 }

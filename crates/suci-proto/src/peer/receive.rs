@@ -561,11 +561,14 @@ impl Connection {
         let Some(sent_at) = summary.largest_newly_acked_sent_at else {
             return;
         };
-        let small = self.congestion.window() as f64 <= initial_window(self.mtu.current());
-        match self.marks.on_acked(now, counts, small) {
+        let (window, mtu) = (|| self.congestion.window() as f64, self.mtu.current());
+        match self
+            .marks
+            .on_acked(now, counts, || window() <= initial_window(mtu))
+        {
             MarkSign::Clear => return,
             MarkSign::Congested => {}
-            // The controller took it for congestion so far.
+            // The controller took earlier CE marks for congestion.
             MarkSign::Meaningless => {
                 self.congestion.begin_anew(self.mtu.current(), u64::MAX);
                 return;

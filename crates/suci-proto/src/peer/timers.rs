@@ -299,7 +299,8 @@ impl Peer {
         }
     }
 
-    /// A CLOSE went with a connection that is gone, and may not have been heard: the next one carries another.
+    /// A CLOSE went with a connection that is gone, and may not have been heard: the next one
+    /// carries another.
     pub(super) fn close_again(&mut self) {
         if let Closing::Sent { deadline } = self.closing {
             self.closing = Closing::Draining { deadline };

@@ -113,7 +113,8 @@ pub struct Close {
 
 /// CLOSE code of a session that ended because the program wanted it.
 pub const CLOSE_FINISHED: u64 = 0;
-/// CLOSE code of a session that ended because its sender's node closes: this process opens none again.
+/// CLOSE code of a session that ended because its sender's node closes: this process opens none
+/// again.
 pub const CLOSE_LEAVING: u64 = 8;
 /// First CLOSE code that is free for programs.
 pub const CLOSE_USER: u64 = 0x100;

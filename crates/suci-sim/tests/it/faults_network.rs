@@ -128,7 +128,8 @@ fn f36_a_path_that_drops_marked_packets_is_sent_packets_without_marks() {
         // What rides on the first packet of all comes unmarked.
         send(&mut world, 0, 60, spec(2, 0, 20_000));
         let before = world.oracle.delivered();
-        // Some probe timeouts: one is two round trips and the peer's acknowledgement delay, at most.
+        // Some probe timeouts: one is two round trips and the peer's acknowledgement delay, at
+        // most.
         ok(world.run_for(MS * 500));
         let came = world.oracle.delivered() - before;
         assert!(came >= 20, "{came} messages, from the start: {from_start}");
@@ -195,7 +196,8 @@ fn f36_marks_that_are_erased_or_always_congested_stop_nothing() {
                 took < SECOND,
                 "{marks:?} {from_start} {latency:?}: {took:?}"
             );
-            // Amid a transfer the window may stay large, which a single mark for each round trip hardly hurts.
+            // Amid a transfer the window may stay large, which a single mark for each round trip
+            // hardly hurts.
             if from_start {
                 assert_eq!(marks_stopped(&world, 0), marks == Marks::Congested);
             }

@@ -665,7 +665,7 @@ fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wai
 }
 
 /// Of two rows of the same length the second leaves in halves, unless something else is under way.
-/// A process that is held up amid a row sends more trains: then it is tried again.
+/// A process that is held up amid a row sends more trains, so that the rule holds mostly.
 #[test]
 fn half_of_a_row_leaves_where_nothing_is_under_way() {
     let trains = || {
@@ -686,7 +686,8 @@ fn half_of_a_row_leaves_where_nothing_is_under_way() {
         [first, unacknowledged, row(&mut a)]
     };
     let seen: Vec<_> = (0..20).map(|_| trains()).collect();
-    assert!(seen.contains(&[2, 1, 2]), "{seen:?}");
+    let as_expected = seen.iter().filter(|trains| **trains == [2, 1, 2]);
+    assert!(2 * as_expected.count() > seen.len(), "{seen:?}");
 }
 
 #[test]

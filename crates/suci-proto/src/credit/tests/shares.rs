@@ -423,7 +423,7 @@ fn a_newcomer_leaves_an_even_part_to_each_that_is_expected() {
         let mut shares = Shares::new(8 * MIB);
         let mut grants = Vec::new();
         for left in (0..1_000_u64).rev() {
-            shares.expect(left.min(expected));
+            shares.set_expected(left.min(expected));
             grants.extend(shares.admit(0, ETHERNET_MTU, at(0)));
         }
         let served = grants.iter().filter(|grant| grant.share() > 0).count();
@@ -868,7 +868,7 @@ fn who_was_dismissed_finds_a_number_for_its_return() {
     }
 }
 
-/// What a dismissed peer may still send is bounded by what it was granted.
+/// A dismissed peer gets no more data packets, whatever it asks for.
 #[test]
 fn who_was_dismissed_is_granted_no_data() {
     let mut shares = Shares::new(8 * MIB);

@@ -26,7 +26,8 @@ enum Fault {
     Burst(usize),
 }
 
-/// Two processes on a link with a delay. Each ends once its engine closed and nobody may repeat a CLOSE.
+/// Two processes on a link with a delay. Each ends once its engine closed and nobody may repeat a
+/// CLOSE.
 struct Ending {
     world: World,
     /// What is under way, by arrival.

@@ -3,6 +3,7 @@
 use super::hostile::hello;
 use super::*;
 use crate::event::EndReason;
+use crate::handshake::{Claim, Room, Standing};
 use crate::limits::MIN_MTU;
 use crate::types::ProtocolError;
 
@@ -109,6 +110,31 @@ fn f01_f02_a_stranger_that_waits_hears_that_the_node_lives() {
         world.now += Duration::from_millis(300);
     }
     assert_eq!(heard, [false, true, true]);
+}
+
+/// F02: a known node that found no room and calls no more keeps no stranger out.
+#[test]
+fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
+    let mut world = World::new(2);
+    let nothing = Room {
+        packets: 0,
+        places: 0,
+        strangers: 0,
+    };
+    let mut call = hello(9, 0, 77);
+    call.from = 50;
+    let engine = &mut world.engines[0];
+    let claim = Claim {
+        from: address(1),
+        node: id(1),
+        incarnation: Incarnation(7),
+        token: 1,
+    };
+    let known = engine.jar.caller(&claim, Standing::Known);
+    assert!(!engine.expected_inits.admits(world.now, known, nothing));
+    world.deliver(&call);
+    let answers = world.outgoing(0);
+    assert!(answers.iter().any(|p| p.is(PacketType::Cookie)));
 }
 
 /// More peers than places, and all have something to say again and again: each is served in turn within seconds,

@@ -148,8 +148,8 @@ impl Peer {
         true
     }
 
-    /// A probe of the path that is due while messages are under way: whether it carries larger packets than is
-    /// known, or marked ones again.
+    /// A probe of the path that is due while messages are under way: whether it carries larger
+    /// packets than is known, or marked ones again.
     pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
         let connection = self.connection.as_ref()?;
         let size = connection.mtu.probe_due(now).map(PathProbe::Size);
@@ -158,7 +158,8 @@ impl Peer {
         under_way.then_some(probe)
     }
 
-    /// A packet that the path may not carry: larger than it is known to carry (RFC 8899), or marked.
+    /// A packet that the path may not carry: larger than it is known to carry (RFC 8899), or
+    /// marked.
     pub(super) fn build_path_probe(
         &mut self,
         now: Instant,

@@ -93,7 +93,8 @@ pub enum SentFrame {
 pub struct SentKind {
     /// Whether the peer must acknowledge it: it counts as in flight and is watched by timers.
     pub eliciting: bool,
-    /// Whether it probes what the path carries, a size or a mark: its loss says nothing about congestion.
+    /// Whether it probes what the path carries, a size or a mark: its loss says nothing about
+    /// congestion.
     pub path_probe: bool,
     /// Whether it is eliciting and went beside the congestion window: such packets have a bound of their own,
     /// [`MAX_CONTROL`](super::MAX_CONTROL).
