@@ -205,9 +205,10 @@ impl Received {
         self.urgent = self.unacked > 0;
     }
 
-    /// Appends an ACK frame of at most `room` bytes to `buf`, with as many of the newest ranges
-    /// as fit, and returns the highest number it acknowledges. Nothing is pending afterwards.
-    /// `None`, and nothing appended, if nothing was received or not even one range fits.
+    /// Appends an ACK frame of at most `room` bytes to `buf`, with the highest range and as many
+    /// others as fit, first those that changed since they were last told, and returns the highest
+    /// number it acknowledges. Nothing is pending afterwards. `None`, and nothing appended, if
+    /// nothing was received or not even one range fits.
     pub fn write_ack(
         &mut self,
         buf: &mut Vec<u8>,
@@ -219,7 +220,7 @@ impl Received {
         let delay = now.since(self.highest_arrival);
         let counts = self.ecn;
         let ecn = (counts.ect0 | counts.ect1 | counts.ce != 0).then_some(counts);
-        let ranges = self.spans.descending().take(MAX_ACK_RANGES);
+        let ranges = self.spans.to_tell(MAX_ACK_RANGES);
         #[cfg(suci_plant)]
         let ranges = ranges.map(|range| match range.end() {
             end if *end == largest && crate::plant::active("ack-off-by-one") => {
@@ -227,9 +228,11 @@ impl Received {
             }
             _ => range,
         });
-        if wire::put_ack(buf, ranges, delay, ecn, credit, room) == 0 {
+        let written = wire::put_ack(buf, ranges, delay, ecn, credit, room);
+        if written == 0 {
             return None;
         }
+        self.spans.on_told(MAX_ACK_RANGES, written);
         self.unacked = 0;
         self.urgent = false;
         Some(largest)

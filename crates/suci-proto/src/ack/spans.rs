@@ -14,6 +14,28 @@ struct Span {
     /// Only ACK frames that went at least this far are sure to have told of the whole span: a
     /// late packet filled a hole in it when the highest number was the one before.
     told_from: PacketNumber,
+    /// An ACK frame told of the whole span. Never true of the last one, which grows.
+    told: bool,
+}
+
+/// Which spans an ACK frame has room for: so many that were told before, and so many others.
+struct Places {
+    told: usize,
+    untold: usize,
+}
+
+impl Places {
+    /// Whether the next span finds a place.
+    const fn take(&mut self, told: bool) -> bool {
+        let left = if told {
+            &mut self.told
+        } else {
+            &mut self.untold
+        };
+        let found = *left > 0;
+        *left = left.saturating_sub(1);
+        found
+    }
 }
 
 /// Disjoint, non-adjacent spans in ascending order, at most [`MAX_TRACKED_RANGES`]. The last one
@@ -27,10 +49,12 @@ impl Fold for Span {
             start,
             end,
             told_from,
+            told,
         } = self;
         for position in [start, end, told_from] {
             to.put_position(*position);
         }
+        told.fold(to);
     }
 
     fn unfold(from: &mut Words) -> Self {
@@ -38,6 +62,7 @@ impl Fold for Span {
             start: from.take_position(),
             end: from.take_position(),
             told_from: from.take_position(),
+            told: Fold::unfold(from),
         }
     }
 }
@@ -61,9 +86,52 @@ impl Spans {
         self.0.back().map(|span| span.end)
     }
 
-    /// The newest first.
-    pub(super) fn descending(&self) -> impl Iterator<Item = RangeInclusive<PacketNumber>> + '_ {
-        self.0.iter().rev().map(|span| span.start..=span.end)
+    /// What an ACK frame of at most `most` ranges should tell, the newest first: the highest span,
+    /// then those that changed since they were last told, then others. Where more than `most`
+    /// packets are late at a time, the newest alone would never tell that one of the older arrived.
+    pub(super) fn to_tell(
+        &self,
+        most: usize,
+    ) -> impl Iterator<Item = RangeInclusive<PacketNumber>> + '_ {
+        let mut places = self.places(most);
+        let chosen = self
+            .0
+            .iter()
+            .rev()
+            .filter(move |span| places.take(span.told));
+        chosen.map(|span| span.start..=span.end)
+    }
+
+    /// The first `count` spans of [`to_tell`](Self::to_tell) are in an ACK frame now.
+    pub(super) fn on_told(&mut self, most: usize, count: usize) {
+        if self.0.len() < 2 {
+            return;
+        }
+        let next = self.highest().map_or(0, |last| last.saturating_add(1));
+        let (mut places, mut left, mut is_last) = (self.places(most), count, true);
+        for span in self.0.iter_mut().rev() {
+            if places.take(span.told) && left > 0 {
+                left = left.saturating_sub(1);
+                span.told = !is_last;
+            } else {
+                span.told_from = next;
+            }
+            is_last = false;
+        }
+    }
+
+    fn places(&self, most: usize) -> Places {
+        if self.0.len() <= most {
+            return Places {
+                told: most,
+                untold: most,
+            };
+        }
+        let untold = self.0.iter().filter(|span| !span.told).count().min(most);
+        Places {
+            told: most.saturating_sub(untold),
+            untold,
+        }
     }
 
     /// Adds a number that was never added before. In order it costs O(1) and allocates nothing,
@@ -80,6 +148,7 @@ impl Spans {
                 start: number,
                 end: number,
                 told_from: number,
+                told: false,
             }),
         }
         if self.0.len() > MAX_TRACKED_RANGES {
@@ -105,6 +174,7 @@ impl Spans {
         match below.filter(|below| below.end.checked_add(1) == Some(number)) {
             Some(below) => {
                 below.told_from = told_from;
+                below.told = false;
                 below.end = number;
                 if joins_above && let Some(above) = self.0.remove(at) {
                     self.extend(at, above.end);
@@ -114,6 +184,7 @@ impl Spans {
                 if let Some(above) = self.0.get_mut(at) {
                     above.start = number;
                     above.told_from = told_from;
+                    above.told = false;
                 }
             }
             None => self.0.insert(
@@ -122,6 +193,7 @@ impl Spans {
                     start: number,
                     end: number,
                     told_from,
+                    told: false,
                 },
             ),
         }

@@ -292,6 +292,41 @@ fn the_newest_ranges_are_told_when_room_is_short() {
     assert_eq!(received.ack_state(NOW), AckNeed::None);
 }
 
+/// Where many packets are late at a time, the sender would wait in vain for news of those that the
+/// newest ranges leave out.
+#[test]
+fn what_changed_is_told_before_newer_ranges_that_did_not() {
+    let mut received = patient(0);
+    for number in (0..200).step_by(2) {
+        take(&mut received, number);
+    }
+    let mut told = BTreeSet::new();
+    for frame in 1..=4 {
+        let ranges = ranges(&mut received);
+        assert_eq!((ranges.len(), &ranges[0]), (MAX_ACK_RANGES, &(198..=198)));
+        told.extend(ranges.into_iter().flatten());
+        assert_eq!(told.len(), (1 + 31 * frame).min(100));
+    }
+    take(&mut received, 101);
+    let ranges = ranges(&mut received);
+    assert_eq!(ranges.len(), MAX_ACK_RANGES);
+    assert_eq!((&ranges[1], &ranges[31]), (&(196..=196), &(100..=102)));
+}
+
+#[test]
+fn ranges_that_a_confirmed_frame_had_no_room_for_are_not_forgotten() {
+    let mut received = patient(0);
+    for number in (0..200).step_by(2) {
+        take(&mut received, number);
+    }
+    assert_eq!(ranges(&mut received)[31], 136..=136);
+    received.on_ack_acked(198);
+    assert_eq!(received.range_count(), 69);
+    take(&mut received, 200);
+    let oldest = ranges(&mut received);
+    assert_eq!((oldest.len(), &oldest[2]), (32, &(134..=134)));
+}
+
 #[test]
 fn told_and_confirmed_ranges_are_forgotten_but_stay_duplicates() {
     let mut received = patient(0);
@@ -470,7 +505,7 @@ proptest! {
             prop_assert_eq!(received.highest(), seen.last().copied());
             front = seen.last().map_or(first, |highest| highest.saturating_add(1));
         }
-        let told: Vec<_> = received.spans.descending().collect();
+        let told: Vec<_> = received.spans.to_tell(usize::MAX).collect();
         let expected = spans_of(&seen);
         prop_assert_eq!(&told[..], &expected[..told.len()]);
         prop_assert!(told.len() == expected.len() || told.len() == MAX_TRACKED_RANGES);
@@ -480,18 +515,21 @@ proptest! {
     /// and confirmations are lost.
     #[test]
     fn no_packet_is_forgotten_before_the_sender_knows(
-        steps in prop::collection::vec((0_u64..8, any::<bool>(), any::<bool>(), any::<bool>()), 1..150)
+        steps in prop::collection::vec(
+            (0_u64..8, any::<bool>(), any::<bool>(), any::<bool>(), 8_usize..60),
+            1..150,
+        )
     ) {
         let mut received = patient(0);
         let mut sent_below = 0;
         let mut known = BTreeSet::new();
         let mut frames: Vec<(PacketNumber, Vec<RangeInclusive<PacketNumber>>)> = Vec::new();
         let mut confirmable = Vec::new();
-        for (back, late, frame_lost, confirm) in steps {
+        for (back, late, frame_lost, confirm, room) in steps {
             let number = if late { u64::saturating_sub(sent_below, back) } else { sent_below + back };
             take(&mut received, number);
             sent_below = sent_below.max(number + 1);
-            let told = tell(&mut received, NOW, 10_000, None).unwrap().ranges;
+            let told = tell(&mut received, NOW, room, None).unwrap().ranges;
             frames.push((*told[0].end(), told.clone()));
             if !frame_lost {
                 known.extend(told.into_iter().flatten());
@@ -502,7 +540,7 @@ proptest! {
                 received.on_ack_acked(frames[confirmable.remove(0)].0);
             }
             // All that the sender does not know is still tracked.
-            let tracked: BTreeSet<_> = received.spans.descending().flatten().collect();
+            let tracked: BTreeSet<_> = received.spans.to_tell(usize::MAX).flatten().collect();
             for number in 0..sent_below {
                 if !received.is_fresh(number) {
                     prop_assert!(known.contains(&number) || tracked.contains(&number), "{}", number);
