@@ -73,7 +73,8 @@ pub struct Bbr {
     /// What packets took on average when little was in flight, in seconds; 0 until that was measured.
     usual_rtt: f64,
     bounds: Bounds,
-    /// The bounds before the last reaction to loss, in case that proves spurious.
+    /// The bounds before the last reaction to loss and those that it overlaps, in case they prove
+    /// spurious.
     before: Option<Bounds>,
     /// Bandwidth that must be exceeded for "Startup" to go on, and rounds in which it was not.
     full_bandwidth: f64,
@@ -264,7 +265,7 @@ impl Bbr {
         }
         let congested = self.is_lossy(round) || round.marked;
         if congested {
-            self.before = Some(self.bounds);
+            self.before.get_or_insert(self.bounds);
         }
         match self.state {
             State::Startup => self.judge_startup(round, congested),
@@ -487,11 +488,15 @@ impl Controller for Bbr {
         match event.cause {
             Cause::Loss => {
                 let lost = event.bytes_lost as f64;
+                if !event.overlaps {
+                    self.before = None;
+                }
                 self.round.lost += lost;
                 let in_flight = event.in_flight as f64 + lost;
                 self.round.lost_in_flight = self.round.lost_in_flight.max(in_flight);
             }
             Cause::Ecn => {
+                self.before = None;
                 self.round.marked = true;
                 let in_flight = event.in_flight as f64;
                 self.round.lost_in_flight = self.round.lost_in_flight.max(in_flight);
@@ -503,6 +508,8 @@ impl Controller for Bbr {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
+        self.round.lost = 0.0;
+        self.losses = Losses::default();
         if let Some(before) = self.before.take() {
             self.bounds.in_flight = self.bounds.in_flight.max(before.in_flight);
             self.bounds.bandwidth = self.bounds.bandwidth.max(before.bandwidth);

@@ -35,7 +35,7 @@ pub struct Cubic {
     recovery_began: Option<Instant>,
     /// Latest moment at which the window was in use.
     active_at: Instant,
-    /// The state before the last event, in case that proves spurious.
+    /// The state before the last event and those that it overlaps, in case they prove spurious.
     before: Option<State>,
 }
 
@@ -219,7 +219,10 @@ impl Controller for Cubic {
             .recovery_began
             .is_some_and(|began| event.largest_lost_sent_at <= began);
         if !known {
-            self.before = Some(self.state.clone());
+            if !event.overlaps {
+                self.before = None;
+            }
+            self.before.get_or_insert_with(|| self.state.clone());
             self.recovery_began = Some(now);
             let window = self.state.window;
             // Fast convergence (RFC 9438 section 4.7): a flow that did not get as far as last

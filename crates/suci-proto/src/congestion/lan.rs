@@ -118,7 +118,8 @@ pub struct Lan {
     phase: Phase,
     /// When the own packets were last drained, or the connection began to measure.
     drained_at: Option<Instant>,
-    /// The whole window before the last loss, in case that proves spurious.
+    /// The whole window before the last loss and those that it overlaps, in case they prove
+    /// spurious.
     before_loss: Option<f64>,
     /// Losses and marks of packets sent before this belong to an event already answered.
     answered: Option<Instant>,
@@ -409,6 +410,9 @@ impl Lan {
     /// Answers losses, unless they are few and no queue explains them.
     fn on_loss(&mut self, now: Instant, event: &CongestionEvent) {
         let lost = event.bytes_lost as f64;
+        if !event.overlaps {
+            self.before_loss = None;
+        }
         self.losses.on_lost(lost);
         let many = self.losses.exceed(event.in_flight as f64 + lost, self.mtu);
         let mut floor = 0.0;
@@ -417,7 +421,6 @@ impl Lan {
             let queue = least.map_or(0.0, |least| least - base);
             let target = self.target();
             if !many && queue < NEAR * target {
-                self.before_loss = None;
                 return;
             }
             // A buffer overflowed at this delay: no use in aiming higher.
@@ -427,7 +430,8 @@ impl Lan {
                 floor = self.floor(base, self.target());
             }
         }
-        self.before_loss = Some(*self.whole());
+        let whole = *self.whole();
+        self.before_loss.get_or_insert(whole);
         self.shrink(now, AFTER_LOSS, floor);
     }
 

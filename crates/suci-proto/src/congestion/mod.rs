@@ -80,6 +80,9 @@ pub struct CongestionEvent {
     pub persistent: bool,
     /// Bytes still in flight.
     pub in_flight: u64,
+    /// All losses since the last event without this may still prove spurious: if they do, what was
+    /// done since then is undone together.
+    pub overlaps: bool,
 }
 
 /// Decides the congestion window of one connection.
@@ -93,7 +96,8 @@ pub trait Controller: Send + Debug {
     fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>);
     /// Congestion was noticed.
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent);
-    /// The losses of the last event turned out to be none: what it did is undone.
+    /// The losses of the last event, and of those that it overlaps, turned out to be none: what
+    /// they did is undone.
     fn on_spurious(&mut self, now: Instant);
     /// Begins as on a path of which nothing is known, with the initial window or `most` bytes, if that is less.
     fn begin_anew(&mut self, mtu: usize, most: u64);

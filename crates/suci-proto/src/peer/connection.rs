@@ -201,32 +201,35 @@ pub(crate) struct Connection {
     pub(crate) traffic: Traffic,
 }
 
-/// How many of the losses of one congestion event still stand: when all turn out to have been mere lateness, the
-/// controller's reaction is undone.
+/// Whether the controller's answer to losses may be undone. Where packets are late again and again,
+/// the next congestion event begins before the losses of the last one are refuted. Such events
+/// overlap: when all their losses turn out to have been mere lateness, all their answers are undone
+/// together. One loss that is confirmed leaves the answers as they are.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
-    standing: u32,
-    /// When the event was noticed: what was sent later belongs to the next one.
-    noticed: Instant,
+    /// How many losses were confirmed when the first of the events was noticed that may be undone.
+    since: Option<u64>,
 }
 
-folds!(Blame { standing, noticed });
+folds!(Blame { since });
 
 impl Blame {
-    /// `packets` were declared lost at `now`, the newest sent at `sent_at`.
-    pub(crate) fn charge(&mut self, now: Instant, sent_at: Instant, packets: u32) {
-        if sent_at > self.noticed {
-            self.standing = 0;
-            self.noticed = now;
-        }
-        self.standing = self.standing.saturating_add(packets);
+    /// Packets were declared lost. Returns whether all that the controller answered since the last
+    /// time without may still be undone.
+    pub(crate) fn charge(&mut self, recovery: &Recovery) -> bool {
+        let confirmed = Some(recovery.confirmed());
+        let overlaps = self.since == confirmed;
+        self.since = confirmed;
+        overlaps
     }
 
-    /// `packets` of them arrived after all. True if no loss is left.
-    pub(crate) fn refute(&mut self, packets: u32) -> bool {
-        let stood = self.standing > 0;
-        self.standing = self.standing.saturating_sub(packets);
-        stood && self.standing == 0
+    /// A packet declared lost arrived after all. Returns true if that was the last of those losses.
+    pub(crate) fn refute(&mut self, recovery: &Recovery) -> bool {
+        let refuted = self.since == Some(recovery.confirmed()) && recovery.doubtful() == 0;
+        if refuted {
+            self.since = None;
+        }
+        refuted
     }
 }
 
@@ -424,5 +427,75 @@ impl Connection {
         });
         self.congestion.on_mtu(size);
         self.pacer.set_mtu(size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::{AckSummary, SentFrame, SentKind, Sink, Waits};
+    use core::ops::RangeInclusive;
+
+    struct Nobody;
+
+    impl Sink for Nobody {
+        fn acked(&mut self, _: RangeInclusive<PacketNumber>, _: &[SentFrame]) {}
+        fn lost(&mut self, _: RangeInclusive<PacketNumber>, _: &[SentFrame]) {}
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn send(recovery: &mut Recovery, numbers: RangeInclusive<u64>, millis: u64) {
+        let kind = SentKind {
+            eliciting: true,
+            path_probe: false,
+            control: false,
+        };
+        numbers.for_each(|number| recovery.on_sent(number, at(millis), 1_000, kind, &[]));
+    }
+
+    fn ack(recovery: &mut Recovery, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {
+        let ranges = ranges.iter().cloned();
+        recovery
+            .on_ack(at(millis), Waits::default(), ranges, &mut Nobody)
+            .unwrap()
+    }
+
+    #[test]
+    fn losses_of_overlapping_events_are_refuted_together() {
+        let (mut recovery, mut blame) = (
+            Recovery::new(0, Duration::from_millis(100)),
+            Blame::default(),
+        );
+        send(&mut recovery, 0..=3, 0);
+        assert_eq!(ack(&mut recovery, 100, &[3..=3]).lost.packets, 1);
+        assert!(!blame.charge(&recovery), "the first");
+        send(&mut recovery, 4..=7, 110);
+        assert_eq!(ack(&mut recovery, 210, &[5..=7]).lost.packets, 3);
+        assert!(blame.charge(&recovery), "the last one's loss is in doubt");
+        assert_eq!(ack(&mut recovery, 215, &[0..=0]).spurious, 1);
+        assert!(!blame.refute(&recovery), "those of the second stand");
+        assert_eq!(ack(&mut recovery, 220, &[4..=4, 0..=2]).spurious, 3);
+        assert!(blame.refute(&recovery));
+        assert!(!blame.refute(&recovery), "once");
+    }
+
+    #[test]
+    fn a_confirmed_loss_leaves_what_was_done_as_it_is() {
+        let (mut recovery, mut blame) = (
+            Recovery::new(0, Duration::from_millis(100)),
+            Blame::default(),
+        );
+        send(&mut recovery, 0..=3, 0);
+        ack(&mut recovery, 100, &[3..=3]);
+        assert!(!blame.charge(&recovery));
+        send(&mut recovery, 4..=4, 9_000);
+        ack(&mut recovery, 9_100, &[4..=4]);
+        assert_eq!((recovery.doubtful(), recovery.confirmed()), (2, 1));
+        assert!(!blame.charge(&recovery), "1 and 2 are a new event");
+        assert_eq!(ack(&mut recovery, 9_110, &[1..=2]).spurious, 2);
+        assert!(blame.refute(&recovery));
     }
 }

@@ -471,7 +471,7 @@ impl Connection {
     ) {
         shared.counters.spurious_losses += u64::from(summary.spurious);
         self.traffic.spurious_losses += u64::from(summary.spurious);
-        if summary.spurious > 0 && self.blame.refute(summary.spurious) {
+        if summary.spurious > 0 && self.blame.refute(&self.recovery) {
             self.congestion.on_spurious(now);
         }
         if let Some(sent_at) = summary.largest_newly_acked_sent_at {
@@ -529,7 +529,7 @@ impl Connection {
             self.on_too_large(now, sent_at, lost.persistent);
             return;
         }
-        self.blame.charge(now, sent_at, lost.packets);
+        let overlaps = self.blame.charge(&self.recovery);
         self.congestion.on_congestion(
             now,
             &CongestionEvent {
@@ -538,6 +538,7 @@ impl Connection {
                 largest_lost_sent_at: sent_at,
                 persistent: lost.persistent,
                 in_flight: self.recovery.in_flight(),
+                overlaps,
             },
         );
     }
@@ -574,6 +575,8 @@ impl Connection {
                 return;
             }
         }
+        // What it does about a mark is never undone, nor what it did before.
+        self.blame = Blame::default();
         self.congestion.on_congestion(
             now,
             &CongestionEvent {
@@ -582,6 +585,7 @@ impl Connection {
                 largest_lost_sent_at: sent_at,
                 persistent: false,
                 in_flight: self.recovery.in_flight(),
+                overlaps: false,
             },
         );
     }

@@ -13,16 +13,22 @@ use crate::time::{Duration, Instant};
 /// Packets that must overtake before one counts as lost (RFC 9002 6.1.1: at least 3).
 pub const MIN_PACKET_THRESHOLD: u64 = 3;
 
-/// What the packet threshold grows to: eight GSO trains of 64. Beyond, time alone decides.
+/// What the packet threshold grows to: eight GSO trains of 64. Where more packets overtake one,
+/// time alone decides, as it does for RACK on every path that reorders (RFC 8985 section 6.2).
 pub const MAX_PACKET_THRESHOLD: u64 = 512;
 
-/// The time threshold is one round trip and this many eighths (RFC 9002 6.1.2: one) ...
-const MIN_EIGHTHS: u32 = 1;
+/// The time threshold is one round trip and this part of another (RFC 9002 6.1.2: an eighth) ...
+const LEAST_PART: u32 = 8;
 
-/// ... up to one more round trip (RFC 8985 6.2: the window's bound is the smoothed time).
-const MAX_EIGHTHS: u32 = 8;
+/// ... up to so many more round trips. RFC 8985 6.2 bounds its window at one; radio and links that
+/// share packets out among several lines delay some of them by more than that inside a machine
+/// room.
+const MOST_LATE: u32 = 2;
 
-/// Loss episodes without a spurious one after which the thresholds give a step back
+/// The packet threshold where time alone decides.
+const NEVER: u64 = u64::MAX;
+
+/// Loss episodes without a spurious one after which the thresholds give a quarter back
 /// (RFC 8985 7.4.2 keeps its window for 16 recoveries).
 const PERSISTENCE: u32 = 16;
 
@@ -33,20 +39,19 @@ const PERSISTENT_PTOS: u32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Reordering {
     packets: u64,
-    eighths: u32,
+    /// By how much packets exceeded a round trip that were not lost. As a time: a queue makes round
+    /// trips longer, and what reorders packets remains.
+    late: Duration,
     /// Loss episodes since the last spurious one.
     genuine: u32,
-    /// Packets sent until here were judged by a window since widened, or belong to an episode
-    /// already counted: both at most once a round trip.
-    widened_at: Option<Instant>,
+    /// Packets sent until here belong to an episode already counted: at most one in a round trip.
     episode_at: Option<Instant>,
 }
 
 folds!(Reordering {
     packets,
-    eighths,
+    late,
     genuine,
-    widened_at,
     episode_at
 });
 
@@ -54,35 +59,41 @@ impl Reordering {
     pub(super) const fn new() -> Self {
         Self {
             packets: MIN_PACKET_THRESHOLD,
-            eighths: MIN_EIGHTHS,
+            late: Duration::ZERO,
             genuine: 0,
-            widened_at: None,
             episode_at: None,
         }
     }
 
-    /// How many packets must overtake.
+    /// How many packets must overtake; more than there are if only time decides.
     pub(super) const fn packets(&self) -> u64 {
         self.packets
     }
 
     /// How long after sending a packet that was overtaken is still waited for.
     pub(super) fn delay(&self, rtt: &Rtt) -> Duration {
-        let round_trip = rtt.smoothed().max(rtt.latest());
-        let reordering = round_trip.saturating_mul(self.eighths) / 8;
-        round_trip.saturating_add(reordering).max(GRANULARITY)
+        let round_trip = round_trip(rtt);
+        let most = round_trip.saturating_mul(MOST_LATE);
+        let late = self.late.min(most).max(round_trip / LEAST_PART);
+        round_trip.saturating_add(late).max(GRANULARITY)
     }
 
-    /// A packet declared lost was acknowledged after all, `distance` numbers behind the
-    /// largest acknowledged before it.
-    pub(super) fn on_spurious(&mut self, now: Instant, sent_at: Instant, distance: u64, rtt: &Rtt) {
+    /// A packet declared lost was acknowledged after all, `distance` numbers behind the largest
+    /// acknowledged before it. Its acknowledgement arrived `took` after it was sent.
+    pub(super) fn on_spurious(&mut self, took: Duration, distance: u64, rtt: &Rtt) {
         self.genuine = 0;
         if distance >= self.packets {
-            self.packets = distance.saturating_add(1).min(MAX_PACKET_THRESHOLD);
+            let spares = distance.saturating_add(1);
+            let counts = spares <= MAX_PACKET_THRESHOLD;
+            self.packets = if counts { spares } else { NEVER };
         }
-        if now.since(sent_at) >= self.delay(rtt) && self.widened_at < Some(sent_at) {
-            self.eighths = self.eighths.saturating_add(1).min(MAX_EIGHTHS);
-            self.widened_at = Some(now);
+        if took >= self.delay(rtt) {
+            // The next one may be somewhat later.
+            let round_trip = round_trip(rtt);
+            let late = took.saturating_sub(round_trip);
+            let spares = late.saturating_add(round_trip / LEAST_PART);
+            let most = round_trip.saturating_mul(MOST_LATE);
+            self.late = self.late.max(spares.min(most));
         }
     }
 
@@ -95,11 +106,17 @@ impl Reordering {
         self.genuine = self.genuine.saturating_add(1);
         if self.genuine >= PERSISTENCE {
             self.genuine = 0;
-            let step = (self.packets / 4).max(1);
-            self.packets = self.packets.saturating_sub(step).max(MIN_PACKET_THRESHOLD);
-            self.eighths = self.eighths.saturating_sub(1).max(MIN_EIGHTHS);
+            let packets = self.packets.min(MAX_PACKET_THRESHOLD);
+            let step = (packets / 4).max(1);
+            self.packets = packets.saturating_sub(step).max(MIN_PACKET_THRESHOLD);
+            self.late = self.late.saturating_sub(self.late / 4);
         }
     }
+}
+
+/// What the time threshold is measured in (RFC 9002 6.1.2).
+fn round_trip(rtt: &Rtt) -> Duration {
+    rtt.smoothed().max(rtt.latest())
 }
 
 /// Finds persistent congestion among the losses of one pass: two eliciting packets sent

@@ -170,7 +170,7 @@ impl Recovery {
                 self.acknowledge(&stretch, sink);
                 if stretch.fate != Fate::Silent {
                     eliciting = true;
-                    self.note_delivered(now, &stretch, &mut summary);
+                    self.note_delivered(now, waits.here, &stretch, &mut summary);
                 }
                 let is_newer = |newest: &Stretch| newest.positions.end < from;
                 if newest.as_ref().is_none_or(is_newer) {
@@ -305,6 +305,19 @@ impl Recovery {
         }
     }
 
+    /// How many packets were declared lost that may still arrive: they are remembered for two probe
+    /// timeouts.
+    #[must_use]
+    pub const fn doubtful(&self) -> u64 {
+        self.ledger.doubtful()
+    }
+
+    /// How many packets were declared lost so far and did not arrive within that time. Only rises.
+    #[must_use]
+    pub const fn confirmed(&self) -> u64 {
+        self.ledger.confirmed()
+    }
+
     /// The round-trip time.
     #[must_use]
     pub const fn rtt(&self) -> &Rtt {
@@ -398,7 +411,13 @@ impl Recovery {
 
     /// Eliciting packets arrived.
     #[inline]
-    fn note_delivered(&mut self, now: Instant, stretch: &Stretch, summary: &mut AckSummary) {
+    fn note_delivered(
+        &mut self,
+        now: Instant,
+        here: Duration,
+        stretch: &Stretch,
+        summary: &mut AckSummary,
+    ) {
         let bytes = stretch.bytes();
         self.delivery.delivered = self.delivery.delivered.saturating_add(bytes);
         self.delivery.delivered_at = now;
@@ -413,13 +432,12 @@ impl Recovery {
                 summary.newly_acked_bytes = summary.newly_acked_bytes.saturating_add(bytes);
                 summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(packets);
             }
-            Fate::Lost if !stretch.sent.path_probe => {
+            Fate::Lost => {
                 summary.spurious = summary.spurious.saturating_add(packets);
+                let took = now.since(stretch.sent.sent_at).saturating_sub(here);
                 for position in stretch.positions.clone() {
                     let distance = self.acked_below.saturating_sub(position.saturating_add(1));
-                    let sent_at = stretch.sent.sent_at;
-                    self.reordering
-                        .on_spurious(now, sent_at, distance, &self.rtt);
+                    self.reordering.on_spurious(took, distance, &self.rtt);
                 }
             }
             _ => {}
@@ -493,7 +511,13 @@ impl Recovery {
                 self.loss_time = Some(if by_packets { now } else { due });
                 break;
             }
-            self.ledger.give_up(&packet, Fate::Lost, forget_at);
+            // A probe that is missing was too large, most likely.
+            let fate = if sent.path_probe {
+                Fate::Dropped
+            } else {
+                Fate::Lost
+            };
+            self.ledger.give_up(&packet, fate, forget_at);
             sink.lost(self.ledger.numbers(&packet), &self.ledger.carried(&packet));
             if crossed_acked {
                 run.interrupt();

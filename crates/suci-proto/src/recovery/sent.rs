@@ -133,6 +133,10 @@ pub(super) struct Ledger {
     skips: VecDeque<RangeInclusive<u64>>,
     /// Lost or dropped, in that order of events, with the time to forget each.
     remembered: VecDeque<(u64, Instant)>,
+    /// Lost packets whose late acknowledgement would be recognised.
+    doubtful: u64,
+    /// Lost packets of which that is true no more.
+    confirmed: u64,
     /// No packet in flight has a lower position.
     oldest_flying: u64,
     /// No silent packet has a lower position.
@@ -159,6 +163,8 @@ impl Ledger {
             frames_base: 0,
             skips: VecDeque::new(),
             remembered: VecDeque::new(),
+            doubtful: 0,
+            confirmed: 0,
             oldest_flying: 0,
             oldest_silent: 0,
             silent: 0,
@@ -182,6 +188,16 @@ impl Ledger {
     /// How many of them went beside the congestion window.
     pub(super) const fn control(&self) -> u64 {
         self.control
+    }
+
+    /// How many packets were declared lost that may still arrive.
+    pub(super) const fn doubtful(&self) -> u64 {
+        self.doubtful
+    }
+
+    /// How many packets were declared lost so far and did not arrive in time to tell.
+    pub(super) const fn confirmed(&self) -> u64 {
+        self.confirmed
     }
 
     const fn number(&self, position: u64) -> PacketNumber {
@@ -421,6 +437,9 @@ impl Ledger {
     fn resolve(&mut self, stretch: &Stretch, fate: Fate) {
         let positions = stretch.positions.clone();
         self.marks.change(positions, stretch.fate, fate);
+        if fate == Fate::Lost {
+            self.doubtful = self.doubtful.saturating_add(stretch.count());
+        }
         match stretch.fate {
             Fate::Flying => {
                 self.flying = self.flying.saturating_sub(stretch.count());
@@ -431,8 +450,15 @@ impl Ledger {
                 self.settled = self.settled.max(stretch.positions.end);
             }
             Fate::Silent => self.silent = self.silent.saturating_sub(stretch.count()),
-            Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}
+            Fate::Lost => self.doubtful = self.doubtful.saturating_sub(stretch.count()),
+            Fate::Dropped | Fate::Acked | Fate::Gone => {}
         }
+    }
+
+    /// A lost packet is forgotten.
+    fn confirm(&mut self) {
+        self.doubtful = self.doubtful.saturating_sub(1);
+        self.confirmed = self.confirmed.saturating_add(1);
     }
 
     /// The oldest packet in flight. One step for 64 packets that were passed since; the search never goes back.
@@ -511,6 +537,9 @@ impl Ledger {
             && let fate @ (Fate::Lost | Fate::Dropped) = self.marks.get(position)
         {
             self.forget(position, fate);
+            if fate == Fate::Lost {
+                self.confirm();
+            }
         }
     }
 
@@ -550,7 +579,8 @@ impl Ledger {
                 Fate::Silent if position >= self.settled && !crowded() => break position,
                 Fate::Silent => self.silent = self.silent.saturating_sub(1),
                 Fate::Lost | Fate::Dropped if !crowded() => break position,
-                Fate::Lost | Fate::Dropped | Fate::Acked | Fate::Gone => {}
+                Fate::Lost => self.confirm(),
+                Fate::Dropped | Fate::Acked | Fate::Gone => {}
             }
             self.base = position.saturating_add(1);
         };

@@ -9,4 +9,5 @@ mod faults_hostile;
 mod faults_network;
 mod faults_process;
 mod incast;
+mod reordering;
 mod scenario;

@@ -49,6 +49,7 @@ fn lose(cubic: &mut Cubic, now: Instant, sent_at: Instant, persistent: bool) {
             largest_lost_sent_at: sent_at,
             persistent,
             in_flight: 0,
+            overlaps: false,
         },
     );
 }
@@ -231,6 +232,32 @@ fn a_spurious_loss_is_undone() {
     assert_eq!(cubic.window(), 200 * MTU, "still in slow start");
     cubic.on_spurious(at(22));
     assert_eq!(cubic.window(), 200 * MTU, "only once");
+}
+
+/// Where packets are late again and again, the next event comes before the last one's losses proved
+/// spurious.
+#[test]
+fn spurious_losses_of_overlapping_events_are_undone_together() {
+    let mut cubic = reduced();
+    for round in 1..4 {
+        let event = CongestionEvent {
+            cause: Cause::Loss,
+            bytes_lost: MTU,
+            largest_lost_sent_at: at(20 * round),
+            persistent: false,
+            in_flight: 0,
+            overlaps: true,
+        };
+        cubic.on_congestion(at(20 * round + 10), &event);
+    }
+    assert!(cubic.window() < 40 * MTU);
+    cubic.on_spurious(at(100));
+    assert_eq!(cubic.window(), 100 * MTU);
+    assert!(cubic.in_slow_start());
+    lose(&mut cubic, at(220), at(200), false);
+    lose(&mut cubic, at(240), at(230), false);
+    cubic.on_spurious(at(250));
+    assert_eq!(cubic.window(), 70 * MTU, "the first was confirmed");
 }
 
 #[test]

@@ -263,6 +263,7 @@ fn lose(lan: &mut Lan, now: Instant, packets: u64, persistent: bool) {
         largest_lost_sent_at: now,
         persistent,
         in_flight: MTU,
+        overlaps: false,
     };
     lan.on_congestion(now, &event);
 }
@@ -375,6 +376,35 @@ fn steady() -> (Lan, Instant) {
     round(&mut lan, &mut now);
     lose(&mut lan, now, 3, false);
     (lan, now)
+}
+
+/// Where packets are late again and again, the next event comes before the last one's losses proved
+/// spurious.
+#[test]
+fn losses_of_overlapping_events_that_were_none_are_undone_together() {
+    let (mut lan, mut now) = having_met(Duration::ZERO);
+    let before = lan.window();
+    lose(&mut lan, now, 50, false);
+    let mut event = CongestionEvent {
+        cause: Cause::Loss,
+        bytes_lost: 50 * MTU,
+        largest_lost_sent_at: now,
+        persistent: false,
+        in_flight: MTU,
+        overlaps: true,
+    };
+    for _ in 0..3 {
+        now += Duration::from_millis(10);
+        event.largest_lost_sent_at = now;
+        let shrunk = lan.window();
+        lan.on_congestion(now, &event);
+        assert!(lan.window() < shrunk);
+    }
+    // A few where no queue is are not answered, and take nothing back.
+    event.bytes_lost = MTU;
+    lan.on_congestion(now + Duration::from_millis(10), &event);
+    lan.on_spurious(now);
+    assert_eq!(lan.window(), before);
 }
 
 #[test]

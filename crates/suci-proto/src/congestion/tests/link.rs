@@ -426,6 +426,7 @@ impl Sim {
                     largest_lost_sent_at: sent_at,
                     persistent: false,
                     in_flight,
+                    overlaps: false,
                 },
             );
         }
@@ -486,6 +487,7 @@ impl Sim {
                 largest_lost_sent_at,
                 persistent: false,
                 in_flight,
+                overlaps: false,
             },
         );
     }

@@ -59,6 +59,7 @@ fn call(controller: &mut dyn Controller, rtt: &mut Rtt, now: Instant, mtu: &mut 
                 largest_lost_sent_at: ago(c),
                 persistent: a.is_multiple_of(11),
                 in_flight: a,
+                overlaps: a.is_multiple_of(3),
             },
         ),
         6 => controller.on_spurious(now),

@@ -18,6 +18,8 @@ impl Fold for Ledger {
             frames_base,
             skips,
             remembered: _,
+            doubtful: _,
+            confirmed,
             oldest_flying,
             oldest_silent,
             silent: _,
@@ -30,6 +32,7 @@ impl Fold for Ledger {
         to.put_position(*base);
         frames_base.fold(to);
         skips.fold(to);
+        confirmed.fold(to);
         for position in [oldest_flying, oldest_silent, settled] {
             to.put_position(*position);
         }
@@ -41,6 +44,7 @@ impl Fold for Ledger {
         ledger.next = ledger.base;
         ledger.frames_base = Fold::unfold(from);
         ledger.skips = Fold::unfold(from);
+        ledger.confirmed = Fold::unfold(from);
         ledger.oldest_flying = from.take_position();
         ledger.oldest_silent = from.take_position();
         ledger.settled = from.take_position();
@@ -56,6 +60,8 @@ impl Ledger {
             return false;
         }
         self.remembered = VecDeque::new();
+        self.confirmed = self.confirmed.saturating_add(self.doubtful);
+        self.doubtful = 0;
         self.base = self.next;
         self.frames_base = self.frames_base.saturating_add(self.frames.len() as u64);
         self.marks = Marks::default();

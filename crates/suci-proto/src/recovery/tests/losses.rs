@@ -126,6 +126,32 @@ fn late_ack_of_the_largest_measures_the_true_round_trip() {
 }
 
 #[test]
+fn a_loss_is_doubtful_until_its_packet_arrives_or_is_forgotten() {
+    let mut bench = Bench::measured();
+    let counts = |bench: &Bench| (bench.recovery.doubtful(), bench.recovery.confirmed());
+    (1..=6).for_each(|number| bench.send(number, 100));
+    bench.send_kind(7, 100, 1_472, PROBE);
+    (8..=9).for_each(|number| bench.send(number, 100));
+    bench.ack(150, &[6..=6]);
+    assert_eq!((bench.log.lost.len(), counts(&bench)), (3, (3, 0)));
+    bench.ack(151, &[1..=2, 6..=6]);
+    assert_eq!(counts(&bench), (1, 0));
+    bench.recovery.drop_larger_than(1_400, &mut bench.log);
+    assert_eq!(counts(&bench), (1, 0), "a packet too large was not lost");
+    let two = bench.recovery.rtt().pto(DELAY) * 2;
+    bench.send(10, 9_000);
+    assert!(at(151) + two < at(9_001));
+    bench.ack(9_001, &[4..=6, 8..=10]);
+    assert_eq!(counts(&bench), (0, 1));
+    assert_eq!(bench.ack(9_002, &[3..=3]).spurious, 0);
+    (11..=18).for_each(|number| bench.send(number, 9_100));
+    bench.ack(9_150, &[12..=18]);
+    assert_eq!(counts(&bench), (1, 1));
+    assert!(bench.recovery.rest());
+    assert_eq!(counts(&bench), (0, 2), "forgotten with all the rest");
+}
+
+#[test]
 fn lost_packets_are_forgotten_after_two_probe_timeouts() {
     let mut bench = Bench::measured();
     (1..=4).for_each(|number| bench.send(number, 100));

@@ -106,6 +106,8 @@ impl Bytes<'_> {
 struct World {
     recovery: Recovery,
     now: Instant,
+    /// A packet declared lost arrived.
+    late: bool,
     /// The last `now` that recovery can have seen for certain.
     clock: Instant,
     first: PacketNumber,
@@ -134,6 +136,7 @@ pub(super) fn run(data: &[u8]) {
         recovery: Recovery::new(first, Duration::from_millis(100)),
         now: Instant::from_nanos(1_000_000_000),
         clock: Instant::ZERO,
+        late: false,
         first,
         next: first,
         part: 0,
@@ -354,7 +357,7 @@ impl World {
                     packets += 1;
                 }
                 State::Lost { dropped, .. } => {
-                    spurious += u32::from(!dropped && !packet.probe);
+                    spurious += u32::from(!dropped);
                 }
                 State::Silent => {}
                 State::Acked => panic!("{number} acknowledged twice"),
@@ -381,6 +384,7 @@ impl World {
             newest.map(|(_, sent_at, _)| sent_at)
         );
         assert_eq!(summary.largest_acked_size, largest_size);
+        self.late |= spurious > 0;
         let Some((newest, sent_at, dropped)) = newest else {
             assert_eq!(*summary, AckSummary::default());
             assert!(reports.lost.is_empty());
@@ -447,7 +451,7 @@ impl World {
         let rtt = self.recovery.rtt();
         let round_trip = rtt.smoothed().max(rtt.latest());
         let least = round_trip + round_trip / 8;
-        let most = (round_trip * 2).max(Duration::from_micros(200));
+        let most = (round_trip * 3).max(Duration::from_micros(200));
         let held = self.held_until().is_some_and(|until| self.now < until);
         let forget_at = self.now + rtt.pto(MAX_ACK_DELAY) * 2;
         let largest = self.largest_acked;
@@ -463,7 +467,7 @@ impl World {
             assert!(overtaken > 0 && (overtaken >= MIN_PACKET_THRESHOLD || age >= least));
             packet.state = State::Lost {
                 forget_at,
-                dropped: false,
+                dropped: packet.probe,
             };
             if packet.probe {
                 probe = Some(probe.map_or(packet.size, |size: usize| size.min(packet.size)));
@@ -478,8 +482,9 @@ impl World {
         assert_eq!(summary.mtu_probe_lost, probe);
         let Some(largest) = largest else { return };
         for (number, packet) in self.packets.range(..largest) {
-            let overdue =
-                largest - number >= MAX_PACKET_THRESHOLD || self.now.since(packet.sent_at) >= most;
+            // Where more overtook a packet that was not lost, time alone decides.
+            let by_packets = !self.late && largest - number >= MAX_PACKET_THRESHOLD;
+            let overdue = by_packets || self.now.since(packet.sent_at) >= most;
             let spared = self.spared.is_some_and(|until| packet.sent_at < until);
             assert!(
                 (held && !spared) || !overdue || packet.state != State::Flying,

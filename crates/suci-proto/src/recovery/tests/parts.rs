@@ -111,43 +111,44 @@ fn loss_delay_has_a_floor_and_follows_the_larger_of_smoothed_and_latest() {
 }
 
 #[test]
-fn packet_threshold_grows_to_what_was_seen_and_no_further_than_its_cap() {
+fn packet_threshold_grows_to_what_was_seen_and_beyond_its_cap_time_decides() {
     let rtt = Rtt::new(ms(80));
     let mut reordering = Reordering::new();
     assert_eq!(reordering.packets(), 3);
-    reordering.on_spurious(at(10), at(0), 2, &rtt);
+    reordering.on_spurious(ms(10), 2, &rtt);
     assert_eq!(reordering.packets(), 3, "it was not this threshold's fault");
-    reordering.on_spurious(at(10), at(0), 3, &rtt);
+    reordering.on_spurious(ms(10), 3, &rtt);
     assert_eq!(reordering.packets(), 4);
-    reordering.on_spurious(at(10), at(0), 20, &rtt);
+    reordering.on_spurious(ms(10), 20, &rtt);
     assert_eq!(reordering.packets(), 21);
-    reordering.on_spurious(at(10), at(0), 5, &rtt);
+    reordering.on_spurious(ms(10), 5, &rtt);
     assert_eq!(reordering.packets(), 21);
-    reordering.on_spurious(at(10), at(0), u64::MAX, &rtt);
+    reordering.on_spurious(ms(10), MAX_PACKET_THRESHOLD - 1, &rtt);
     assert_eq!(reordering.packets(), MAX_PACKET_THRESHOLD);
+    reordering.on_spurious(ms(10), MAX_PACKET_THRESHOLD, &rtt);
+    assert_eq!(reordering.packets(), u64::MAX);
     assert_eq!(reordering.delay(&rtt), ms(90), "nothing was late by time");
+    (0..16).for_each(|episode| reordering.on_losses(at(2 * episode + 1), at(2 * episode)));
+    assert_eq!(reordering.packets(), MAX_PACKET_THRESHOLD * 3 / 4);
 }
 
 #[test]
-fn time_threshold_grows_once_a_round_trip_up_to_two_round_trips() {
+fn time_threshold_grows_to_what_was_seen_up_to_three_round_trips() {
     let rtt = Rtt::new(ms(80));
     let mut reordering = Reordering::new();
-    reordering.on_spurious(at(89), at(0), 1, &rtt);
+    reordering.on_spurious(ms(89), 1, &rtt);
     assert_eq!(reordering.delay(&rtt), ms(90), "came within the time");
-    reordering.on_spurious(at(90), at(0), 1, &rtt);
+    reordering.on_spurious(ms(90), 1, &rtt);
     assert_eq!(reordering.delay(&rtt), ms(100));
-    reordering.on_spurious(at(190), at(90), 1, &rtt);
-    assert_eq!(
-        reordering.delay(&rtt),
-        ms(100),
-        "sent before the last growth"
-    );
-    reordering.on_spurious(at(191), at(91), 1, &rtt);
-    assert_eq!(reordering.delay(&rtt), ms(110));
-    for i in 1..20 {
-        reordering.on_spurious(at(1_000 * i + 200), at(1_000 * i), 1, &rtt);
-    }
-    assert_eq!(reordering.delay(&rtt), ms(160));
+    reordering.on_spurious(ms(135), 1, &rtt);
+    assert_eq!(reordering.delay(&rtt), ms(145), "an eighth to spare");
+    reordering.on_spurious(ms(101), 1, &rtt);
+    assert_eq!(reordering.delay(&rtt), ms(145), "it spares that too");
+    let mut queued = Rtt::new(ms(80));
+    queued.update(ms(400), Waits::default());
+    assert_eq!(reordering.delay(&queued), ms(465));
+    reordering.on_spurious(ms(9_000), 1, &rtt);
+    assert_eq!(reordering.delay(&rtt), ms(240));
     assert_eq!(reordering.packets(), 3);
 }
 
@@ -155,10 +156,10 @@ fn time_threshold_grows_once_a_round_trip_up_to_two_round_trips() {
 fn thresholds_shrink_after_sixteen_genuine_episodes() {
     let rtt = Rtt::new(ms(80));
     let mut reordering = Reordering::new();
-    reordering.on_spurious(at(100), at(0), 99, &rtt);
+    reordering.on_spurious(ms(98), 99, &rtt);
     assert_eq!(
         (reordering.packets(), reordering.delay(&rtt)),
-        (100, ms(100))
+        (100, ms(108))
     );
     let mut now = 1_000;
     let mut episodes = |reordering: &mut Reordering, count: u64| {
@@ -172,9 +173,12 @@ fn thresholds_shrink_after_sixteen_genuine_episodes() {
     episodes(&mut reordering, 15);
     assert_eq!(reordering.packets(), 100);
     episodes(&mut reordering, 1);
-    assert_eq!((reordering.packets(), reordering.delay(&rtt)), (75, ms(90)));
+    assert_eq!(
+        (reordering.packets(), reordering.delay(&rtt)),
+        (75, ms(101))
+    );
     episodes(&mut reordering, 15);
-    reordering.on_spurious(at(9_001), at(9_000), 1, &rtt);
+    reordering.on_spurious(ms(1), 1, &rtt);
     episodes(&mut reordering, 15);
     assert_eq!(
         reordering.packets(),
