@@ -21,3 +21,4 @@ mod starts;
 mod statistics;
 mod steering;
 mod threads;
+mod truths;
