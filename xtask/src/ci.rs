@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
 use crate::exec::{self, Process};
-use crate::{faults, fuzz, guards, layers, planted};
+use crate::{faults, fuzz, guards, layers, planted, prose};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
 const SEEDS: &str = "0..300";
@@ -43,6 +43,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "layers",
         run: layers::check,
+    },
+    Step {
+        name: "prose",
+        run: prose::check,
     },
     Step {
         name: "faults",

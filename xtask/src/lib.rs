@@ -17,6 +17,7 @@ pub mod mutants;
 pub mod netns;
 mod perf;
 pub mod planted;
+pub mod prose;
 pub mod show;
 mod signals;
 pub mod soak;

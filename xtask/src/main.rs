@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, show, soak, tableau,
+    Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, prose, show, soak,
+    tableau,
 };
 
 /// The project's own chores.
@@ -27,6 +28,8 @@ enum Chore {
     },
     /// Dependencies between our crates, what the engine must not touch, sizes
     Layers,
+    /// The width of comments and prose, and names that have a better one
+    Prose,
     /// docs/faults.md against the tests in the tree
     Faults {
         /// Fill the table's last column from the tree first
@@ -102,6 +105,7 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Ci { only } => ci::run(only.as_deref()),
         Chore::Layers => layers::check(),
+        Chore::Prose => prose::check(),
         Chore::Faults { write } => faults::check(write),
         Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
