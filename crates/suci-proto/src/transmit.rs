@@ -7,7 +7,7 @@
 
 use crate::event::Unreachable;
 use crate::types::{Ecn, PacketNumber};
-use crate::wire::{Crc, Mould, PLAIN_OVERHEAD, checksum};
+use crate::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum};
 use bytes::Bytes;
 use std::net::SocketAddr;
 
@@ -214,22 +214,23 @@ impl Train {
         let Some((like, body)) = self.newest().filter(|(h, _)| run.lead <= h.len as usize) else {
             return false;
         };
-        let Some(mut mould) = Mould::new(self.bytes_of(like), run.lead, run.offset) else {
+        let Some(mut template) = HeaderTemplate::new(self.bytes_of(like), run.lead, run.offset)
+        else {
             return false;
         };
         let bytes = self.bodies.last().map(Bytes::as_ref).unwrap_or_default();
-        let (head, first) = (mould.len(), self.head.len());
+        let (head, first) = (template.len(), self.head.len());
         let end = first + head * run.count;
-        self.head.resize(end + Mould::ROOM, 0);
+        self.head.resize(end + HeaderTemplate::ROOM, 0);
         self.pieces.reserve(2 * run.count);
         self.segments.reserve(run.count);
         let (mut at, mut offset, mut number) = (first, run.offset, run.number);
         for _ in 0..run.count {
             let start = offset as usize;
             let carried = bytes.get(start..start + run.len).unwrap_or_default();
-            let cast = mould.cast(number, offset, carried);
+            let cast = template.cast(number, offset, carried);
             // Of each only what the next leaves of it stays.
-            if let Some(place) = self.head.get_mut(at..at + Mould::ROOM) {
+            if let Some(place) = self.head.get_mut(at..at + HeaderTemplate::ROOM) {
                 place.copy_from_slice(cast);
             }
             self.segments.push(Segment {

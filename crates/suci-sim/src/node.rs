@@ -206,7 +206,7 @@ impl Process {
             work += self.transmit(cx)?;
         }
         if self.left_off {
-            self.engine.leave_off(now);
+            self.engine.end_tx(now);
         }
         if listens {
             // Taking events last shows those that sending caused.

@@ -15,7 +15,7 @@ const SPINS: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Cell<T> {
     word: AtomicU64,
-    /// Somebody naps until the word moves.
+    /// Somebody sleeps until the word moves.
     napping: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -44,7 +44,7 @@ impl<T> Cell<T> {
     /// Calls `sleep` if the word is still `word`, that of a user who sleeps, too. It is called off by
     /// [`Taken::show_life`]: this sets the mark and then looks at the word, that moves the word and then
     /// looks at the mark, with full fences between, so that one of them sees the other.
-    pub(crate) fn nap(&self, word: u64, sleep: impl FnOnce()) {
+    pub(crate) fn sleep_for(&self, word: u64, sleep: impl FnOnce()) {
         self.napping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if self.word() == word {
@@ -104,7 +104,7 @@ pub(crate) struct Taken<'a, T> {
 }
 
 impl<T> Taken<'_, T> {
-    /// Shows whoever watches the word that the value is in use still; `ring` wakes one who naps.
+    /// Shows whoever watches the word that the value is in use still; `ring` wakes one who sleeps.
     pub(crate) fn show_life(&self, ring: impl FnOnce()) {
         self.cell.word.fetch_add(2, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -124,7 +124,7 @@ impl Core {
             && let Ok(mut turn) = self.enter()
         {
             // Whoever sleeps on the descriptor makes no next call before it says so.
-            turn.gather.allowed = false;
+            turn.coalescer.allowed = false;
             turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
             if let Some(launcher) = turn.launcher()
@@ -157,7 +157,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A call lasts: a helper that watches for signs of life sees one, and does not nap on after it.
+    /// A call lasts: a helper that watches for signs of life sees one, and does not sleep on after it.
     pub(crate) fn show_life(&self) {
         self.work.show_life(|| self.core.helper_bell.ring());
     }
@@ -236,8 +236,8 @@ impl Drop for Turn<'_> {
             if !self.core.alone.load(Ordering::Relaxed) {
                 let helper = &self.core.helper_bell;
                 self.core.holds.note(hold, || helper.ring());
-            } else if self.gather.hold_number().is_some() {
-                self.gather.allowed = false;
+            } else if self.coalescer.hold_number().is_some() {
+                self.coalescer.allowed = false;
                 self.send_on();
             }
         }

@@ -1,5 +1,6 @@
 //! Keeps the engine's driving contract over a backend: input, then time, then output.
 
+use crate::backoff::Backoff;
 use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
 use crate::error::Error;
@@ -7,11 +8,10 @@ use crate::launcher::{Launcher, Notice};
 use crate::message::Message;
 use crate::metrics::Responder;
 use crate::names::Names;
-use crate::shared::Post;
+use crate::shared::CrossShardQueue;
 use crate::statistics::Publisher;
 use crate::sys;
-use crate::tries::Tries;
-use crate::wait::{Habit, Spinner, Wait};
+use crate::wait::{SpinPolicy, Spinner, Wait};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -23,17 +23,17 @@ use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Event, PeerError, SendError};
 
-mod gather;
+mod coalescer;
 mod input;
-mod naps;
 mod output;
 mod sends;
 mod takes;
+mod timed_sleep;
 mod waits;
 
-use gather::Gather;
-use naps::Naps;
+use coalescer::SendCoalescer;
 use takes::Takes;
+use timed_sleep::TimedSleep;
 
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
@@ -61,9 +61,9 @@ pub(crate) struct Driver {
     block_limit: Option<Duration>,
     /// The last receive that blocked brought nothing: much longer sleep may follow, which is then set precisely.
     undisturbed: bool,
-    /// Calls that waited beside receives and the backend's own: sleeps and naps.
+    /// Calls that waited beside receives and the backend's own: sleeps and timed sleeps.
     sleeps: u64,
-    naps: Naps,
+    timed_sleep: TimedSleep,
     /// When the newest datagram arrived that a look found, if the kernel said so.
     newest: Option<Instant>,
     /// Where a train is copied that has too many pieces.
@@ -71,13 +71,13 @@ pub(crate) struct Driver {
     /// The socket did not take everything.
     want_write: bool,
     /// Sending stopped to look at the socket first: more may go.
-    left_off: bool,
+    tx_incomplete: bool,
     /// Somebody wants the thread for something urgent: looks and outputs end.
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
     /// Whether that is worth it after a message that was there already, and that the next look tries.
-    crowds: Tries,
+    crowds: Backoff,
     expects: bool,
     /// The last look left nothing behind, as far as is known.
     drained: bool,
@@ -94,9 +94,9 @@ pub(crate) struct Driver {
     /// Names of the program's calls.
     pub(crate) call_ids: CallIds,
     /// How long its waits for answers look before they sleep.
-    pub(crate) habit: Habit,
+    pub(crate) spin_policy: SpinPolicy,
     /// The way to the other shards of the node, if there are any.
-    post: Option<Post>,
+    cross_shard: Option<CrossShardQueue>,
     /// Who tells which processes have ended, and what it told that is not handed on yet.
     launcher: Option<Launcher>,
     told: Vec<Notice>,
@@ -104,7 +104,7 @@ pub(crate) struct Driver {
     names: Option<Names>,
     takes: Takes,
     /// Whether what the program sends waits for its next call.
-    pub(crate) gather: Gather,
+    pub(crate) coalescer: SendCoalescer,
     outlook: Outlook,
 }
 
@@ -128,7 +128,7 @@ impl Driver {
             block_limit: backend.capabilities().block_limit,
             undisturbed: false,
             sleeps: 0,
-            naps: Naps::default(),
+            timed_sleep: TimedSleep::default(),
             newest: None,
             engine,
             backend,
@@ -137,10 +137,10 @@ impl Driver {
             stamps: Stamps::default(),
             spill: Vec::new(),
             want_write: false,
-            left_off: false,
+            tx_incomplete: false,
             interrupt: Arc::default(),
             bulk: false,
-            crowds: Tries::new(3),
+            crowds: Backoff::new(3),
             expects: false,
             drained: false,
             cut_short: false,
@@ -150,13 +150,13 @@ impl Driver {
             unchecked: 0,
             head: None,
             call_ids: CallIds::default(),
-            habit: Habit::default(),
-            post: None,
+            spin_policy: SpinPolicy::default(),
+            cross_shard: None,
             launcher: None,
             told: Vec::new(),
             names: None,
             takes: Takes::new(now),
-            gather: Gather::new(now),
+            coalescer: SendCoalescer::new(now),
             outlook: Outlook::default(),
         }
     }
@@ -167,8 +167,8 @@ impl Driver {
     }
 
     /// From now on datagrams of other shards are forwarded.
-    pub(crate) fn join(&mut self, post: Post) {
-        self.post = Some(post);
+    pub(crate) fn join(&mut self, cross_shard: CrossShardQueue) {
+        self.cross_shard = Some(cross_shard);
     }
 
     /// From now on this driver listens to the launcher.
@@ -235,22 +235,22 @@ impl Driver {
 
     /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many messages in a row, those may
     /// take the acknowledgements along.
-    pub(crate) fn glance(&mut self) -> Result<(), Error> {
-        if !(self.gather.allowed && self.engine.acks_may_wait()) {
+    pub(crate) fn poll_deferring_acks(&mut self) -> Result<(), Error> {
+        if !(self.coalescer.allowed && self.engine.acks_may_wait()) {
             return self.turn();
         }
         let now = self.clock.now();
-        let Some(since) = self.gather.take_row_chance(now) else {
+        let Some(since) = self.coalescer.take_row_chance(now) else {
             return self.turn();
         };
         self.bulk = true;
         self.engine.begin_keeping_acks(now);
-        let now = self.take_letters(now);
+        let now = self.take_forwarded(now);
         let now = self.look(now)?;
         self.output_at(now)?;
         // They may have gone with an answer of the engine's own.
         if self.engine.acks_may_wait() {
-            self.gather.keep_acks(since, self.engine.has_message());
+            self.coalescer.keep_acks(since, self.engine.has_message());
         } else {
             self.engine.force_acks();
             self.output()?;
@@ -272,7 +272,7 @@ impl Driver {
     /// What arrived and what is due.
     fn input(&mut self, now: Instant, look: bool) -> Result<Instant, Error> {
         self.engine.begin_turn(now);
-        let now = self.take_letters(now);
+        let now = self.take_forwarded(now);
         // Whoever is due is looked after in any case, and input comes before time.
         if look || self.is_due(now) {
             return self.look(now);
@@ -309,9 +309,9 @@ impl Driver {
         self.bulk = true;
         self.engine.begin_turn(now);
         self.look(now)?;
-        if self.engine.has_output() && !self.left_off {
-            self.left_off = true;
-            self.gather.on_left_off();
+        if self.engine.has_output() && !self.tx_incomplete {
+            self.tx_incomplete = true;
+            self.coalescer.on_tx_incomplete();
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Driver {
 
     /// Whether the last turn ended before everything was sent or taken: the next one is due at once.
     fn is_unfinished(&self) -> bool {
-        self.left_off || self.cut_short
+        self.tx_incomplete || self.cut_short
     }
 
     /// How long the driver may sleep if nothing arrives; for ever without a value.

@@ -3,9 +3,9 @@
 //! Ten times a second it looks at one word. If the word stood still, nobody called the node for that long:
 //! the helper goes on duty, takes the driver by one compare-and-swap, answers what arrived, and
 //! sleeps on the socket. It finds out that the program is back when the word is not the one it
-//! left, and goes off duty. While a call of the program itself sleeps, the helper naps, and looks once a second. A
+//! left, and goes off duty. While a call of the program itself sleeps, the helper sleeps, and looks once a second. A
 //! program that calls often pays nothing but the swap. While something that it sent waits for its next call, or an
-//! acknowledgement for what it will send ([`Gather`](crate::driver::Gather)), the helper looks a thousand times a second.
+//! acknowledgement for what it will send ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
 
 use crate::core::{Core, Turn};
 use crate::error::Error;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A node that nobody called for this long is served.
 const UNATTENDED: Duration = Duration::from_millis(100);
 
-/// A node that lets messages wait for the next call ([`Gather`](crate::driver::Gather)) is looked at so often...
+/// A node that lets messages wait for the next call ([`SendCoalescer`](crate::driver::SendCoalescer)) is looked at so often...
 const WATCH: Duration = Duration::from_millis(1);
 
 /// ... so many times after the last one did. A look takes a few microseconds.
@@ -30,7 +30,7 @@ const TRIES: u32 = 64;
 
 /// While one call lasts. Calls that block ring the helper when they wake up; of others that took long (a copy of a
 /// gibibyte, a program that was stopped in the middle of one) it learns by looking.
-const NAP: Duration = Duration::from_secs(1);
+const TIMED_SLEEP: Duration = Duration::from_secs(1);
 
 /// What the helper found when it looked at the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,10 @@ fn run(core: &Core) {
         match judge(seen, word) {
             Program::Active => watch.away = Duration::ZERO,
             Program::Inside if watch.looks > 0 => {}
-            // An error ends the nap early, which costs one more look.
-            Program::Inside => core.cell.nap(word, || drop(sleep_alone(core, NAP))),
+            // An error ends the timed sleep early, which costs one more look.
+            Program::Inside => core
+                .cell
+                .sleep_for(word, || drop(sleep_alone(core, TIMED_SLEEP))),
             Program::Away => {
                 watch.away += limit;
                 if watch.away >= UNATTENDED {
@@ -144,7 +146,7 @@ impl Watch {
             }
             turn.turn()?;
             // Much is to be sent, and the program is elsewhere.
-            if turn.left_off() {
+            if turn.tx_incomplete() {
                 drop(turn);
                 return serve(core, core.cell.word());
             }
@@ -257,7 +259,7 @@ mod tests {
         ];
         for (name, call) in calls {
             let before = packets(&a);
-            a.enter().unwrap().gather.expect_row();
+            a.enter().unwrap().coalescer.expect_row();
             let sent = a.send(peer, "waits");
             if name == "resume" {
                 assert!(sent.is_err(), "suspended");
@@ -265,9 +267,9 @@ mod tests {
                 continue;
             }
             assert_eq!(packets(&a), before, "{name}");
-            assert!(a.enter().unwrap().gather.holds_messages(), "{name}");
+            assert!(a.enter().unwrap().coalescer.holds_messages(), "{name}");
             call(&mut a, peer);
-            assert!(!a.enter().unwrap().gather.holds_messages(), "{name}");
+            assert!(!a.enter().unwrap().coalescer.holds_messages(), "{name}");
             assert!(packets(&a) > before, "{name}");
         }
         for _ in 0..6 {
@@ -280,12 +282,12 @@ mod tests {
     #[test]
     fn acknowledgements_that_wait_leave_before_a_call_that_may_last() {
         let (mut a, mut b) = left_alone();
-        a.enter().unwrap().gather.expect_row();
+        a.enter().unwrap().coalescer.expect_row();
         b.send(a.id(), "question").unwrap();
         while a.try_recv().unwrap().is_none() {}
         let before = packets(&a);
         assert!(a.try_recv().unwrap().is_none());
-        assert!(a.enter().unwrap().gather.hold_number().is_some());
+        assert!(a.enter().unwrap().coalescer.hold_number().is_some());
         assert_eq!(packets(&a), before);
         a.batch(|_| b.flush(Duration::from_secs(5)))
             .unwrap()
@@ -299,7 +301,7 @@ mod tests {
         a.send(b.id(), "hello").unwrap();
         assert!(b.recv_timeout(Duration::from_secs(30)).unwrap().is_some());
         a.flush(Duration::from_secs(30)).unwrap();
-        a.enter().unwrap().gather.expect_row();
+        a.enter().unwrap().coalescer.expect_row();
         let before = packets(&a);
         a.send(b.id(), "waits").unwrap();
         assert_eq!(a.enter().unwrap().engine.counters().packets_out, before);
@@ -314,7 +316,7 @@ mod tests {
     #[test]
     fn where_the_helper_is_gone_nothing_waits() {
         let (mut a, b) = left_alone();
-        a.enter().unwrap().gather.expect_row();
+        a.enter().unwrap().coalescer.expect_row();
         a.core
             .alone
             .store(true, std::sync::atomic::Ordering::Relaxed);
@@ -323,14 +325,14 @@ mod tests {
             a.send(b.id(), "goes").unwrap();
             assert!(packets(&a) > before);
         }
-        assert!(!a.enter().unwrap().gather.allowed);
+        assert!(!a.enter().unwrap().coalescer.allowed);
     }
 
     /// It ends while a call lasts that found it alive, and so leaves what waits to it.
     #[test]
     fn a_helper_that_ends_sends_what_a_call_leaves_then() {
         let (mut a, b) = left_alone();
-        a.enter().unwrap().gather.expect_row();
+        a.enter().unwrap().coalescer.expect_row();
         let before = packets(&a);
         a.send(b.id(), "goes").unwrap();
         let call = a.core.cell.take();
@@ -360,7 +362,7 @@ mod tests {
     fn calls_that_only_ask_send_nothing() {
         let (mut a, b) = left_alone();
         // As if it had a helper: without one these calls send.
-        a.enter().unwrap().gather.allowed = true;
+        a.enter().unwrap().coalescer.allowed = true;
         let peer = b.id();
         a.send(peer, vec![1; 64 << 20]).unwrap();
         type Ask = fn(&mut Node, NodeId);

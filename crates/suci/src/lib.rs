@@ -92,6 +92,7 @@
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 
+mod backoff;
 mod batch;
 mod book;
 mod budget;
@@ -119,7 +120,6 @@ pub mod statistics;
 mod steering;
 mod sync;
 mod sys;
-mod tries;
 mod wait;
 
 pub use batch::Batch;

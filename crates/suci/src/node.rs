@@ -95,7 +95,7 @@ impl Node {
             ..
         } = opened;
         let attended = !config.unattended;
-        driver.gather.allowed = attended;
+        driver.coalescer.allowed = attended;
         driver.call_ids = CallIds::new()?;
         let core = Arc::new(Core::new(driver, birth)?);
         let helper = attended
@@ -120,7 +120,7 @@ impl Node {
     /// A call that needs an open node. What waited for the next call leaves, so that what this one changes comes after it.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter_to_send()?;
-        if turn.gather.hold_number().is_some() {
+        if turn.coalescer.hold_number().is_some() {
             turn.send_on();
         }
         serve(&mut turn);
@@ -141,7 +141,7 @@ impl Node {
     /// helper that would.
     fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
-        if !self.closed && !turn.gather.allowed {
+        if !self.closed && !turn.coalescer.allowed {
             serve(&mut turn);
         } else if !self.closed && !std::thread::panicking() {
             // The next call that needs the socket meets the same error and reports it.
@@ -464,12 +464,12 @@ impl Node {
     pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
         let deadline = Deadline::after(limit);
         let mut turn = self.enter_open()?;
-        let mut spinner = turn.habit.message(self.wait);
+        let mut spinner = turn.spin_policy.message(self.wait);
         turn.turn()?;
         while !turn.has_news() && !deadline.is_over() {
             pause(&mut turn, deadline, &mut spinner)?;
         }
-        turn.habit.learn(&spinner);
+        turn.spin_policy.learn(&spinner);
         Ok(turn.has_news())
     }
 

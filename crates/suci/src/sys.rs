@@ -161,7 +161,7 @@ impl AsFd for Bell {
 
 /// Sleeps for `time`, whatever comes, and not for the 50 us more that the system takes for its own convenience: the thread's
 /// timer slack is 1 us meanwhile.
-pub(crate) fn nap(time: Duration) {
+pub(crate) fn sleep_for(time: Duration) {
     const SLACK: libc::c_ulong = 1_000;
     // SAFETY: no pointers are involved; it is this thread's own setting.
     let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };

@@ -1,6 +1,6 @@
 //! How blocking calls wait.
 
-use crate::tries::Tries;
+use crate::backoff::Backoff;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -44,8 +44,8 @@ impl Wait {
 #[derive(Debug)]
 pub(crate) struct Spinner {
     bound: Duration,
-    /// Sleeps may be naps, which last their time whatever comes.
-    may_nap: bool,
+    /// Sleeps may be timed sleeps, which last their time whatever comes.
+    may_sleep: bool,
     /// Looks before others may run in between.
     undisturbed: u32,
     until: Option<Instant>,
@@ -73,7 +73,7 @@ impl Spinner {
     fn bounded(bound: Duration) -> Self {
         Self {
             bound,
-            may_nap: false,
+            may_sleep: false,
             undisturbed: UNDISTURBED,
             until: None,
             looks: 0,
@@ -81,7 +81,7 @@ impl Spinner {
         }
     }
 
-    /// For an answer, as [`Habit`] finds worth while. Lets nobody run in between: where the peer shares this processor,
+    /// For an answer, as [`SpinPolicy`] finds worth while. Lets nobody run in between: where the peer shares this processor,
     /// the answer would come because of that, and as if looking for it had paid.
     fn for_answer() -> Self {
         Self {
@@ -91,8 +91,8 @@ impl Spinner {
     }
 
     /// Whether it may sleep for a moment although something may come.
-    pub(crate) fn may_nap(&self) -> bool {
-        self.may_nap
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.may_sleep
     }
 
     /// Whether it looked once and no more.
@@ -103,7 +103,7 @@ impl Spinner {
     /// What was waited for came: the next wait begins.
     pub(crate) fn restart(&mut self) {
         *self = Self {
-            may_nap: self.may_nap,
+            may_sleep: self.may_sleep,
             undisturbed: self.undisturbed,
             ..Self::bounded(self.bound)
         };
@@ -138,25 +138,25 @@ impl Spinner {
 
 /// Whether looking for answers pays, as far as the last ones tell.
 #[derive(Debug)]
-pub(crate) struct Habit {
+pub(crate) struct SpinPolicy {
     /// The program sent something after the last message that it took: the next one may be the answer.
     asked: bool,
     /// Messages that it sent, less those that it took: so many answers may follow, or none. At most [`MANY`].
     open: u32,
-    looks: Tries,
+    looks: Backoff,
 }
 
-impl Default for Habit {
+impl Default for SpinPolicy {
     fn default() -> Self {
         Self {
             asked: false,
             open: 0,
-            looks: Tries::new(6),
+            looks: Backoff::new(6),
         }
     }
 }
 
-impl Habit {
+impl SpinPolicy {
     /// The program sent a message.
     pub(crate) fn on_sent(&mut self) {
         self.on_sent_many(1);
@@ -176,11 +176,11 @@ impl Habit {
         self.open = self.open.saturating_sub(taken);
     }
 
-    /// A wait for the next message; [`Habit::learn`] follows it.
+    /// A wait for the next message; [`SpinPolicy::learn`] follows it.
     pub(crate) fn message(&mut self, wait: Wait) -> Spinner {
         if wait != Wait::Adaptive || !self.asked {
             return Spinner {
-                may_nap: wait == Wait::Adaptive && self.open == 0,
+                may_sleep: wait == Wait::Adaptive && self.open == 0,
                 ..Spinner::new(wait)
             };
         }
@@ -204,48 +204,48 @@ mod tests {
     use super::*;
 
     /// A wait that looks until something comes or its time is over; whether it looked at all.
-    fn look(habit: &mut Habit, comes_after: Duration) -> bool {
-        habit.on_sent();
-        let mut spinner = habit.message(Wait::Adaptive);
-        habit.on_taken(1);
+    fn look(spin_policy: &mut SpinPolicy, comes_after: Duration) -> bool {
+        spin_policy.on_sent();
+        let mut spinner = spin_policy.message(Wait::Adaptive);
+        spin_policy.on_taken(1);
         let start = Instant::ZERO;
         let looked = spinner.pauses(start);
         if looked {
             spinner.pauses(start + comes_after);
         }
-        habit.learn(&spinner);
+        spin_policy.learn(&spinner);
         looked
     }
 
     #[test]
     fn who_sent_as_much_as_it_took_expects_nothing_more() {
-        let mut habit = Habit::default();
-        (0..5).for_each(|_| habit.on_sent());
-        for (taken, may_nap) in [(4, false), (3, true)] {
-            habit.on_taken(taken);
-            assert_eq!(habit.message(Wait::Adaptive).may_nap(), may_nap);
+        let mut spin_policy = SpinPolicy::default();
+        (0..5).for_each(|_| spin_policy.on_sent());
+        for (taken, may_sleep) in [(4, false), (3, true)] {
+            spin_policy.on_taken(taken);
+            assert_eq!(spin_policy.message(Wait::Adaptive).may_sleep(), may_sleep);
         }
     }
 
     #[test]
     fn answers_that_come_late_are_looked_for_less_and_less() {
         let (soon, late) = (ANSWER / 2, ANSWER * 2);
-        let mut habit = Habit::default();
-        assert!(!habit.message(Wait::Adaptive).pauses(Instant::ZERO));
-        assert!((0..100).all(|_| look(&mut habit, soon)));
-        let looks = (0..1_000).filter(|_| look(&mut habit, late)).count();
+        let mut spin_policy = SpinPolicy::default();
+        assert!(!spin_policy.message(Wait::Adaptive).pauses(Instant::ZERO));
+        assert!((0..100).all(|_| look(&mut spin_policy, soon)));
+        let looks = (0..1_000).filter(|_| look(&mut spin_policy, late)).count();
         assert!((10..30).contains(&looks), "{looks} of 1000");
         // A single answer in time, and every wait looks again.
-        while !look(&mut habit, soon) {}
-        assert!((0..100).all(|_| look(&mut habit, soon)));
+        while !look(&mut spin_policy, soon) {}
+        assert!((0..100).all(|_| look(&mut spin_policy, soon)));
     }
 
     /// Where the peer shares the processor, it answers when this process sleeps, and not before.
     #[test]
     fn who_looks_for_an_answer_lets_nobody_run_in_between() {
-        let mut habit = Habit::default();
-        habit.on_sent();
-        let mut spinner = habit.message(Wait::Adaptive);
+        let mut spin_policy = SpinPolicy::default();
+        spin_policy.on_sent();
+        let mut spinner = spin_policy.message(Wait::Adaptive);
         let looks = 10 * UNDISTURBED;
         assert!((0..looks).all(|_| spinner.next(Instant::ZERO) == Step::Pause));
         assert_eq!(spinner.next(Instant::ZERO + ANSWER), Step::Sleep);

@@ -1,14 +1,14 @@
 //! Every interleaving of the lock-free parts, by loom.
 #![expect(dead_code, reason = "every part is included whole")]
 
-#[path = "../src/shared/beacon.rs"]
-mod beacon;
 #[path = "../src/cell.rs"]
 mod cell;
-#[path = "../src/shared/doze.rs"]
-mod doze;
+#[path = "../src/shared/event_fd.rs"]
+mod event_fd;
 #[path = "../src/hold.rs"]
 mod hold;
+#[path = "../src/shared/parker.rs"]
+mod parker;
 #[path = "../src/shared/ring.rs"]
 mod ring;
 #[path = "../src/shared/sleepers.rs"]
@@ -36,13 +36,13 @@ mod sync {
     pub(crate) use loom::thread::yield_now;
 }
 
-use beacon::Beacon;
 use cell::Cell;
-use doze::Doze;
+use event_fd::EventFd;
 use hold::Holds;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
+use parker::Parker;
 use ring::Ring;
 use sleepers::{Seat, Sleepers};
 use std::task::{Context, Poll, Wake, Waker};
@@ -229,14 +229,14 @@ fn a_sleeper_that_leaves_takes_none_with_it() {
 #[test]
 fn a_dozing_thread_gets_its_work() {
     loom::model(|| {
-        let shared = Arc::new((Doze::new(), Ring::new(2)));
+        let shared = Arc::new((Parker::new(), Ring::new(2)));
         let other = Arc::clone(&shared);
         let worker = thread::spawn(move || {
             loop {
                 if other.1.pop().is_some() {
                     return;
                 }
-                other.0.doze(|| other.1.is_empty(), thread::park);
+                other.0.parker(|| other.1.is_empty(), thread::park);
             }
         });
         let sleeper = worker.thread().clone();
@@ -290,7 +290,7 @@ fn a_napping_watcher_is_woken_by_signs_of_life() {
         let taken = cell.take();
         let word = cell.word();
         let other = Arc::clone(&cell);
-        let watcher = thread::spawn(move || other.nap(word, thread::park));
+        let watcher = thread::spawn(move || other.sleep_for(word, thread::park));
         let sleeper = watcher.thread().clone();
         taken.show_life(|| sleeper.unpark());
         drop(taken);
@@ -345,7 +345,7 @@ fn who_waits_for_any_of_several_rings_misses_none() {
 #[test]
 fn a_dozing_thread_gets_its_work_from_both_rings() {
     bounded(|| {
-        let shared = Arc::new((Doze::new(), Ring::new(2), Ring::new(2), Notify::new()));
+        let shared = Arc::new((Parker::new(), Ring::new(2), Ring::new(2), Notify::new()));
         let handle = Arc::clone(&shared);
         let handle = thread::spawn(move || {
             handle.1.push(1).unwrap();
@@ -356,22 +356,22 @@ fn a_dozing_thread_gets_its_work_from_both_rings() {
             socket.2.push(2).unwrap();
             socket.0.nudge(|| socket.3.notify());
         });
-        let (mut commands, mut letters) = (0, 0);
-        while commands + letters < 2 {
+        let (mut commands, mut forwarded) = (0, 0);
+        while commands + forwarded < 2 {
             commands += usize::from(shared.1.pop().is_some());
-            letters += usize::from(shared.2.pop().is_some());
-            let idle = || commands + letters < 2 && shared.1.is_empty() && shared.2.is_empty();
-            shared.0.doze(idle, || shared.3.wait());
+            forwarded += usize::from(shared.2.pop().is_some());
+            let idle = || commands + forwarded < 2 && shared.1.is_empty() && shared.2.is_empty();
+            shared.0.parker(idle, || shared.3.wait());
         }
-        assert_eq!((commands, letters), (1, 1));
+        assert_eq!((commands, forwarded), (1, 1));
         handle.join().unwrap();
         socket.join().unwrap();
     });
 }
 
-/// A beacon, what it stands for, and its descriptor.
+/// An event descriptor, its state, and its descriptor.
 struct Lighthouse {
-    beacon: Beacon,
+    event_fd: EventFd,
     readable: AtomicBool,
     /// Each time it is rung.
     edges: Notify,
@@ -382,7 +382,7 @@ struct Lighthouse {
 impl Lighthouse {
     fn new() -> Self {
         Self {
-            beacon: Beacon::new(),
+            event_fd: EventFd::new(),
             readable: AtomicBool::new(true),
             edges: Notify::new(),
             sleepers: Sleepers::new(),
@@ -400,7 +400,7 @@ struct Keeper(Arc<Lighthouse>);
 
 impl Wake for Keeper {
     fn wake(self: std::sync::Arc<Self>) {
-        self.0.beacon.light(|| self.0.shine());
+        self.0.event_fd.light(|| self.0.shine());
     }
 }
 
@@ -408,7 +408,7 @@ impl Wake for Keeper {
 fn visit(house: &Arc<Lighthouse>) -> bool {
     let found = house.ring.pop().is_some();
     if !found {
-        house.beacon.put_out(
+        house.event_fd.clear(
             || house.readable.store(false, Ordering::SeqCst),
             || {
                 let keeper = Keeper(Arc::clone(house));

@@ -14,7 +14,7 @@
 //! * **Draining.** A flow that begins beside others takes their queue for part of the path. Therefore each
 //!   flow lets its own packets drain for a moment every second ([`DRAIN_EVERY`]; LEDBAT++ does likewise), which
 //!   shows the true round trip to itself and to the others.
-//! * **Company.** A flow that fills the buffer whatever the delay (TCP) would starve this one. When the delay
+//! * **Competition.** A flow that fills the buffer whatever the delay (TCP) would starve this one. When the delay
 //!   stays above the target although the window was cut again and again, CUBIC decides instead until a drain
 //!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4). Far above is what a
 //!   link as fast as it was lately seen to be would not show: one that is starved must not go by its own rate.
@@ -29,9 +29,9 @@
 //!   overflow would stay below the threshold. But then the window stays above what the path takes by itself (as BBR's
 //!   short-term bound stays above what was delivered), since the queue may have had nothing to do with it.
 //!
-//! In company losses are CUBIC's to answer, each of them.
+//! In competition losses are CUBIC's to answer, each of them.
 
-mod company;
+mod competitive;
 mod rates;
 
 use super::losses::Losses;
@@ -39,7 +39,7 @@ use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window
 use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
-use company::Company;
+use competitive::CompetitiveMode;
 use rates::Rates;
 
 /// Queueing delay that is always allowed (Swift section 3.5: the base target).
@@ -82,7 +82,7 @@ const LEAST_PART: f64 = 0.2;
 /// own shrinks by up to half with each.
 const FUTILE_CUTS: u32 = 8;
 const FAR: f64 = 2.0;
-/// In company, how often to look whether the queue is gone without an occasion, and at most how often with one.
+/// In competition, how often to look whether the queue is gone without an occasion, and at most how often with one.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// A queue that falls to this part from one round to the next is such an occasion: another one of us may be looking.
@@ -173,7 +173,7 @@ enum Phase {
     /// Own packets drain; then `window` applies again.
     Draining { window: f64, rounds: u32 },
     /// Somebody fills the queue: CUBIC decides.
-    Company(Box<Company>),
+    CompetitiveMode(Box<CompetitiveMode>),
 }
 
 impl Fold for Phase {
@@ -185,9 +185,9 @@ impl Fold for Phase {
                 window.fold(to);
                 rounds.fold(to);
             }
-            Self::Company(company) => {
+            Self::CompetitiveMode(competitive) => {
                 2_u8.fold(to);
-                company.fold(to);
+                competitive.fold(to);
             }
         }
     }
@@ -198,7 +198,7 @@ impl Fold for Phase {
                 window: Fold::unfold(from),
                 rounds: Fold::unfold(from),
             },
-            2 => Self::Company(Fold::unfold(from)),
+            2 => Self::CompetitiveMode(Fold::unfold(from)),
             _ => Self::Alone,
         }
     }
@@ -312,7 +312,7 @@ impl Lan {
         if queue > target {
             self.cut(base, queue, target);
             if self.futile >= FUTILE_CUTS {
-                self.enter_company(now, least);
+                self.enter_competitive(now, least);
             }
         } else if !self.slow_start {
             self.grow(queue, target);
@@ -339,41 +339,41 @@ impl Lan {
         self.set_window(self.window * DRAIN_TO);
     }
 
-    fn enter_company(&mut self, now: Instant, found: f64) {
+    fn enter_competitive(&mut self, now: Instant, found: f64) {
         let cubic = Cubic::with_window(self.mtu as usize, self.window_before);
-        self.phase = Phase::Company(Box::new(Company::new(now, cubic, found)));
+        self.phase = Phase::CompetitiveMode(Box::new(CompetitiveMode::new(now, cubic, found)));
     }
 
     /// The same decisions once a round while CUBIC decides: look, stay or leave.
-    fn end_round_in_company(&mut self, now: Instant, least: Option<f64>) {
+    fn end_competitive_round(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
         // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a queue up to the whole.
         let (target, base) = (self.target_of(1.0, self.rates.highest()), self.base);
-        let Phase::Company(company) = &mut self.phase else {
+        let Phase::CompetitiveMode(competitive) = &mut self.phase else {
             return;
         };
         let (Some(least), Some(base)) = (least, base) else {
             return;
         };
-        if company.looking == 0 {
-            let before = company.last.replace(least).unwrap_or(least);
+        if competitive.looking == 0 {
+            let before = competitive.last.replace(least).unwrap_or(least);
             let fell = least - base < FALL * (before - base);
-            company.look_if_due(now, if fell { LOOK_AGAIN } else { LOOK_EVERY });
+            competitive.look_if_due(now, if fell { LOOK_AGAIN } else { LOOK_EVERY });
             return;
         }
-        company.looking -= 1;
+        competitive.looking -= 1;
         if least - base <= target {
             let window = (self.rates.highest() * (base + target)).min(self.window);
             self.phase = Phase::Alone;
             self.futile = 0;
             self.drained_at = Some(now);
             self.set_window(window);
-        } else if company.looking == 0 {
-            company.last = None;
-            company.vain += 1;
-            if company.vain >= VAIN_LOOKS {
-                self.base = company.least.take();
-                company.vain = 0;
+        } else if competitive.looking == 0 {
+            competitive.last = None;
+            competitive.vain += 1;
+            if competitive.vain >= VAIN_LOOKS {
+                self.base = competitive.least.take();
+                competitive.vain = 0;
             }
         }
     }
@@ -389,8 +389,8 @@ impl Lan {
         self.base = least_of(self.base);
         self.round.least = least_of(self.round.least);
         self.round.samples = self.round.samples.saturating_add(1);
-        if let Phase::Company(company) = &mut self.phase {
-            company.least = least_of(company.least);
+        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+            competitive.least = least_of(competitive.least);
         }
     }
 
@@ -450,8 +450,8 @@ impl Lan {
 
 impl Controller for Lan {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        if let Phase::Company(company) = &mut self.phase {
-            company.cubic.on_sent(now, bytes, in_flight);
+        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+            competitive.cubic.on_sent(now, bytes, in_flight);
         }
     }
 
@@ -466,8 +466,8 @@ impl Controller for Lan {
             self.round.began = Some(now);
             self.before = ended.least;
             self.losses.end_round(self.mtu);
-            if let Phase::Company(_) = self.phase {
-                self.end_round_in_company(now, ended.least);
+            if let Phase::CompetitiveMode(_) = self.phase {
+                self.end_competitive_round(now, ended.least);
             } else {
                 self.end_round(now, ended.used, ended.least, ended.settling);
             }
@@ -476,18 +476,18 @@ impl Controller for Lan {
         self.losses.on_acked(sample.bytes as f64);
         self.round.used |= used;
         match &mut self.phase {
-            Phase::Company(company) => {
-                if company.looking == 0 {
+            Phase::CompetitiveMode(competitive) => {
+                if competitive.looking == 0 {
                     if self.round.samples >= SAMPLES {
-                        company.judge_slow_start(self.round.least);
+                        competitive.judge_slow_start(self.round.least);
                     }
-                    company.cubic.on_ack(now, sample);
+                    competitive.cubic.on_ack(now, sample);
                 }
-                let looking = company.looking > 0;
+                let looking = competitive.looking > 0;
                 let window = if looking {
                     0.0
                 } else {
-                    company.cubic.window() as f64
+                    competitive.cubic.window() as f64
                 };
                 self.set_window(window);
             }
@@ -499,10 +499,10 @@ impl Controller for Lan {
     }
 
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
-        if let Phase::Company(company) = &mut self.phase {
-            company.cubic.on_congestion(now, event);
+        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+            competitive.cubic.on_congestion(now, event);
             // Others lost packets too: whoever else is one of us looks at the same time.
-            company.look_if_due(now, LOOK_AGAIN);
+            competitive.look_if_due(now, LOOK_AGAIN);
             // What else it decided shows with the next acknowledgement. None may come here.
             if event.persistent {
                 self.set_window(0.0);
@@ -529,8 +529,8 @@ impl Controller for Lan {
     }
 
     fn on_spurious(&mut self, now: Instant) {
-        if let Phase::Company(company) = &mut self.phase {
-            company.cubic.on_spurious(now);
+        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+            competitive.cubic.on_spurious(now);
             return;
         }
         self.losses = Losses::default();
@@ -549,8 +549,8 @@ impl Controller for Lan {
 
     fn on_mtu(&mut self, mtu: usize) {
         self.mtu = mtu.max(1) as f64;
-        if let Phase::Company(company) = &mut self.phase {
-            company.cubic.on_mtu(mtu);
+        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+            competitive.cubic.on_mtu(mtu);
         }
         self.set_window(self.window);
     }
@@ -560,10 +560,10 @@ impl Controller for Lan {
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
-        if let Phase::Company(company) = &self.phase
-            && company.looking == 0
+        if let Phase::CompetitiveMode(competitive) = &self.phase
+            && competitive.looking == 0
         {
-            return company.cubic.pacing_rate(rtt);
+            return competitive.cubic.pacing_rate(rtt);
         }
         // RFC 9002 section 7.7.
         let percent = if self.slow_start { 200 } else { 125 };

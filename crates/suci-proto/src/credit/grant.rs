@@ -244,7 +244,7 @@ impl Grant {
         let bytes = self.share.saturating_mul(self.charge) as f64;
         self.need
             .hungry
-            .then(|| bytes / self.need.appetite.weight() as f64)
+            .then(|| bytes / self.need.demand.weight() as f64)
     }
 
     /// Whether the generation has not ended: its end alone can be asked for.
@@ -382,7 +382,7 @@ impl Grant {
 
     /// Whether all that packets up to `last` do, which follow one that was drained just now, is to move the numbers drained
     /// and granted: whatever else may move stands where each of them would leave it.
-    pub(super) fn glides_to(&self, last: PacketNumber) -> bool {
+    pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {
             Some(left) => self.need.hungry || !self.need.is_near(left, self.share),

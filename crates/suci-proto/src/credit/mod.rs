@@ -25,7 +25,7 @@ mod shares;
 mod stats;
 
 pub use grant::Grant;
-pub use need::Appetite;
+pub use need::Demand;
 pub use send::{ControlAllowance, SendCredit};
 pub use shares::{Overcommitted, Shares, data_charge};
 pub use stats::ShareStats;

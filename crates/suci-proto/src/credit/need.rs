@@ -22,7 +22,7 @@ const WATCH: Duration = Duration::from_millis(200);
 
 /// How large a share a peer should have beside others that need more too. The other end may say so (MODE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Appetite {
+pub enum Demand {
     /// A few packets suffice: requests and replies.
     Small,
     /// What a peer has that said nothing.
@@ -32,9 +32,9 @@ pub enum Appetite {
     Large,
 }
 
-folds!(Appetite [ Normal, Small, Large ]);
+folds!(Demand [ Normal, Small, Large ]);
 
-impl Appetite {
+impl Demand {
     pub(super) const fn weight(self) -> u64 {
         match self {
             Self::Small => 1,
@@ -72,7 +72,7 @@ pub(super) enum Use {
 /// How one peer uses its grant.
 #[derive(Debug)]
 pub(super) struct Need {
-    pub(super) appetite: Appetite,
+    pub(super) demand: Demand,
     /// It came near its limit lately, or said that it was there: it counts among those that the budget is divided by.
     pub(super) hungry: bool,
     /// Fewest numbers that any packet left unused since `since`.
@@ -81,7 +81,7 @@ pub(super) struct Need {
 }
 
 folds!(Need {
-    appetite,
+    demand,
     hungry,
     least_left,
     since
@@ -90,7 +90,7 @@ folds!(Need {
 impl Need {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            appetite: Appetite::default(),
+            demand: Demand::default(),
             hungry: false,
             least_left: u64::MAX,
             since: now,

@@ -1,7 +1,7 @@
 //! The budget of one socket, shared by need.
 
 use crate::credit::grant::Booked;
-use crate::credit::need::Appetite;
+use crate::credit::need::Demand;
 use crate::credit::{CONTROL_MIN, Grant};
 use crate::limits::{CONTROL_CHARGE, DATA_CHARGE};
 use crate::time::{Duration, Instant};
@@ -119,7 +119,7 @@ const fn reserve(budget: u64) -> u64 {
 /// of a peer. Peers share the rest by need.
 ///
 /// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers
-///   divide what is left after the others and the reserve, by the weight of their [`Appetite`]. They lose what is
+///   divide what is left after the others and the reserve, by the weight of their [`Demand`]. They lose what is
 ///   too much with each packet drained, and gain as far as something is free.
 /// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is touched. Then
 ///   those who use little of it have it halved, and those who are idle are asked to give it back (RECLAIM) down to
@@ -161,7 +161,7 @@ struct Hungry {
     weight: u64,
     /// What is booked for them, in bytes.
     bytes: u64,
-    /// Bytes that those of them at most take whose appetite is bounded, and their weight.
+    /// Bytes that those of them at most take whose demand is bounded, and their weight.
     bounded: u64,
     bounded_weight: u64,
 }
@@ -431,10 +431,10 @@ impl Shares {
     }
 
     /// How large a share this peer should have beside others that need more too.
-    pub fn set_appetite(&mut self, grant: &mut Grant, appetite: Appetite) {
+    pub fn set_demand(&mut self, grant: &mut Grant, demand: Demand) {
         let hungry = grant.need.hungry;
         self.sate(grant);
-        grant.need.appetite = appetite;
+        grant.need.demand = demand;
         grant.steady_at = 0;
         if hungry {
             self.starve(grant);
@@ -538,7 +538,7 @@ impl Shares {
     /// Whether the peer goes on sending, so that nothing lapses, and answers no RECLAIM, neither so many nor for as long as
     /// silence is borne: it may hear nothing of us while we hear it. Counted are those due, sent or not: who grants us no
     /// packet to ask with keeps its place no longer for that.
-    pub(crate) fn is_defied(&self, grant: &Grant, patience: Duration) -> bool {
+    pub(crate) fn ignores_reclaim(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {
             let waited = longest.saturating_mul(times.saturating_sub(RECLAIM_DOUBLINGS + 1));

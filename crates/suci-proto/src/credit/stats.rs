@@ -53,7 +53,7 @@ impl ShareStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credit::Appetite;
+    use crate::credit::Demand;
     use crate::limits::ETHERNET_MTU;
     use crate::time::Instant;
 
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((stats.peers, stats.hungry, stats.dormant), (4, 0, 0));
         assert!((stats.jain - 1.0).abs() < 1e-9);
         if let [one, other, ..] = &mut grants[..] {
-            shares.set_appetite(other, Appetite::Large);
+            shares.set_demand(other, Demand::Large);
             shares.starve(one);
             shares.starve(other);
             shares.wake(one, Instant::ZERO);

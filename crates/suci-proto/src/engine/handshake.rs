@@ -5,7 +5,7 @@ use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{LostCause, RefusedReason};
-use crate::handshake::{Backlog, Claim, Phase, Room, Standing, Wait};
+use crate::handshake::{Backlog, Claim, Phase, Room, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End};
 use crate::time::Instant;
@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 
 /// Who says HELLO, as far as we know.
 struct Claimant {
-    standing: Standing,
+    trust: Trust,
     /// The peer that stands in line for a place. A claim from where its node is not known to be stands there as a
     /// stranger's.
     asker: Option<usize>,
@@ -101,7 +101,7 @@ impl Engine {
         header: &Header,
         asked: NodeId,
         code: RefusedCode,
-        standing: Standing,
+        trust: Trust,
     ) {
         let refused = Refused {
             target: NodeId(header.index),
@@ -118,7 +118,7 @@ impl Engine {
             reason,
         });
         // To a known node that there is no room yet is a sign of life.
-        if reason.is_for_now() && standing != Standing::Stranger {
+        if reason.is_for_now() && trust != Trust::Stranger {
             self.shared.reply(arrival.from, bytes);
         } else {
             self.shared.reply_to_anyone(arrival.from, bytes);
@@ -141,7 +141,7 @@ impl Engine {
         self.log_received(now, arrival.from, header);
         let node = NodeId(header.index);
         if let Some(code) = self.entry_refusal(now, arrival.from, node, hello.target) {
-            self.turn_away(now, arrival, header, hello.target, code, Standing::Stranger);
+            self.turn_away(now, arrival, header, hello.target, code, Trust::Stranger);
             return;
         }
         let claim = Claim {
@@ -151,7 +151,7 @@ impl Engine {
             token: header.tag,
         };
         let claimant = self.claimant(now, &claim);
-        let standing = claimant.standing;
+        let trust = claimant.trust;
         if let Some(key) = claimant.alive
             && let Some(peer) = self.peers.get_mut(key)
         {
@@ -164,9 +164,8 @@ impl Engine {
         }
         // A caller that needs a place does not pass those that came before it, unless it was
         // answered before: the COOKIE may be lost.
-        let seated = standing == Standing::Seated;
-        let first =
-            seated || self.callers(&claimant).is_empty() || self.awaits(now, &claim, standing);
+        let seated = trust == Trust::Seated;
+        let first = seated || self.callers(&claimant).is_empty() || self.awaits(now, &claim, trust);
         if first && self.may_answer(now, &claim, &claimant) {
             return self.answer_hello(now, &claim);
         }
@@ -184,12 +183,12 @@ impl Engine {
             Wait::GoesOn => self.shared.shares.places() == 0,
             Wait::IsLong => true,
             // A flood of strangers hears nothing.
-            Wait::Refused => standing != Standing::Stranger,
+            Wait::Refused => trust != Trust::Stranger,
         };
         if is_told {
             // It hears that we live.
             let code = RefusedCode::NoSocketCredit;
-            return self.turn_away(now, arrival, header, hello.target, code, standing);
+            return self.turn_away(now, arrival, header, hello.target, code, trust);
         }
         self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
     }
@@ -204,9 +203,9 @@ impl Engine {
     }
 
     /// Whether this caller was answered of late, and its INIT did not come.
-    fn awaits(&mut self, now: Instant, claim: &Claim, standing: Standing) -> bool {
-        let caller = self.jar.caller(claim, standing);
-        self.expected_inits.awaits(now, caller)
+    fn awaits(&mut self, now: Instant, claim: &Claim, trust: Trust) -> bool {
+        let caller = self.jar.caller(claim, trust);
+        self.pending_inits.awaits(now, caller)
     }
 
     /// Sends the COOKIE that a HELLO asked for. There is room: it was looked for before.
@@ -235,7 +234,7 @@ impl Engine {
     pub(super) fn answer_waiting(&mut self, now: Instant) {
         self.known_callers.forget(now);
         self.strange_callers.forget(now);
-        self.expected_inits.try_again();
+        self.pending_inits.try_again();
         if self.shared.shares.room_for_inits(false) == 0 {
             return;
         }
@@ -271,7 +270,7 @@ impl Engine {
     /// that wait. Each INIT of a turn changes their number.
     pub(super) fn expect_newcomers(&mut self, now: Instant) {
         let waiting = self.known_callers.len() + self.strange_callers.len();
-        let answered = self.expected_inits.newcomers(now);
+        let answered = self.pending_inits.newcomers(now);
         let newcomers = answered.saturating_add(waiting as u64);
         self.shared.shares.set_expected(newcomers);
     }
@@ -292,7 +291,7 @@ impl Engine {
     /// a call changes nothing.
     fn claimant(&self, now: Instant, claim: &Claim) -> Claimant {
         let mut claimant = Claimant {
-            standing: Standing::Stranger,
+            trust: Trust::Stranger,
             asker: None,
             alive: None,
         };
@@ -300,11 +299,11 @@ impl Engine {
             return claimant;
         };
         if self.peers.rests_connected(key) {
-            claimant.standing = Standing::Seated;
+            claimant.trust = Trust::Seated;
         } else if let Some(peer) = self.peers.get(key) {
             let from = claim.from;
-            claimant.standing = peer.standing();
-            let known = claimant.standing == Standing::Known;
+            claimant.trust = peer.trust();
+            let known = claimant.trust == Trust::Known;
             claimant.asker = (known && peer.may_be_at(from)).then_some(key);
             claimant.alive = peer.lives_by_hello(now, from).then_some(key);
         }
@@ -313,8 +312,8 @@ impl Engine {
 
     /// Whether there is a place, room for the INIT, and room for the COOKIE that asks for it.
     fn may_answer(&mut self, now: Instant, claim: &Claim, claimant: &Claimant) -> bool {
-        let standing = claimant.standing;
-        if standing != Standing::Seated && !self.shared.has_place(now, claimant.asker) {
+        let trust = claimant.trust;
+        if trust != Trust::Seated && !self.shared.has_place(now, claimant.asker) {
             return false;
         }
         let room = Room {
@@ -322,12 +321,12 @@ impl Engine {
             places: self.shared.shares.room_for_inits(false),
             strangers: self.shared.shares.room_for_strangers(),
         };
-        let caller = self.jar.caller(claim, standing);
+        let caller = self.jar.caller(claim, trust);
         if self.known_callers.is_empty() {
-            self.expected_inits.try_again();
+            self.pending_inits.try_again();
         }
-        self.shared.may_reply(standing != Standing::Stranger)
-            && self.expected_inits.admits(now, caller, room)
+        self.shared.may_reply(trust != Trust::Stranger)
+            && self.pending_inits.admits(now, caller, room)
     }
 
     /// Whether `node` is kept out before anything else is looked at.
@@ -399,10 +398,10 @@ impl Engine {
             token: header.tag,
         };
         let baked = self.jar.check(now, &claim, &init.cookie);
-        let standing = self.claimant(now, &claim).standing;
+        let trust = self.claimant(now, &claim).trust;
         if baked.is_some() {
-            let caller = self.jar.caller(&claim, standing);
-            self.expected_inits.came(now, caller);
+            let caller = self.jar.caller(&claim, trust);
+            self.pending_inits.came(now, caller);
             self.waits_no_more(&claim);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
@@ -417,7 +416,7 @@ impl Engine {
             return;
         };
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
-            self.turn_away(now, arrival, header, init.target, code, Standing::Stranger);
+            self.turn_away(now, arrival, header, init.target, code, Trust::Stranger);
             return;
         }
         let key = match self.peer_key(node) {
@@ -428,11 +427,11 @@ impl Engine {
         self.removed.remove(&node);
         self.expect_newcomers(now);
         match self.admit(now, key, arrival, header, &init, baked) {
-            Ok(()) if standing == Standing::Stranger => self.shared.line.leave(None),
+            Ok(()) if trust == Trust::Stranger => self.shared.line.leave(None),
             Ok(()) => {}
             Err(NoEntry::Ignored(reason)) => self.reject(now, arrival.from, header, reason),
             Err(NoEntry::Refused(code)) => {
-                self.turn_away(now, arrival, header, init.target, code, standing)
+                self.turn_away(now, arrival, header, init.target, code, trust)
             }
         }
         self.on_received(key);
@@ -507,7 +506,7 @@ impl Engine {
             }
         }
         // Cookies are good for longer than their INITs are waited for.
-        let stranger = peer.standing() == Standing::Stranger;
+        let stranger = peer.trust() == Trust::Stranger;
         // A peer that took messages of ours, and ended that session, asked for this cookie afterwards.
         peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
         if !peer.has_room_for_session() {

@@ -46,7 +46,7 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
-use crate::handshake::{Backlog, CookieJar, Expected};
+use crate::handshake::{Backlog, CookieJar, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
@@ -89,7 +89,7 @@ pub struct Engine {
     ask_at: Instant,
     ask_strangers_at: Instant,
     /// Whose INIT may come soon.
-    expected_inits: Expected,
+    pending_inits: PendingInits,
     peers: Peers,
     by_node: HashMap<NodeId, u32>,
     /// The node to which a message went last: the next one often goes there too.
@@ -159,7 +159,7 @@ impl Engine {
         rng.fill_bytes(&mut key);
         let pool = buffers(&config);
         Ok(Self {
-            expected_inits: Expected::new(shares.peer_limit()),
+            pending_inits: PendingInits::new(shares.peer_limit()),
             peers: Peers::new(config.clone(), pool.clone()),
             shared: Shared::new(config, identity, rng, shares, pool),
             jar: CookieJar::new(key),

@@ -65,7 +65,7 @@ impl Engine {
         self.swept_at = now;
         // No more strangers get a place than may be answered.
         let most = self.shared.shares.peer_limit();
-        let strangers = self.expected_inits.strangers_to_come(now, most) as usize;
+        let strangers = self.pending_inits.strangers_to_come(now, most) as usize;
         self.make_places(now, crowd, strangers.min(self.strange_callers.len()));
         self.answer_waiting(now);
         let mut touched = Vec::new();

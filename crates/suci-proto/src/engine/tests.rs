@@ -403,7 +403,7 @@ fn f16_who_leaves_off_and_stays_away_was_held_up() {
     let before = engine.counters().gaps;
     for (away, gaps) in [(Duration::from_millis(90), 0), (SECOND, 1)] {
         engine.begin_turn(world.now);
-        engine.leave_off(world.now);
+        engine.end_tx(world.now);
         world.now += away;
         engine.begin_turn(world.now);
         assert_eq!(engine.counters().gaps, before + gaps, "{away:?}");

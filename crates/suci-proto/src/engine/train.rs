@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::arrival::Arrival;
 use crate::time::Instant;
-use crate::wire::Sequel;
+use crate::wire::ContiguousPackets;
 
 impl Engine {
     /// Takes datagrams of one sender that arrived in a row, each of `segment` bytes but the last, which may be shorter: as
@@ -17,7 +17,7 @@ impl Engine {
                 .unwrap_or_default();
             if let Some(key) = self.take(now, arrival, first)
                 && !rest.is_empty()
-                && let Some(mut run) = Sequel::after(first, rest)
+                && let Some(mut run) = ContiguousPackets::after(first, rest)
             {
                 self.take_run(now, arrival, key, &mut run);
                 rest = run.rest();
@@ -29,7 +29,13 @@ impl Engine {
     }
 
     /// Takes what follows a packet of the peer `key` in a run.
-    fn take_run(&mut self, now: Instant, arrival: &Arrival, key: usize, run: &mut Sequel<'_>) {
+    fn take_run(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        key: usize,
+        run: &mut ContiguousPackets<'_>,
+    ) {
         let waiting = run.rest().len();
         if let Some(peer) = self.peers.get_mut(key) {
             let count = peer.receive_run(now, arrival, run, &mut self.shared);

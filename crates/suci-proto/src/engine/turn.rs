@@ -128,7 +128,7 @@ impl Engine {
 
     /// The driver stops at `now` although more may go, and means to be back at once: if it is not,
     /// it was held up.
-    pub fn leave_off(&mut self, now: Instant) {
+    pub fn end_tx(&mut self, now: Instant) {
         self.expected = Some(now);
     }
 

@@ -4,7 +4,7 @@
 //! incarnation (the key is drawn per engine), and to a coarse time. A keyed 128-bit SipHash-2-4
 //! suffices: a cookie protects memory, not secrets, and lives for seconds.
 
-use super::expected::{Caller, Standing};
+use super::pending_inits::{Caller, Trust};
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::Instant;
 use crate::types::{Incarnation, NodeId};
@@ -55,20 +55,20 @@ impl CookieJar {
         (genuine && fresh).then_some(baked)
     }
 
-    /// What the sender of `claim` is called among those whose INIT is [expected](super::Expected). One that is
+    /// What the sender of `claim` is called among those whose INIT is [expected](super::PendingInits). One that is
     /// known is called the same whatever else it claims.
-    pub(crate) fn caller(&self, claim: &Claim, standing: Standing) -> Caller {
+    pub(crate) fn caller(&self, claim: &Claim, trust: Trust) -> Caller {
         let name = |bytes: [u8; 16]| (u128::from_le_bytes(bytes) as u64).max(1);
         let node = || {
             let mut hash = SipHasher24::new_with_key(&self.key);
             hash.write_u32(claim.node.0);
             name(hash.finish128().as_bytes())
         };
-        match standing {
-            Standing::Seated => Caller::Seated(node()),
-            Standing::Known => Caller::Known(node()),
+        match trust {
+            Trust::Seated => Caller::Seated(node()),
+            Trust::Known => Caller::Known(node()),
             // No cookie bears this time.
-            Standing::Stranger => Caller::Stranger(name(self.mac(u64::MAX, claim))),
+            Trust::Stranger => Caller::Stranger(name(self.mac(u64::MAX, claim))),
         }
     }
 
@@ -146,20 +146,20 @@ mod tests {
             ..claim(1)
         };
         assert_eq!(
-            jar.caller(&claim(1), Standing::Known),
-            jar.caller(&claim(2), Standing::Known)
+            jar.caller(&claim(1), Trust::Known),
+            jar.caller(&claim(2), Trust::Known)
         );
         assert_ne!(
-            jar.caller(&claim(1), Standing::Known),
-            jar.caller(&other, Standing::Known)
+            jar.caller(&claim(1), Trust::Known),
+            jar.caller(&other, Trust::Known)
         );
         assert_ne!(
-            jar.caller(&claim(1), Standing::Stranger),
-            jar.caller(&claim(2), Standing::Stranger)
+            jar.caller(&claim(1), Trust::Stranger),
+            jar.caller(&claim(2), Trust::Stranger)
         );
         assert_eq!(
-            jar.caller(&claim(1), Standing::Stranger),
-            jar.caller(&claim(1), Standing::Stranger)
+            jar.caller(&claim(1), Trust::Stranger),
+            jar.caller(&claim(1), Trust::Stranger)
         );
     }
 }

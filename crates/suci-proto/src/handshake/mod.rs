@@ -6,10 +6,10 @@
 
 mod backlog;
 mod cookie;
-mod expected;
 mod opening;
+mod pending_inits;
 
 pub(crate) use backlog::{Backlog, Wait};
 pub(crate) use cookie::{Claim, CookieJar};
-pub(crate) use expected::{Expected, Room, Standing};
 pub(crate) use opening::{FIRST_WAIT, LONGEST_WAIT, Opening, PATIENCE, Phase};
+pub(crate) use pending_inits::{PendingInits, Room, Trust};

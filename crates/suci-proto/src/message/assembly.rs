@@ -10,7 +10,7 @@ use super::{charge, index, len64};
 use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
 use crate::types::Kind;
-use crate::wire::{Sequel, Start};
+use crate::wire::{ContiguousPackets, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
@@ -268,7 +268,7 @@ impl Assembly {
 
     /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add).
     /// They end before anything that came earlier and before the message's end: what may complete it is for `add`.
-    pub(super) fn add_sequel(&mut self, run: &mut Sequel<'_>) {
+    pub(super) fn add_contiguous(&mut self, run: &mut ContiguousPackets<'_>) {
         let start = run.end();
         let (Some(total), Some(buffer)) = (self.total, &mut self.buffer) else {
             return;

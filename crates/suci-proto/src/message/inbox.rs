@@ -10,10 +10,10 @@
 //! later messages of its own channel (F22).
 
 mod cold;
+mod contiguous;
 mod finish;
 mod large;
 mod rest;
-mod sequel;
 mod take;
 
 use super::answer::{Answer, IncomingInfo};

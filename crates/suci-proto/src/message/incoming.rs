@@ -16,7 +16,7 @@ use super::slot::{Slot, SpareSlots};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
-use crate::wire::{Frag, Rts, Sequel};
+use crate::wire::{ContiguousPackets, Frag, Rts};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -320,10 +320,10 @@ impl Channel {
     }
 
     /// Takes pieces of message `number` that follow one which was just taken.
-    pub(super) fn on_sequel(&mut self, number: MessageNumber, run: &mut Sequel<'_>) {
+    pub(super) fn on_contiguous(&mut self, number: MessageNumber, run: &mut ContiguousPackets<'_>) {
         let place = self.place(number);
         if let Some(Slot::Pieces(assembly)) = place.and_then(|place| self.slots.get_mut(place)) {
-            assembly.add_sequel(run);
+            assembly.add_contiguous(run);
         }
     }
 

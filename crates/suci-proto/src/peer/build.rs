@@ -329,7 +329,7 @@ impl Peer {
             0
         };
         let allowed = connection.credit.may_send_data(number, now);
-        let mut data = wants_data && allowed && connection.may_fly(now, size as u64);
+        let mut data = wants_data && allowed && connection.can_send(now, size as u64);
         if data {
             connection.capped_until = self.cap.until(now, size as u64);
             data = connection.capped_until.is_none();
@@ -516,7 +516,7 @@ impl Peer {
             return Some(WaitReason::Cap);
         }
         let size = connection.mtu.current() as u64;
-        if connection.may_fly(now, size) {
+        if connection.can_send(now, size) {
             return None;
         }
         let steered = connection.steered.pace_for(size);
@@ -548,9 +548,9 @@ impl Peer {
             || connection.is_held(connection.mtu.current() as u64);
         connection.app_limited = !sendable || socket_short || held;
         if !sendable || socket_short {
-            connection.slack.on_short();
+            connection.cwnd_validation.on_short();
         } else if connection.is_full(connection.mtu.current() as u64) {
-            connection.slack.on_full_window();
+            connection.cwnd_validation.on_full_window();
         }
         if connection.app_limited {
             connection.recovery.on_app_limited();

@@ -1,14 +1,14 @@
 //! A connection: index, tag, packet numbers and path. Replaceable within a session.
 
+use super::cwnd_validation::CwndValidation;
 use super::marks::Marks;
 use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
-use super::slack::Slack;
 use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
-use crate::credit::{Appetite, Grant, SendCredit};
+use crate::credit::{Demand, Grant, SendCredit};
 use crate::engine::{Paths, Shared};
 use crate::fold::folds;
 use crate::limits::{self, MIN_MTU};
@@ -194,7 +194,7 @@ pub(crate) struct Connection {
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
     /// How fast to send while messages or credit limit, and not the window.
-    pub(crate) slack: Slack,
+    pub(crate) cwnd_validation: CwndValidation,
     /// Whether sending last stopped for want of messages or credit, not of window.
     pub(crate) app_limited: bool,
     /// The peer's, handed on from connection to connection.
@@ -312,7 +312,7 @@ impl Connection {
             anew_at: None,
             steered: Decision::default(),
             delivery_rate: 0,
-            slack: Slack::default(),
+            cwnd_validation: CwndValidation::default(),
             app_limited: true,
             traffic: Traffic::default(),
         };
@@ -336,12 +336,12 @@ impl Connection {
 
     /// The peer said how its traffic flows: shares the socket's budget accordingly.
     pub(crate) fn share_by_mode(&mut self, shared: &mut Shared) {
-        let appetite = match self.modes.theirs() {
-            Mode::Adaptive => Appetite::Normal,
-            Mode::Throughput => Appetite::Large,
-            Mode::Response => Appetite::Small,
+        let demand = match self.modes.theirs() {
+            Mode::Adaptive => Demand::Normal,
+            Mode::Throughput => Demand::Large,
+            Mode::Response => Demand::Small,
         };
-        shared.shares.set_appetite(&mut self.grant, appetite);
+        shared.shares.set_demand(&mut self.grant, demand);
     }
 
     /// Whether acknowledgements wait for the next turn rather than for a timer.

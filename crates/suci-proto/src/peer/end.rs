@@ -1,6 +1,6 @@
 //! How a session ends: what becomes of its messages, and what the program will be told.
 
-use super::news::Farewell;
+use super::news::EndedSession;
 use super::{Closing, Peer, Session};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
@@ -58,19 +58,19 @@ impl Peer {
         self.life = self.life.for_next_session(now);
         let established = old.is_established();
         let (number, suspended_here) = (old.number, old.suspension.is_here());
-        let (farewell, replies) = farewell(old, ending, shared);
-        self.end_calls(number, replies, farewell.reason, shared);
-        if established || !farewell.outcomes.is_empty() {
+        let (ended_session, replies) = ended_session(old, ending, shared);
+        self.end_calls(number, replies, ended_session.reason, shared);
+        if established || !ended_session.outcomes.is_empty() {
             shared.log.add(now, || LogRecord::Ended {
                 peer: self.node,
                 session: number,
-                reason: farewell.reason,
-                undelivered: farewell.failed,
+                reason: ended_session.reason,
+                undelivered: ended_session.failed,
             });
             self.session.number = number.next();
-            self.change_news(shared, |news| news.end(farewell));
+            self.change_news(shared, |news| news.end(ended_session));
         } else {
-            shared.memory.release(farewell.promise);
+            shared.memory.release(ended_session.promise);
             if suspended_here {
                 // Of the end of a session that never began the program hears nothing else.
                 let (node, by) = (self.node, Side::Here);
@@ -101,7 +101,11 @@ impl Peer {
 /// Makes the remains of a session for the program: the messages that had arrived, the reason of its
 /// end, and one outcome for each message of the program's own. Also returns the replies that had
 /// arrived.
-fn farewell(mut old: Session, ending: Ending, shared: &mut Shared) -> (Farewell, Vec<Message>) {
+fn ended_session(
+    mut old: Session,
+    ending: Ending,
+    shared: &mut Shared,
+) -> (EndedSession, Vec<Message>) {
     let held = old.inbox.memory_used();
     old.inbox.set_large_budget(0);
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
@@ -132,7 +136,7 @@ fn farewell(mut old: Session, ending: Ending, shared: &mut Shared) -> (Farewell,
     if messages.is_empty() {
         shared.memory.release(core::mem::take(&mut promise));
     }
-    let farewell = Farewell {
+    let ended_session = EndedSession {
         session: old.number,
         sessions: 1,
         messages,
@@ -143,7 +147,7 @@ fn farewell(mut old: Session, ending: Ending, shared: &mut Shared) -> (Farewell,
         heard: false,
         outcomes,
     };
-    (farewell, replies)
+    (ended_session, replies)
 }
 
 #[cfg(not(suci_plant))]

@@ -7,6 +7,7 @@ mod begin;
 mod build;
 mod calls;
 mod connection;
+mod cwnd_validation;
 mod end;
 mod fate;
 mod life;
@@ -19,11 +20,10 @@ mod pending;
 mod receive;
 mod rest;
 mod session;
-mod slack;
-mod standing;
 mod steering;
 mod suspension;
 mod timers;
+mod trust;
 mod undelivered;
 
 pub(crate) use begin::Call;
@@ -340,7 +340,7 @@ impl Peer {
         let abandoned = !self.session.outbox.is_empty()
             && self.connection.is_none()
             && self.attempt.is_none()
-            && self.door(0).is_some();
+            && self.candidate_address(0).is_some();
         if abandoned {
             return Err(format!("node {}: nobody takes up what waits", self.node));
         }
@@ -390,7 +390,7 @@ impl Peer {
 
     /// Where an attempt goes: to the path while it is good, else in turn to where the book says, where it
     /// was last heard, and where it was heard before another process with its ID came between.
-    pub(super) fn door(&self, turn: usize) -> Option<SocketAddr> {
+    pub(super) fn candidate_address(&self, turn: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up
         {

@@ -27,7 +27,7 @@ pub(crate) const MAX_UNREAD: usize = 4;
 
 /// A session that is over, and those just before it that ended without messages in between.
 #[derive(Debug)]
-pub(crate) struct Farewell {
+pub(crate) struct EndedSession {
     /// The newest of them.
     pub(crate) session: SessionNumber,
     /// How many.
@@ -47,7 +47,7 @@ pub(crate) struct Farewell {
     pub(crate) heard: bool,
 }
 
-impl Farewell {
+impl EndedSession {
     /// The first of its sessions, to which its messages belong: of those after it none had any.
     fn first(&self) -> SessionNumber {
         SessionNumber(self.session.0.wrapping_sub(self.sessions.saturating_sub(1)))
@@ -97,7 +97,7 @@ struct Events {
 /// Everything about one peer that waits for the program, messages of the present session apart.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    ends: VecDeque<(Events, Farewell)>,
+    ends: VecDeque<(Events, EndedSession)>,
     present: Events,
     /// Announcements among the present events that no receiving call reported.
     unreported: VecDeque<(ChannelId, MessageNumber)>,
@@ -175,13 +175,13 @@ impl News {
     }
 
     /// The present session is over.
-    pub(crate) fn end(&mut self, farewell: Farewell) {
+    pub(crate) fn end(&mut self, ended_session: EndedSession) {
         let mut events = core::mem::take(&mut self.present);
         // Nobody can answer them any more.
         events.withdraw(None);
         self.unreported.clear();
-        self.failed = self.failed.saturating_add(farewell.failed);
-        self.ends.push_back((events, farewell));
+        self.failed = self.failed.saturating_add(ended_session.failed);
+        self.ends.push_back((events, ended_session));
         self.join(self.ends.len() - 1);
     }
 
@@ -193,11 +193,11 @@ impl News {
                 .get(place)
                 .is_some_and(|(_, f)| f.messages.is_empty());
         if joins
-            && let Some((events, farewell)) = self.ends.remove(place)
+            && let Some((events, ended_session)) = self.ends.remove(place)
             && let Some((events_before, before)) = self.ends.get_mut(place - 1)
         {
             events_before.append(events);
-            before.append(farewell);
+            before.append(ended_session);
         }
     }
 
@@ -207,16 +207,16 @@ impl News {
         let event = match self.ends.front_mut() {
             None => self.present.queue.pop_front(),
             Some((events, _)) if !events.queue.is_empty() => events.queue.pop_front(),
-            Some((_, farewell))
-                if !farewell.messages.is_empty()
-                    || held.is_some_and(|held| farewell.covers(held)) =>
+            Some((_, ended_session))
+                if !ended_session.messages.is_empty()
+                    || held.is_some_and(|held| ended_session.covers(held)) =>
             {
                 None
             }
             Some(_) => {
-                let (_, farewell) = self.ends.pop_front()?;
-                self.told(farewell.failed);
-                return Some(farewell.into_event(node));
+                let (_, ended_session) = self.ends.pop_front()?;
+                self.told(ended_session.failed);
+                return Some(ended_session.into_event(node));
             }
         };
         if let Some(Event::Incoming {
@@ -257,7 +257,9 @@ impl News {
     pub(crate) fn has_next(&self) -> bool {
         match self.ends.front() {
             None => !self.present.queue.is_empty(),
-            Some((events, farewell)) => !events.queue.is_empty() || farewell.messages.is_empty(),
+            Some((events, ended_session)) => {
+                !events.queue.is_empty() || ended_session.messages.is_empty()
+            }
         }
     }
 
@@ -277,7 +279,8 @@ impl News {
     }
 
     fn next_of_ended(&mut self) -> Option<(SessionNumber, Message, Promise)> {
-        let unread = |(_, farewell): &(Events, Farewell)| !farewell.messages.is_empty();
+        let unread =
+            |(_, ended_session): &(Events, EndedSession)| !ended_session.messages.is_empty();
         let at = self.ends.iter().position(unread)?;
         self.take(at, 0)
     }
@@ -285,8 +288,8 @@ impl News {
     /// As [`News::next_message`], for one channel.
     fn next_message_on(&mut self, channel: ChannelId) -> Option<(SessionNumber, Message, Promise)> {
         let mut ends = self.ends.iter().enumerate();
-        let (at, place) = ends.find_map(|(at, (_, farewell))| {
-            let mut messages = farewell.messages.iter();
+        let (at, place) = ends.find_map(|(at, (_, ended_session))| {
+            let mut messages = ended_session.messages.iter();
             Some((at, messages.position(|message| message.channel == channel)?))
         })?;
         self.take(at, place)
@@ -294,12 +297,12 @@ impl News {
 
     /// Takes the message at `place` of the end `at`, and what is free then.
     fn take(&mut self, at: usize, place: usize) -> Option<(SessionNumber, Message, Promise)> {
-        let (_, farewell) = self.ends.get_mut(at)?;
-        let session = farewell.first();
-        let message = farewell.messages.remove(place)?;
+        let (_, ended_session) = self.ends.get_mut(at)?;
+        let session = ended_session.first();
+        let message = ended_session.messages.remove(place)?;
         let mut freed = Promise::default();
-        if farewell.messages.is_empty() {
-            freed = core::mem::take(&mut farewell.promise);
+        if ended_session.messages.is_empty() {
+            freed = core::mem::take(&mut ended_session.promise);
             self.join(at);
         }
         Some((session, message, freed))
@@ -307,9 +310,9 @@ impl News {
 
     /// Why the newest session ended, if the program was told neither by an event nor by this.
     fn take_unheard_end(&mut self) -> Option<EndReason> {
-        let (_, farewell) = self.ends.back_mut()?;
-        let heard = core::mem::replace(&mut farewell.heard, true);
-        (!heard).then_some(farewell.reason)
+        let (_, ended_session) = self.ends.back_mut()?;
+        let heard = core::mem::replace(&mut ended_session.heard, true);
+        (!heard).then_some(ended_session.reason)
     }
 
     /// Whether [`News::next_message`] has one.
@@ -354,7 +357,7 @@ impl News {
     /// Bytes of our memory in messages of ended sessions, until the last of a session is taken.
     pub(crate) fn held(&self) -> u64 {
         let unread = self.ends.iter().filter(|(_, f)| !f.messages.is_empty());
-        unread.map(|(_, farewell)| farewell.held).sum()
+        unread.map(|(_, ended_session)| ended_session.held).sum()
     }
 }
 
@@ -423,7 +426,7 @@ impl Peer {
     pub(crate) fn has_message_on(&self, channel: ChannelId) -> bool {
         let mut ended = self.news.ends.iter();
         let waits = |message: &Message| message.channel == channel;
-        ended.any(|(_, farewell)| farewell.messages.iter().any(waits))
+        ended.any(|(_, ended_session)| ended_session.messages.iter().any(waits))
             || self.session.inbox.has_ready_on(channel)
     }
 
@@ -573,7 +576,7 @@ mod tests {
         }
     }
 
-    fn farewell(messages: usize) -> Farewell {
+    fn ended_session(messages: usize) -> EndedSession {
         let message = Message {
             channel: ChannelId(0),
             number: 0,
@@ -582,7 +585,7 @@ mod tests {
             user_header: Bytes::new(),
             payload: Bytes::from_static(b"abc").into(),
         };
-        Farewell {
+        EndedSession {
             session: SESSION,
             sessions: 1,
             held: 3 * messages as u64,
@@ -602,7 +605,7 @@ mod tests {
     #[test]
     fn f32_memory_of_an_ended_session_counts_until_its_last_message_is_taken() {
         let mut news = News::default();
-        news.end(farewell(2));
+        news.end(ended_session(2));
         assert_eq!(news.held(), 6);
         assert!(news.next_message().is_some());
         assert_eq!(news.held(), 6, "the promise is kept whole till then");
@@ -671,9 +674,9 @@ mod tests {
     fn an_end_follows_what_happened_and_what_arrived_in_its_session() {
         let mut news = News::default();
         news.tell(UP);
-        news.end(farewell(2));
+        news.end(ended_session(2));
         news.tell(UP);
-        news.end(farewell(1));
+        news.end(ended_session(1));
         news.tell(UP);
         assert_eq!(told(&mut news), [UP], "its messages come first");
         assert!(!news.has_next());
@@ -690,15 +693,15 @@ mod tests {
     fn f04_an_end_without_messages_is_told_with_the_one_before() {
         let mut news = News::default();
         news.tell(UP);
-        news.end(farewell(1));
+        news.end(ended_session(1));
         for number in 0..100 {
             news.tell(UP);
             news.tell(delivered(number));
             news.tell(LOST);
-            news.end(farewell(0));
+            news.end(ended_session(0));
         }
         assert_eq!((news.ends(), news.unread()), (1, 1));
-        news.end(farewell(1));
+        news.end(ended_session(1));
         assert_eq!((news.ends(), news.unread()), (2, 2));
         let heard = told(&mut news);
         assert_eq!(heard[0], UP);
@@ -715,12 +718,12 @@ mod tests {
     fn an_end_waits_for_a_message_that_is_held() {
         let (first, second) = (SessionNumber(2), SESSION);
         let mut news = News::default();
-        news.end(Farewell {
+        news.end(EndedSession {
             session: first,
-            ..farewell(0)
+            ..ended_session(0)
         });
         assert_eq!(news.next(NODE, Some(first)), None);
-        news.end(farewell(0));
+        news.end(ended_session(0));
         assert_eq!(news.next(NODE, Some(first)), None, "both in one");
         assert_eq!(news.next(NODE, Some(second)), None);
         assert_eq!(news.next(NODE, Some(SessionNumber(4))), Some(ended(2)));

@@ -79,7 +79,7 @@ impl Peer {
     /// Begins to open a connection unless that is under way.
     pub(crate) fn open(&mut self, now: Instant, token: u64) {
         if self.attempt.is_none()
-            && let Some(to) = self.door(0)
+            && let Some(to) = self.candidate_address(0)
         {
             self.attempt = Some(Attempt::new(Opening::new(token, now), to));
             self.life.connecting();
@@ -187,7 +187,7 @@ impl Peer {
     pub(crate) fn try_later(&mut self, now: Instant, turns: usize, shared: &mut Shared) {
         self.drop_attempt(shared);
         let opening = Opening::later(shared.random(), now);
-        self.attempt = self.door(turns).map(|to| Attempt {
+        self.attempt = self.candidate_address(turns).map(|to| Attempt {
             turns,
             ..Attempt::new(opening, to)
         });
@@ -254,10 +254,10 @@ impl Peer {
     /// meanwhile (in the manner of RFC 8305, section 5). An answer that is late counts, too.
     fn turn_to_next_address(&mut self) {
         let turns = self.attempt.as_ref().map_or(0, |a| a.turns + 1);
-        let door = self.door(turns);
+        let candidate_address = self.candidate_address(turns);
         if let Some(attempt) = &mut self.attempt
             && attempt.opening.tries() > 0
-            && let Some(to) = door
+            && let Some(to) = candidate_address
         {
             attempt.turns = turns;
             attempt.to = to;

@@ -136,7 +136,7 @@ impl Peer {
             } else if let Some(frame) = frames.next() {
                 let frame = frame?;
                 effects.eliciting |= frame.is_eliciting();
-                if self.lingering.is_none() || serves_the_dead(&frame) {
+                if self.lingering.is_none() || is_allowed_while_draining(&frame) {
                     self.take_control(now, packet, &frame, effects, shared)?;
                 }
             }
@@ -284,7 +284,7 @@ impl Peer {
         connection.begin_on_path(&shared.paths, now);
         connection.marks.on_path_changed();
         connection.blame = Blame::default();
-        connection.slack.on_path_changed();
+        connection.cwnd_validation.on_path_changed();
         connection.asked_at = None;
         let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_all(&mut fate);
@@ -434,7 +434,7 @@ impl Peer {
 }
 
 /// Whether a frame still means something on a connection whose session is over.
-fn serves_the_dead(frame: &Frame<'_>) -> bool {
+fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
     matches!(frame, Frame::Ping | Frame::Close(_) | Frame::Challenge(_))
 }
 
@@ -481,7 +481,8 @@ impl Connection {
             self.credit.on_acked(sent_at, now);
             if let Some(rate) = summary.rate {
                 self.delivery_rate = rate.per_second();
-                self.slack.on_sample(now, self.recovery.rtt(), &rate);
+                self.cwnd_validation
+                    .on_sample(now, self.recovery.rtt(), &rate);
             }
             if summary.newly_acked_bytes > 0 {
                 let sample = AckSample {

@@ -180,7 +180,7 @@ impl Connection {
             anew_at,
             steered,
             delivery_rate,
-            slack,
+            cwnd_validation,
             app_limited,
             traffic,
         } = self;
@@ -213,7 +213,7 @@ impl Connection {
             anew_at,
             steered,
             delivery_rate,
-            slack,
+            cwnd_validation,
             app_limited,
             traffic,
         ];
@@ -252,7 +252,7 @@ impl Connection {
             anew_at: Fold::unfold(from),
             steered: Fold::unfold(from),
             delivery_rate: Fold::unfold(from),
-            slack: Fold::unfold(from),
+            cwnd_validation: Fold::unfold(from),
             app_limited: Fold::unfold(from),
             traffic: Fold::unfold(from),
         }

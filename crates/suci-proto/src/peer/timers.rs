@@ -147,7 +147,7 @@ impl Peer {
             shared.shares.expire(&mut connection.grant, now);
             connection.repay_previous(now, shared);
             connection.reclaim_if_due(now, shared);
-            if shared.shares.is_defied(&connection.grant, patience) {
+            if shared.shares.ignores_reclaim(&connection.grant, patience) {
                 // Else others would be left without for ever.
                 self.fail(now, ProtocolError::Limit("unanswered RECLAIMs"), shared);
             }

@@ -23,12 +23,12 @@ use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
 use loss::{LossRun, Reordering};
 use pto::Pto;
-use sent::{Fate, Ledger, Oldest, RateMark, Sent, Stretch};
+use sent::{Fate, Oldest, RateMark, Sent, SentPackets, SentRange};
 
 /// Loss recovery for the packets of one direction of one connection.
 #[derive(Debug)]
 pub struct Recovery {
-    ledger: Ledger,
+    sent_packets: SentPackets,
     rtt: Rtt,
     reordering: Reordering,
     pto: Pto,
@@ -52,7 +52,7 @@ pub struct Recovery {
 }
 
 folds!(Recovery {
-    ledger,
+    sent_packets,
     rtt,
     reordering,
     pto,
@@ -72,7 +72,7 @@ impl Recovery {
     #[must_use]
     pub fn new(first: PacketNumber, initial_rtt: Duration) -> Self {
         Self {
-            ledger: Ledger::new(first),
+            sent_packets: SentPackets::new(first),
             rtt: Rtt::new(initial_rtt),
             reordering: Reordering::new(),
             pto: Pto::default(),
@@ -118,7 +118,7 @@ impl Recovery {
         frames: &[SentFrame],
     ) {
         self.clock = now;
-        if self.ledger.flying() == 0 {
+        if self.sent_packets.flying() == 0 {
             // An idle path delivers nothing: the rate is measured from here.
             self.delivery.first_sent_at = now;
             self.delivery.delivered_at = now;
@@ -131,7 +131,7 @@ impl Recovery {
             sent_at: now,
             rate: self.delivery,
         };
-        self.ledger.record(first, count, sent, frames);
+        self.sent_packets.record(first, count, sent, frames);
         if kind.eliciting {
             self.pto.restart(now);
         }
@@ -154,27 +154,27 @@ impl Recovery {
         sink: &mut impl Sink,
     ) -> Result<AckSummary, ProtocolError> {
         let mut summary = AckSummary::default();
-        let Some(largest) = self.ledger.check(ranges.clone())? else {
+        let Some(largest) = self.sent_packets.check(ranges.clone())? else {
             return Ok(summary);
         };
         self.clock = now;
         // The newest packets among those newly acknowledged, as they were, and whether any of them was eliciting.
-        let mut newest: Option<Stretch> = None;
+        let mut newest: Option<SentRange> = None;
         let mut eliciting = false;
         for range in ranges {
-            let Some((mut from, through)) = self.ledger.positions(&range) else {
+            let Some((mut from, through)) = self.sent_packets.positions(&range) else {
                 continue;
             };
-            while let Some(stretch) = self.ledger.next_open(from, through) {
-                from = stretch.positions.end;
-                self.acknowledge(&stretch, sink);
-                if stretch.fate != Fate::Silent {
+            while let Some(sent_range) = self.sent_packets.next_open(from, through) {
+                from = sent_range.positions.end;
+                self.acknowledge(&sent_range, sink);
+                if sent_range.fate != Fate::Silent {
                     eliciting = true;
-                    self.note_delivered(now, waits.here, &stretch, &mut summary);
+                    self.note_delivered(now, waits.here, &sent_range, &mut summary);
                 }
-                let is_newer = |newest: &Stretch| newest.positions.end < from;
+                let is_newer = |newest: &SentRange| newest.positions.end < from;
                 if newest.as_ref().is_none_or(is_newer) {
-                    newest = Some(stretch);
+                    newest = Some(sent_range);
                 }
             }
         }
@@ -195,7 +195,7 @@ impl Recovery {
             }
         }
         summary.lost = self.detect(now, waits.announced, sink);
-        self.ledger.expire(now);
+        self.sent_packets.expire(now);
         Ok(summary)
     }
 
@@ -218,7 +218,7 @@ impl Recovery {
         self.clock = now;
         if self.loss_time.is_some() {
             let lost = self.detect(now, max_ack_delay, sink);
-            self.ledger.expire(now);
+            self.sent_packets.expire(now);
             self.pto.restart(now);
             return if lost == LossSummary::default() {
                 TimerAction::None
@@ -238,8 +238,11 @@ impl Recovery {
     /// them for lost: probes repeat it (RFC 9002 6.2.4). If nothing but these is missing, the probe
     /// itself brings it; a PING would have to come back first. O(window).
     pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink) {
-        for packet in self.ledger.carriers().take(packets as usize) {
-            sink.lost(self.ledger.numbers(&packet), &self.ledger.carried(&packet));
+        for packet in self.sent_packets.carriers().take(packets as usize) {
+            sink.lost(
+                self.sent_packets.numbers(&packet),
+                &self.sent_packets.carried(&packet),
+            );
         }
     }
 
@@ -255,7 +258,7 @@ impl Recovery {
         };
         let held = self.held_until(max_ack_delay);
         let spared = || {
-            self.ledger
+            self.sent_packets
                 .oldest_sent_at()
                 .is_some_and(|at| self.was_spared(at))
         };
@@ -269,19 +272,19 @@ impl Recovery {
     /// Bytes of the eliciting packets neither acknowledged nor lost.
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
-        self.ledger.in_flight()
+        self.sent_packets.in_flight()
     }
 
     /// Whether anything is in flight.
     #[must_use]
     pub const fn has_eliciting_in_flight(&self) -> bool {
-        self.ledger.flying() > 0
+        self.sent_packets.flying() > 0
     }
 
     /// Packets in flight that went beside the congestion window.
     #[must_use]
     pub const fn control_in_flight(&self) -> u64 {
-        self.ledger.control()
+        self.sent_packets.control()
     }
 
     /// Sending stopped for want of messages or credit: until what is in flight now is delivered,
@@ -309,13 +312,13 @@ impl Recovery {
     /// timeouts.
     #[must_use]
     pub const fn doubtful(&self) -> u64 {
-        self.ledger.doubtful()
+        self.sent_packets.doubtful()
     }
 
     /// How many packets were declared lost so far and did not arrive within that time. Only rises.
     #[must_use]
     pub const fn confirmed(&self) -> u64 {
-        self.ledger.confirmed()
+        self.sent_packets.confirmed()
     }
 
     /// The round-trip time.
@@ -374,7 +377,7 @@ impl Recovery {
     /// acknowledgements of what was lost are not recognised any more, and packets that call for none count as told.
     pub(crate) fn rest(&mut self) -> bool {
         self.spared = None;
-        self.ledger.rest()
+        self.sent_packets.rest()
     }
 
     /// Checks that what is remembered stays within its bounds.
@@ -382,13 +385,13 @@ impl Recovery {
     /// # Errors
     /// What does not, in words.
     pub fn audit(&self) -> Result<(), String> {
-        self.ledger.audit()
+        self.sent_packets.audit()
     }
 
     /// Flights that take memory.
     #[cfg(test)]
     pub(crate) fn flights(&self) -> usize {
-        self.ledger.flights()
+        self.sent_packets.flights()
     }
 
     /// Whether what was sent then has been spared over a pause before the last.
@@ -404,9 +407,12 @@ impl Recovery {
     }
 
     /// Settles packets that the peer has.
-    fn acknowledge(&mut self, stretch: &Stretch, sink: &mut impl Sink) {
-        self.ledger.acknowledge(stretch);
-        sink.acked(self.ledger.numbers(stretch), &self.ledger.carried(stretch));
+    fn acknowledge(&mut self, sent_range: &SentRange, sink: &mut impl Sink) {
+        self.sent_packets.acknowledge(sent_range);
+        sink.acked(
+            self.sent_packets.numbers(sent_range),
+            &self.sent_packets.carried(sent_range),
+        );
     }
 
     /// Eliciting packets arrived.
@@ -415,27 +421,27 @@ impl Recovery {
         &mut self,
         now: Instant,
         here: Duration,
-        stretch: &Stretch,
+        sent_range: &SentRange,
         summary: &mut AckSummary,
     ) {
-        let bytes = stretch.bytes();
+        let bytes = sent_range.bytes();
         self.delivery.delivered = self.delivery.delivered.saturating_add(bytes);
         self.delivery.delivered_at = now;
-        let size = stretch.sent.size as usize;
-        let packets = u32::try_from(stretch.count()).unwrap_or(u32::MAX);
+        let size = sent_range.sent.size as usize;
+        let packets = u32::try_from(sent_range.count()).unwrap_or(u32::MAX);
         summary.largest_acked_size = summary.largest_acked_size.max(size);
-        if stretch.sent.path_probe {
+        if sent_range.sent.path_probe {
             summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(size));
         }
-        match stretch.fate {
-            Fate::Flying => {
+        match sent_range.fate {
+            Fate::InFlight => {
                 summary.newly_acked_bytes = summary.newly_acked_bytes.saturating_add(bytes);
                 summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(packets);
             }
             Fate::Lost => {
                 summary.spurious = summary.spurious.saturating_add(packets);
-                let took = now.since(stretch.sent.sent_at).saturating_sub(here);
-                for position in stretch.positions.clone() {
+                let took = now.since(sent_range.sent.sent_at).saturating_sub(here);
+                for position in sent_range.positions.clone() {
                     let distance = self.acked_below.saturating_sub(position.saturating_add(1));
                     self.reordering.on_spurious(took, distance, &self.rtt);
                 }
@@ -446,7 +452,7 @@ impl Recovery {
 
     /// Whether a packet's flight says something about the path as it is: not if this process
     /// stood still meanwhile, nor if the path was given up.
-    fn is_measurable(&self, packet: &Stretch) -> bool {
+    fn is_measurable(&self, packet: &SentRange) -> bool {
         let paused = self
             .resumed_at
             .is_some_and(|resumed| packet.sent.sent_at < resumed);
@@ -486,7 +492,7 @@ impl Recovery {
         sink: &mut impl Sink,
     ) -> LossSummary {
         self.loss_time = None;
-        if self.ledger.flying() == 0 {
+        if self.sent_packets.flying() == 0 {
             return LossSummary::default();
         }
         let held = now < self.held_until(max_ack_delay);
@@ -494,7 +500,7 @@ impl Recovery {
         let forget_at = now + self.rtt.pto(max_ack_delay).saturating_mul(2);
         let mut lost = LossSummary::default();
         let mut run = LossRun::default();
-        while let Some(oldest) = self.ledger.oldest_flying() {
+        while let Some(oldest) = self.sent_packets.oldest_flying() {
             let Oldest {
                 position,
                 packet,
@@ -517,8 +523,11 @@ impl Recovery {
             } else {
                 Fate::Lost
             };
-            self.ledger.give_up(&packet, fate, forget_at);
-            sink.lost(self.ledger.numbers(&packet), &self.ledger.carried(&packet));
+            self.sent_packets.give_up(&packet, fate, forget_at);
+            sink.lost(
+                self.sent_packets.numbers(&packet),
+                &self.sent_packets.carried(&packet),
+            );
             if crossed_acked {
                 run.interrupt();
             }
@@ -548,26 +557,30 @@ impl Recovery {
     /// Makes room for a packet with control. What the oldest one carried is sent again, if it is still true; an
     /// acknowledgement of it that comes after all would tell nothing else.
     fn abandon_oldest_control(&mut self, sink: &mut impl Sink) {
-        if let Some(oldest) = self.ledger.oldest_control() {
-            sink.lost(self.ledger.numbers(&oldest), &self.ledger.carried(&oldest));
-            self.ledger.abandon(&oldest);
+        if let Some(oldest) = self.sent_packets.oldest_control() {
+            sink.lost(
+                self.sent_packets.numbers(&oldest),
+                &self.sent_packets.carried(&oldest),
+            );
+            self.sent_packets.abandon(&oldest);
         }
     }
 
     /// Gives up packets in flight of at least `size` bytes without blaming the network.
     fn drop_from(&mut self, size: usize, sink: &mut impl Sink) {
         let forget_at = self.clock + self.rtt.pto(Duration::ZERO).saturating_mul(2);
-        for stretch in self.ledger.flying_from(size) {
-            self.ledger.give_up(&stretch, Fate::Dropped, forget_at);
+        for sent_range in self.sent_packets.flying_from(size) {
+            self.sent_packets
+                .give_up(&sent_range, Fate::Dropped, forget_at);
             sink.lost(
-                self.ledger.numbers(&stretch),
-                &self.ledger.carried(&stretch),
+                self.sent_packets.numbers(&sent_range),
+                &self.sent_packets.carried(&sent_range),
             );
         }
         // Whoever is oldest now has its own time to be overtaken.
         let delay = self.reordering.delay(&self.rtt);
         self.loss_time = self
-            .ledger
+            .sent_packets
             .oldest_flying()
             .filter(|oldest| oldest.position < self.acked_below)
             .map(|oldest| oldest.packet.sent.sent_at + delay);

@@ -1,14 +1,14 @@
-//! The ledger: what was sent under which packet number, until its fate is known.
+//! The sent packets: what was sent under which packet number, until its fate is known.
 //!
 //! Three things side by side, from the oldest number whose fate is open to the newest sent: a bit for the fate of each
-//! number ([`Marks`]), what was sent under them by flights ([`Flight`]), and the frames of all packets in one array. A
+//! number ([`Marks`]), what was sent under them by flights ([`SentBatch`]), and the frames of all packets in one array. A
 //! train of a long message is one flight with one frame however many packets it has, and what is acknowledged of it in
-//! one piece is one [`Stretch`]: recording, acknowledging and forgetting it costs the same as a single packet.
+//! one piece is one [`SentRange`]: recording, acknowledging and forgetting it costs the same as a single packet.
 //! Nothing is split when some of a flight is lost, since only the marks tell. No allocation per packet, no tree. Numbers
 //! are kept as positions counted from the connection's first, so that nothing here overflows although numbers may run
 //! up to 2^64 - 1 (F15).
 //!
-//! **Work.** Walking an acknowledged range costs a step for 64 positions plus the stretches it resolves, each of which is
+//! **Work.** Walking an acknowledged range costs a step for 64 positions plus the ranges it resolves, each of which is
 //! resolved once: of a peer that repeats an ack, however wide, each costs at most one step for 64 numbers in the window
 //! (F06).
 //!
@@ -19,20 +19,20 @@
 //! packet is lost itself. A peer that acknowledges nothing has the oldest packet stay in flight; of the
 //! non-eliciting ones behind it those beyond [`MAX_SILENT`] leave nothing but their five bits in the marks.
 
-mod flight;
+mod batch;
 mod frame;
 mod marks;
 mod rest;
 
-pub(super) use flight::{Carried, Sent};
+pub(super) use batch::{Carried, Sent};
 pub use frame::{SentFrame, SentKind};
 pub(super) use marks::Fate;
 
 use crate::fold::folds;
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
+use batch::SentBatch;
 use core::ops::{Range, RangeInclusive};
-use flight::Flight;
 use marks::{Marks, Word};
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ pub const MAX_SILENT: usize = 4_096;
 /// shares the next packet.
 pub const MAX_CONTROL: u64 = 64;
 
-/// Resolved positions that a lost or non-eliciting packet may hold in the ledger beyond twice the open ones.
+/// Resolved positions that a lost or non-eliciting packet may hold among the sent packets beyond twice the open ones.
 const MAX_RESOLVED: usize = 4 * MAX_REMEMBERED;
 
 /// Runs of skipped numbers remembered although everything around them is resolved.
@@ -76,15 +76,15 @@ folds!(RateMark {
 
 /// Packets with consecutive numbers, of one flight and one fate.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(super) struct SentRange {
     pub(super) positions: Range<u64>,
     pub(super) fate: Fate,
     pub(super) sent: Sent,
-    /// Which of the ledger's flights, as long as none is recorded or forgotten.
+    /// Which of the sent batches, as long as none is recorded or forgotten.
     flight: usize,
 }
 
-impl Stretch {
+impl SentRange {
     /// How many packets.
     pub(super) fn count(&self) -> u64 {
         self.positions.end.saturating_sub(self.positions.start)
@@ -107,14 +107,14 @@ impl Stretch {
 /// The oldest packet in flight.
 pub(super) struct Oldest {
     pub(super) position: u64,
-    pub(super) packet: Stretch,
+    pub(super) packet: SentRange,
     /// Whether finding it passed an acknowledged packet.
     pub(super) crossed_acked: bool,
 }
 
 /// Every packet whose fate is open, and what is needed to judge acknowledgements.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct SentPackets {
     /// The connection's first packet number: position 0.
     first: PacketNumber,
     /// No position below is of interest.
@@ -123,7 +123,7 @@ pub(super) struct Ledger {
     next: u64,
     marks: Marks,
     /// What was sent, in order; none lies below `base` as a whole. Skipped numbers lie in none.
-    flights: VecDeque<Flight>,
+    flights: VecDeque<SentBatch>,
     /// Frames of the flights in order; the first `frames_swept` belong to none any more.
     frames: Vec<SentFrame>,
     frames_swept: usize,
@@ -150,7 +150,7 @@ pub(super) struct Ledger {
     settled: u64,
 }
 
-impl Ledger {
+impl SentPackets {
     pub(super) fn new(first: PacketNumber) -> Self {
         Self {
             first,
@@ -204,9 +204,9 @@ impl Ledger {
         self.first.saturating_add(position)
     }
 
-    /// The packet numbers of a stretch.
-    pub(super) fn numbers(&self, stretch: &Stretch) -> RangeInclusive<PacketNumber> {
-        let Range { start, end } = stretch.positions;
+    /// The packet numbers of a sent range.
+    pub(super) fn numbers(&self, sent_range: &SentRange) -> RangeInclusive<PacketNumber> {
+        let Range { start, end } = sent_range.positions;
         self.number(start)..=self.number(end.saturating_sub(1))
     }
 
@@ -228,17 +228,17 @@ impl Ledger {
         self.flights.len()
     }
 
-    /// What the packets of a stretch carried.
-    pub(super) fn carried(&self, stretch: &Stretch) -> Carried<'_> {
+    /// What the packets of a sent range carried.
+    pub(super) fn carried(&self, sent_range: &SentRange) -> Carried<'_> {
         self.flights
-            .get(stretch.flight)
+            .get(sent_range.flight)
             .map_or(Carried::Frames(&[]), |flight| {
-                flight.carried(&stretch.positions, self.frames(flight))
+                flight.carried(&sent_range.positions, self.frames(flight))
             })
     }
 
     /// The frames of a flight.
-    fn frames(&self, flight: &Flight) -> &[SentFrame] {
+    fn frames(&self, flight: &SentBatch) -> &[SentFrame] {
         let range = flight
             .first_frame
             .checked_sub(self.frames_base)
@@ -274,14 +274,14 @@ impl Ledger {
             return;
         }
         let first_frame = self.frames_base.saturating_add(self.frames.len() as u64);
-        let flight = Flight::new(position, count, sent, first_frame, frames);
+        let flight = SentBatch::new(position, count, sent, first_frame, frames);
         if !self.joins_newest(&flight, frames) {
             self.flights.push_back(flight);
             self.frames.extend_from_slice(frames);
         }
         if sent.eliciting {
             self.marks
-                .change(position..self.next, Fate::Gone, Fate::Flying);
+                .change(position..self.next, Fate::Gone, Fate::InFlight);
             self.flying = self.flying.saturating_add(count);
             if sent.control {
                 self.control = self.control.saturating_add(count);
@@ -302,7 +302,7 @@ impl Ledger {
         if self.silent < MAX_SILENT as u64 {
             return true;
         }
-        let stuck = self.marks.get(self.base) == Fate::Flying;
+        let stuck = self.marks.get(self.base) == Fate::InFlight;
         if !stuck {
             self.forget_oldest_silent();
         }
@@ -310,7 +310,7 @@ impl Ledger {
     }
 
     /// Whether the packets of `flight`, which carried `frames`, are more of the newest flight.
-    fn joins_newest(&mut self, flight: &Flight, frames: &[SentFrame]) -> bool {
+    fn joins_newest(&mut self, flight: &SentBatch, frames: &[SentFrame]) -> bool {
         let (Some(newest), Some(parts), [more]) =
             (self.flights.back_mut(), self.frames.last_mut(), frames)
         else {
@@ -363,28 +363,28 @@ impl Ledger {
     }
 
     /// The first packets in `from..=through` whose acknowledgement would be news.
-    pub(super) fn next_open(&self, from: u64, through: u64) -> Option<Stretch> {
+    pub(super) fn next_open(&self, from: u64, through: u64) -> Option<SentRange> {
         let end = through.saturating_add(1).min(self.next);
         let open = self.marks.find(from.max(self.base)..end, Word::open)?;
-        self.stretch(open, end)
+        self.sent_range(open, end)
     }
 
     /// The first packets in flight from `from` on.
-    fn next_flying(&self, from: u64) -> Option<Stretch> {
-        let flying = |word: &Word| word.of(Fate::Flying);
+    fn next_flying(&self, from: u64) -> Option<SentRange> {
+        let flying = |word: &Word| word.of(Fate::InFlight);
         let position = self.marks.find(from.max(self.base)..self.next, flying)?;
-        self.stretch(position, self.next)
+        self.sent_range(position, self.next)
     }
 
     /// The packet at `position` and those after it of the same flight and fate, up to `end`.
-    fn stretch(&self, position: u64, end: u64) -> Option<Stretch> {
+    fn sent_range(&self, position: u64, end: u64) -> Option<SentRange> {
         let at = self.flight_at(position);
         let flight = self.flights.get(at).filter(|f| f.first <= position)?;
         let end = end.min(flight.end());
         let fate = self.marks.get(position);
         let behind = position.saturating_add(1)..end;
         let other = self.marks.find(behind, |word| !word.of(fate));
-        Some(Stretch {
+        Some(SentRange {
             positions: position..other.unwrap_or(end),
             fate,
             sent: flight.sent,
@@ -412,14 +412,14 @@ impl Ledger {
     }
 
     /// These packets were acknowledged.
-    pub(super) fn acknowledge(&mut self, stretch: &Stretch) {
-        self.resolve(stretch, Fate::Acked);
+    pub(super) fn acknowledge(&mut self, sent_range: &SentRange) {
+        self.resolve(sent_range, Fate::Acked);
     }
 
     /// These packets are given up: `fate` is `Lost` or `Dropped`.
-    pub(super) fn give_up(&mut self, stretch: &Stretch, fate: Fate, forget_at: Instant) {
-        self.resolve(stretch, fate);
-        for position in stretch.positions.clone() {
+    pub(super) fn give_up(&mut self, sent_range: &SentRange, fate: Fate, forget_at: Instant) {
+        self.resolve(sent_range, fate);
+        for position in sent_range.positions.clone() {
             self.remembered.push_back((position, forget_at));
             if self.remembered.len() > MAX_REMEMBERED {
                 self.forget_oldest_lost();
@@ -428,29 +428,29 @@ impl Ledger {
     }
 
     /// These packets in flight are given up, and not even a late acknowledgement of them is of interest.
-    pub(super) fn abandon(&mut self, stretch: &Stretch) {
-        self.resolve(stretch, Fate::Gone);
+    pub(super) fn abandon(&mut self, sent_range: &SentRange) {
+        self.resolve(sent_range, Fate::Gone);
         self.trim();
     }
 
     /// Changes the fate of packets and keeps the sums right.
-    fn resolve(&mut self, stretch: &Stretch, fate: Fate) {
-        let positions = stretch.positions.clone();
-        self.marks.change(positions, stretch.fate, fate);
+    fn resolve(&mut self, sent_range: &SentRange, fate: Fate) {
+        let positions = sent_range.positions.clone();
+        self.marks.change(positions, sent_range.fate, fate);
         if fate == Fate::Lost {
-            self.doubtful = self.doubtful.saturating_add(stretch.count());
+            self.doubtful = self.doubtful.saturating_add(sent_range.count());
         }
-        match stretch.fate {
-            Fate::Flying => {
-                self.flying = self.flying.saturating_sub(stretch.count());
-                if stretch.sent.control {
-                    self.control = self.control.saturating_sub(stretch.count());
+        match sent_range.fate {
+            Fate::InFlight => {
+                self.flying = self.flying.saturating_sub(sent_range.count());
+                if sent_range.sent.control {
+                    self.control = self.control.saturating_sub(sent_range.count());
                 }
-                self.in_flight = self.in_flight.saturating_sub(stretch.bytes());
-                self.settled = self.settled.max(stretch.positions.end);
+                self.in_flight = self.in_flight.saturating_sub(sent_range.bytes());
+                self.settled = self.settled.max(sent_range.positions.end);
             }
-            Fate::Silent => self.silent = self.silent.saturating_sub(stretch.count()),
-            Fate::Lost => self.doubtful = self.doubtful.saturating_sub(stretch.count()),
+            Fate::Silent => self.silent = self.silent.saturating_sub(sent_range.count()),
+            Fate::Lost => self.doubtful = self.doubtful.saturating_sub(sent_range.count()),
             Fate::Dropped | Fate::Acked | Fate::Gone => {}
         }
     }
@@ -482,28 +482,28 @@ impl Ledger {
     }
 
     /// All packets in flight, the oldest first.
-    fn all_flying(&self) -> impl Iterator<Item = Stretch> {
-        let next = |last: &Stretch| self.next_flying(last.positions.end);
+    fn all_flying(&self) -> impl Iterator<Item = SentRange> {
+        let next = |last: &SentRange| self.next_flying(last.positions.end);
         core::iter::successors(self.next_flying(self.oldest_flying), next)
     }
 
     /// The packets in flight that carry something to be repeated, the oldest first, one by one. O(window).
-    pub(super) fn carriers(&self) -> impl Iterator<Item = Stretch> {
+    pub(super) fn carriers(&self) -> impl Iterator<Item = SentRange> {
         let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
         self.all_flying()
-            .filter(move |stretch| self.carried(stretch).iter().any(repeats))
-            .flat_map(Stretch::each)
+            .filter(move |sent_range| self.carried(sent_range).iter().any(repeats))
+            .flat_map(SentRange::each)
     }
 
     /// The oldest packet in flight that went beside the congestion window. O(window).
-    pub(super) fn oldest_control(&self) -> Option<Stretch> {
-        self.all_flying().find(|stretch| stretch.sent.control)
+    pub(super) fn oldest_control(&self) -> Option<SentRange> {
+        self.all_flying().find(|sent_range| sent_range.sent.control)
     }
 
     /// The packets in flight of at least `size` bytes. O(window).
-    pub(super) fn flying_from(&self, size: usize) -> Vec<Stretch> {
+    pub(super) fn flying_from(&self, size: usize) -> Vec<SentRange> {
         self.all_flying()
-            .filter(|stretch| stretch.sent.size as usize >= size)
+            .filter(|sent_range| sent_range.sent.size as usize >= size)
             .collect()
     }
 
@@ -574,7 +574,7 @@ impl Ledger {
                 self.next.saturating_sub(position) > most
             };
             match self.marks.get(position) {
-                Fate::Flying => break position,
+                Fate::InFlight => break position,
                 // A neighbour's fate is known, so an acknowledgement has passed it by.
                 Fate::Silent if position >= self.settled && !crowded() => break position,
                 Fate::Silent => self.silent = self.silent.saturating_sub(1),

@@ -2,7 +2,7 @@ mod model;
 
 use super::loss::{LossRun, Reordering};
 use super::pto::Pto;
-use super::sent::{Fate, Ledger};
+use super::sent::{Fate, SentPackets};
 use super::*;
 use crate::types::ChannelId;
 use proptest::prelude::*;
@@ -146,14 +146,14 @@ fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
 }
 
 /// The first position in `from..=through` whose acknowledgement would be news.
-fn first_open(ledger: &Ledger, from: u64, through: u64) -> Option<u64> {
-    let stretch = ledger.next_open(from, through)?;
-    Some(stretch.positions.start)
+fn first_open(sent_packets: &SentPackets, from: u64, through: u64) -> Option<u64> {
+    let sent_range = sent_packets.next_open(from, through)?;
+    Some(sent_range.positions.start)
 }
 
 /// The packet at `position`, whose fate is open.
-fn packet(ledger: &Ledger, position: u64) -> Stretch {
-    let packet = ledger.next_open(position, position).unwrap();
+fn packet(sent_packets: &SentPackets, position: u64) -> SentRange {
+    let packet = sent_packets.next_open(position, position).unwrap();
     assert_eq!(packet.positions, position..position + 1);
     packet
 }

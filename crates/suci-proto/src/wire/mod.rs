@@ -6,22 +6,23 @@
 //! nothing is allocated from a claimed length.
 
 mod ack;
+mod contiguous;
 mod crc;
 mod frag;
 mod frame;
 mod handshake;
 mod header;
-mod mould;
 mod reader;
 mod row;
 mod run;
-mod sequel;
+mod template;
 #[cfg(test)]
 mod tests;
 mod tlv;
 pub mod varint;
 
 pub use ack::{Ack, AckRanges, EcnCounts, put_ack};
+pub(crate) use contiguous::{ContiguousPackets, Messages, Part};
 pub(crate) use crc::expected as checksum;
 pub use crc::{Crc, seal, seal_gathered};
 pub use frag::{Frag, FragHead, Rts, Start};
@@ -36,10 +37,9 @@ pub use header::{
     CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
     peek_index, peek_tag, put_header,
 };
-pub(crate) use mould::Mould;
 pub use reader::{Malformed, Reader};
 pub(crate) use row::Row;
 pub(crate) use run::LONGEST;
 pub use run::{Plain, Run};
-pub(crate) use sequel::{Messages, Part, Sequel};
+pub(crate) use template::HeaderTemplate;
 pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

@@ -3,7 +3,7 @@
 use super::Driver;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::shared::{Letter, Post};
+use crate::shared::{CrossShardMessage, CrossShardQueue};
 use std::io::ErrorKind;
 use std::time::Duration;
 use suci_net::Report;
@@ -71,26 +71,28 @@ impl Driver {
             self.drained_at = began;
         }
         self.undisturbed &= total == 0;
-        if let Some(post) = &mut self.post {
-            post.wake();
+        if let Some(cross_shard) = &mut self.cross_shard {
+            cross_shard.wake();
         }
         Ok(if self.bulk { self.clock.now() } else { now })
     }
 
     /// Hands to the engine what other shards' sockets got.
     /// Returns the time afterwards: no earlier than the arrival of what was handed over.
-    pub(super) fn take_letters(&mut self, mut now: Instant) -> Instant {
-        let Some(post) = &self.post else {
+    pub(super) fn take_forwarded(&mut self, mut now: Instant) -> Instant {
+        let Some(cross_shard) = &self.cross_shard else {
             return now;
         };
         for _ in 0..PER_TURN {
-            match post.receive() {
-                Some(Letter::Datagram { mut arrival, bytes }) => {
+            match cross_shard.receive() {
+                Some(CrossShardMessage::Datagram { mut arrival, bytes }) => {
                     arrival.at = arrived_by(self.clock, &mut now, arrival.at);
                     self.engine.handle_datagram(now, &arrival, &bytes);
                 }
-                Some(Letter::Report(report)) => undelivered(&mut self.engine, now, &report),
-                Some(Letter::Notice(notice)) => self.told.push(notice),
+                Some(CrossShardMessage::Report(report)) => {
+                    undelivered(&mut self.engine, now, &report)
+                }
+                Some(CrossShardMessage::Notice(notice)) => self.told.push(notice),
                 None => break,
             }
         }
@@ -104,9 +106,9 @@ impl Driver {
         let mut any = false;
         while let Some(report) = self.backend.next_report() {
             undelivered(&mut self.engine, now, &report);
-            if let Some(post) = &mut self.post {
-                post.spread(report);
-                post.wake();
+            if let Some(cross_shard) = &mut self.cross_shard {
+                cross_shard.spread(report);
+                cross_shard.wake();
             }
             any = true;
         }
@@ -128,17 +130,20 @@ impl Driver {
             return;
         }
         let Self {
-            told, post, engine, ..
+            told,
+            cross_shard,
+            engine,
+            ..
         } = self;
-        told.retain(|notice| match post.as_mut() {
-            Some(post) if !post.owns(notice.node) => !post.tell(*notice),
+        told.retain(|notice| match cross_shard.as_mut() {
+            Some(cross_shard) if !cross_shard.owns(notice.node) => !cross_shard.tell(*notice),
             _ => {
                 engine.on_process_ended(now, notice.node, notice.for_good);
                 false
             }
         });
-        if let Some(post) = post {
-            post.wake();
+        if let Some(cross_shard) = cross_shard {
+            cross_shard.wake();
         }
     }
 
@@ -190,7 +195,7 @@ impl Driver {
             drained_at,
             late,
             newest,
-            post,
+            cross_shard,
             ..
         } = self;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
@@ -201,7 +206,7 @@ impl Driver {
             *late = !prompt && at > began;
             *newest = meta.arrived.map(|_| at);
             let at = arrived_by(*clock, now, at.max(*drained_at));
-            hand(engine, post, *now, at, meta, bytes);
+            hand(engine, cross_shard, *now, at, meta, bytes);
         };
         backend
             .recv(max, &mut sink)
@@ -217,7 +222,7 @@ impl Driver {
             clock,
             stamps,
             drained_at,
-            post,
+            cross_shard,
             ..
         } = self;
         let mut woken = None;
@@ -229,7 +234,7 @@ impl Driver {
             });
             let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
             let at = at.max(*drained_at).min(now);
-            hand(engine, post, now, at, meta, bytes);
+            hand(engine, cross_shard, now, at, meta, bytes);
         };
         let got = backend
             .recv_blocking(&mut sink)
@@ -256,7 +261,7 @@ fn arrived_by(clock: Clock, now: &mut Instant, at: Instant) -> Instant {
 /// Hands datagrams that came together, at `arrived` or later, to the engine, or sends on to another shard what is not ours.
 fn hand(
     engine: &mut Engine,
-    post: &mut Option<Post>,
+    cross_shard: &mut Option<CrossShardQueue>,
     now: Instant,
     arrived: Instant,
     meta: &suci_net::Meta,
@@ -267,25 +272,37 @@ fn hand(
         ecn: ecn_in(meta.ecn),
         at: arrived,
     };
-    let strays = |post: &Post| meta.datagrams(bytes).any(|d| post.other_owner(d).is_some());
-    match post.as_mut().filter(|post| strays(post)) {
+    let strays = |cross_shard: &CrossShardQueue| {
+        meta.datagrams(bytes)
+            .any(|d| cross_shard.other_owner(d).is_some())
+    };
+    match cross_shard
+        .as_mut()
+        .filter(|cross_shard| strays(cross_shard))
+    {
         None => engine.handle_train(now, &arrival, meta.segment, bytes),
-        Some(post) => meta
+        Some(cross_shard) => meta
             .datagrams(bytes)
-            .for_each(|datagram| sort(engine, post, now, &arrival, datagram)),
+            .for_each(|datagram| sort(engine, cross_shard, now, &arrival, datagram)),
     }
 }
 
 /// Hands one of several datagrams, not all of which are ours, to whom it is for.
-fn sort(engine: &mut Engine, post: &mut Post, now: Instant, arrival: &Arrival, datagram: &[u8]) {
-    let Some(owner) = post.other_owner(datagram) else {
+fn sort(
+    engine: &mut Engine,
+    cross_shard: &mut CrossShardQueue,
+    now: Instant,
+    arrival: &Arrival,
+    datagram: &[u8],
+) {
+    let Some(owner) = cross_shard.other_owner(datagram) else {
         return engine.handle_datagram(now, arrival, datagram);
     };
-    let letter = Letter::Datagram {
+    let forwarded = CrossShardMessage::Datagram {
         arrival: *arrival,
         bytes: datagram.into(),
     };
-    let forwarded = post.forward(owner, letter);
+    let forwarded = cross_shard.forward(owner, forwarded);
     engine.on_misdirected(forwarded);
 }
 

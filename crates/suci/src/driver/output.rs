@@ -25,21 +25,21 @@ impl Driver {
     /// Sends all that may go, at most until `end`.
     pub(crate) fn output_until(&mut self, end: Deadline) -> Result<(), Error> {
         self.output()?;
-        while self.left_off && !end.is_over() {
+        while self.tx_incomplete && !end.is_over() {
             self.output()?;
         }
         Ok(())
     }
 
-    /// Sends whatever may go, or the first part of it: if that is [`left_off`](Self::left_off) the next turn is due at once. Returns
+    /// Sends whatever may go, or the first part of it: if that is [`tx_incomplete`](Self::tx_incomplete) the next turn is due at once. Returns
     /// whether anything went, which takes time.
     pub(super) fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
-        self.left_off = false;
-        if self.gather.on_output(now) {
+        self.tx_incomplete = false;
+        if self.coalescer.on_output(now) {
             self.engine.force_acks();
         }
         if self.engine.output_yields(now) {
-            self.leave_off(now);
+            self.end_tx(now);
             return Ok(false);
         }
         let mut busy = self.transmit(now)?;
@@ -63,10 +63,10 @@ impl Driver {
     }
 
     /// Output stops although more may go.
-    fn leave_off(&mut self, now: Instant) {
-        self.engine.leave_off(now);
-        self.left_off = true;
-        self.gather.on_left_off();
+    fn end_tx(&mut self, now: Instant) {
+        self.engine.end_tx(now);
+        self.tx_incomplete = true;
+        self.coalescer.on_tx_incomplete();
     }
 
     /// Sends what is more urgent than what the last output left, and nothing else: it waits for no
@@ -83,16 +83,16 @@ impl Driver {
     }
 
     /// Whether the last call stopped transmitting before everything was sent that may go.
-    pub(crate) fn left_off(&self) -> bool {
-        self.left_off
+    pub(crate) fn tx_incomplete(&self) -> bool {
+        self.tx_incomplete
     }
 
     /// The number of what waits for the program's next call, if something does: messages or acknowledgements that wait for more, or
     /// what the last output left.
     pub(crate) fn hold_number(&self) -> Option<u32> {
-        match self.left_off {
-            true => Some(self.gather.last_hold()),
-            false => self.gather.hold_number(),
+        match self.tx_incomplete {
+            true => Some(self.coalescer.last_hold()),
+            false => self.coalescer.hold_number(),
         }
     }
 
@@ -122,7 +122,7 @@ impl Driver {
     /// send than to be acknowledged, and the program or a peer may have something urgent: so sending stops after [`TX_BUDGET`].
     fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
         let mut sent = false;
-        if self.left_off {
+        if self.tx_incomplete {
             return Ok(sent);
         }
         self.want_write = false;
@@ -140,7 +140,7 @@ impl Driver {
             if self.engine.has_output() {
                 now = self.clock.now();
                 if now.since(began) > TX_BUDGET || self.is_interrupted() {
-                    self.leave_off(now);
+                    self.end_tx(now);
                     break;
                 }
             }

@@ -17,7 +17,7 @@ impl Driver {
         to: NodeId,
         message: Outgoing,
     ) -> Result<MessageNumber, Error> {
-        self.habit.on_sent();
+        self.spin_policy.on_sent();
         self.engine
             .send(now, to, message)
             .map_err(|error| Error::from_send(to, error))
@@ -83,7 +83,7 @@ impl Driver {
         id: CallId,
         message: Outgoing,
     ) -> Result<(), Error> {
-        self.habit.on_sent();
+        self.spin_policy.on_sent();
         self.engine
             .call(now, to, id, message)
             .map_err(|error| Error::from_send(to, error))
@@ -100,7 +100,7 @@ impl Driver {
             return self.push(now, to, Draft::new(Bytes::copy_from_slice(bytes)));
         }
         let message = message::small(bytes);
-        self.habit.on_sent();
+        self.spin_policy.on_sent();
         match self.engine.send_small(*now, to, &message) {
             Ok(number) => Ok(number),
             Err(error) => {
@@ -119,7 +119,7 @@ impl Driver {
     pub(crate) fn give_back(&mut self, now: Instant, lease: Lease) {
         let accepted = lease.accepted().messages;
         if accepted > 0 {
-            self.habit.on_sent_many(accepted);
+            self.spin_policy.on_sent_many(accepted);
         }
         self.engine.give_back(now, lease);
     }
@@ -158,7 +158,7 @@ impl Driver {
         }
     }
 
-    /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for more ([`Gather`](super::Gather)). The
+    /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for more ([`SendCoalescer`](super::SendCoalescer)). The
     /// call began when it was `called`, if something that takes time came first.
     pub(crate) fn send<T>(
         &mut self,
@@ -177,21 +177,21 @@ impl Driver {
     /// Sends what was accepted for one peer or several, so many bytes, in a call that began when it was `called`, unless it waits for
     /// more.
     fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: Option<NodeId>, bytes: u64) {
-        if self.gather.keeps(called, now, to, bytes)
+        if self.coalescer.keeps(called, now, to, bytes)
             && !self.has_idle_half()
             && !self.engine.wants_flush()
         {
             return;
         }
         self.send_on_at(now);
-        if self.gather.wants_end() {
-            self.gather.on_end(self.clock.now());
+        if self.coalescer.wants_end() {
+            self.coalescer.on_end(self.clock.now());
         }
     }
 
     /// Whether half of a row waits for a peer to which nothing else is under way.
     fn has_idle_half(&self) -> bool {
-        let half = self.gather.half();
+        let half = self.coalescer.half();
         half.is_some_and(|(to, messages)| self.engine.queue_len(to).0 <= messages)
     }
 
@@ -219,7 +219,7 @@ impl Driver {
     /// longer than everything else.
     pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
         if bytes.len() > SMALL {
-            let called = self.gather.wants_end().then(|| self.clock.now());
+            let called = self.coalescer.wants_end().then(|| self.clock.now());
             let message = Draft::new(Bytes::copy_from_slice(bytes));
             return self.send(called, to, bytes.len(), |driver, now| {
                 driver.push(now, to, message)
@@ -244,12 +244,12 @@ impl Driver {
     /// what was acknowledged meanwhile decides what may go (but not before what is urgent goes);
     /// else after it, if the last look is too long ago.
     fn try_to_send_on(&mut self, now: Instant) -> Result<(), Error> {
-        if self.left_off {
+        if self.tx_incomplete {
             self.send_urgent()?;
             return self.turn();
         }
         self.output_at(now)?;
-        if self.left_off {
+        if self.tx_incomplete {
             return Ok(());
         }
         self.refresh(now)
@@ -258,7 +258,7 @@ impl Driver {
     /// Sends what was accepted if some of it should not wait for others, and says whether it tried. Not again after an output
     /// that did not send everything: the turn that follows does.
     pub(crate) fn flush_if_wanted(&mut self) -> bool {
-        let wants = self.engine.wants_flush() && !self.left_off;
+        let wants = self.engine.wants_flush() && !self.tx_incomplete;
         if wants {
             // It is accepted whatever became of the socket; the next call that needs that fails.
             let _ = self.output();

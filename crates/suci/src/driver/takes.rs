@@ -58,7 +58,7 @@ impl Driver {
             return self.head.take();
         }
         let (from, message) = self.engine.recv()?;
-        self.habit.on_taken(1);
+        self.spin_policy.on_taken(1);
         Some(Message::new(from, message))
     }
 
@@ -108,7 +108,7 @@ impl Driver {
         // and there are no more of them than the memory has.
         unsafe { messages.set_len(before + written) };
         if written > 0 {
-            self.habit.on_taken(written);
+            self.spin_policy.on_taken(written);
         }
         written
     }
@@ -123,7 +123,7 @@ impl Driver {
             return Some(Ok(head));
         }
         if let Some((from, message)) = self.engine.recv_from(wanted) {
-            self.habit.on_taken(1);
+            self.spin_policy.on_taken(1);
             return Some(Ok(Message::new(from, message)));
         }
         let node = wanted.node()?;
@@ -157,7 +157,7 @@ impl Driver {
         while let Some((other, result)) = self.engine.poll_call() {
             debug_assert_eq!(other, id, "one at a time");
             if other == id {
-                self.habit.on_taken(1);
+                self.spin_policy.on_taken(1);
                 return Some(result);
             }
         }
@@ -193,12 +193,12 @@ impl Driver {
 
     /// As [`Driver::refresh`], when the program took messages that were there already.
     pub(crate) fn refresh_taking(&mut self, messages: usize) {
-        if !self.takes.wants_time(messages) && !self.gather.holds_messages() {
+        if !self.takes.wants_time(messages) && !self.coalescer.holds_messages() {
             return;
         }
         let now = self.clock.now();
         self.takes.note(now);
-        if self.gather.is_over(now) {
+        if self.coalescer.is_over(now) {
             self.send_on();
         }
         // The program has its messages whatever became of the socket; the next call that needs that fails.

@@ -252,7 +252,7 @@ fn while_much_is_sent_others_are_heard() {
         if waits {
             a.settle().unwrap();
             assert_eq!(slow(3 * STALE), 1);
-            assert!(a.left_off && !a.engine.has_message());
+            assert!(a.tx_incomplete && !a.engine.has_message());
             assert_eq!(a.idle_time(a.now()), Some(Duration::ZERO));
             let mut spinner = Spinner::new(Wait::Block);
             a.wait(Deadline::NEVER, &mut spinner).unwrap();
@@ -261,7 +261,7 @@ fn while_much_is_sent_others_are_heard() {
             assert_eq!(slow(3 * STALE), 1);
             a.send_on();
         }
-        assert!(a.left_off);
+        assert!(a.tx_incomplete);
         assert_eq!(slow(Duration::ZERO), 1);
         assert!(a.take_message().is_some());
         let mut taken = 0;
@@ -294,7 +294,7 @@ fn a_call_transmits_for_a_bounded_time() {
             let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), "more".into());
             a.send(None, NodeId(1), 4, push).unwrap();
         }),
-        ("look for a message", |a| a.glance().unwrap()),
+        ("look for a message", |a| a.poll_deferring_acks().unwrap()),
     ];
     for (name, call) in calls {
         let hold = a.hold_number();
@@ -303,7 +303,7 @@ fn a_call_transmits_for_a_bounded_time() {
         call(&mut a);
         script.lock().unwrap().slow_trains = Duration::ZERO;
         assert_eq!(script.lock().unwrap().attempts.len(), 1, "{name}");
-        assert!(a.left_off() && a.hold_number() > hold, "{name}");
+        assert!(a.tx_incomplete() && a.hold_number() > hold, "{name}");
     }
     until(&mut a, &mut b, |a, b| {
         b.take_message();
@@ -547,27 +547,27 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
     );
 }
 
-/// A nap that brought nothing is the last one for a while, and whoever said how to wait takes none.
+/// A timed sleep that brought nothing is the last one for a while, and whoever said how to wait takes none.
 #[test]
 fn the_receiver_of_a_stream_naps_until_it_is_over() {
     let (mut a, script, _b) = settled();
     let wait = |a: &mut Driver, way| {
         let before = script.lock().unwrap().blocking;
         a.undisturbed = false;
-        let mut spinner = Habit::default().message(way);
+        let mut spinner = SpinPolicy::default().message(way);
         let limit = Deadline::after(3 * LIMIT);
         a.await_input(a.now(), limit, &mut spinner).unwrap();
         script.lock().unwrap().blocking - before
     };
     assert_eq!(wait(&mut a, Wait::Adaptive), 1, "nothing is known yet");
     for (way, blocking) in [(Wait::Block, 1), (Wait::Adaptive, 0)] {
-        a.naps.on_slept(Some(Duration::ZERO));
+        a.timed_sleep.on_slept(Some(Duration::ZERO));
         assert_eq!(wait(&mut a, way), blocking, "{way:?}");
     }
     assert_eq!(wait(&mut a, Wait::Adaptive), 1, "it is over");
     // What was not taken yet is taken at once.
-    a.naps = Naps::default();
-    a.naps.on_slept(Some(Duration::ZERO));
+    a.timed_sleep = TimedSleep::default();
+    a.timed_sleep.on_slept(Some(Duration::ZERO));
     a.drained = false;
     assert_eq!(wait(&mut a, Wait::Adaptive), 1);
 }
@@ -595,20 +595,20 @@ fn an_acknowledgement_waits_for_a_row_that_is_likely() {
     let mut ask = |a: &mut Driver| {
         b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
         b.output().unwrap();
-        a.glance().unwrap();
+        a.poll_deferring_acks().unwrap();
         assert!(a.take_message().is_some());
         script.lock().unwrap().attempts.clear();
     };
     let sent = || script.lock().unwrap().attempts.len();
     ask(&mut a);
-    a.glance().unwrap();
+    a.poll_deferring_acks().unwrap();
     assert_eq!(sent(), 1, "nothing shows that there will be a row");
-    a.gather.expect_row();
+    a.coalescer.expect_row();
     ask(&mut a);
-    a.glance().unwrap();
+    a.poll_deferring_acks().unwrap();
     assert_eq!(sent(), 0);
     assert!(
-        a.gather.hold_number().is_some(),
+        a.coalescer.hold_number().is_some(),
         "the helper looks after it"
     );
     let answer =
@@ -617,15 +617,15 @@ fn an_acknowledgement_waits_for_a_row_that_is_likely() {
     a.settle().unwrap();
     assert_eq!(sent(), 1, "with the answer");
     ask(&mut a);
-    a.glance().unwrap();
+    a.poll_deferring_acks().unwrap();
     assert_eq!(sent(), 0);
-    a.glance().unwrap();
+    a.poll_deferring_acks().unwrap();
     assert_eq!(sent(), 1, "no row came");
-    assert!(a.gather.hold_number().is_none());
+    assert!(a.coalescer.hold_number().is_none());
     // Whatever is asked to leave takes them along, be it only for others.
-    a.gather.expect_row();
+    a.coalescer.expect_row();
     ask(&mut a);
-    a.glance().unwrap();
+    a.poll_deferring_acks().unwrap();
     assert_eq!(sent(), 0);
     a.output().unwrap();
     assert_eq!(sent(), 1);
@@ -638,13 +638,13 @@ fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wai
     let ask = |a: &mut Driver, b: &mut Driver| {
         b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
         b.output().unwrap();
-        a.glance().unwrap();
+        a.poll_deferring_acks().unwrap();
         assert!(a.take_message().is_some());
     };
     ask(&mut a, &mut b);
-    a.gather.expect_row();
-    a.glance().unwrap();
-    assert!(a.gather.hold_number().is_some());
+    a.coalescer.expect_row();
+    a.poll_deferring_acks().unwrap();
+    assert!(a.coalescer.hold_number().is_some());
     script.lock().unwrap().room = Some(0);
     a.output().unwrap();
     assert!(a.want_write && !b.is_flushed());
@@ -657,9 +657,9 @@ fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wai
         .prefer(b.now(), NodeId(0), crate::Mode::Response)
         .unwrap();
     ask(&mut a, &mut b);
-    a.gather.expect_row();
-    a.glance().unwrap();
-    assert!(a.gather.hold_number().is_none());
+    a.coalescer.expect_row();
+    a.poll_deferring_acks().unwrap();
+    assert!(a.coalescer.hold_number().is_none());
     b.turn().unwrap();
     assert!(b.is_flushed());
 }
@@ -673,7 +673,7 @@ fn half_of_a_row_leaves_where_nothing_is_under_way() {
         let answer =
             |driver: &mut Driver, now: &mut Instant| driver.push(now, NodeId(1), "answer".into());
         let row = |a: &mut Driver| {
-            a.gather.expect_row_of(16);
+            a.coalescer.expect_row_of(16);
             script.lock().unwrap().attempts.clear();
             for _ in 0..16 {
                 a.send(None, NodeId(1), 6, answer).unwrap();

@@ -1,6 +1,6 @@
-//! One wait for input: looks, naps, or sleeps in a receive or beside it.
+//! One wait for input: looks, timed sleeps, or sleeps in a receive or beside it.
 
-use super::naps::NAP;
+use super::timed_sleep::TIMED_SLEEP;
 use super::{AT_ONCE, Driver, PRECISE};
 use crate::clock::Deadline;
 use crate::error::Error;
@@ -16,7 +16,7 @@ impl Driver {
         deadline: Deadline,
         spinner: &mut Spinner,
     ) -> Result<Instant, Error> {
-        self.gather.on_wait();
+        self.coalescer.on_wait();
         let now = if self.is_unfinished() {
             self.bulk = true;
             self.input(now, true)?
@@ -30,12 +30,12 @@ impl Driver {
         } else if !self.may_block(now, deadline) {
             self.sleep(None, deadline)?;
             self.input(self.clock.now(), true)?
-        } else if spinner.may_nap() && self.drained && self.naps.pays() {
-            self.nap(now)?
+        } else if spinner.may_sleep() && self.drained && self.timed_sleep.pays() {
+            self.sleep_for(now)?
         } else {
-            self.wait_in_recv(now, spinner.may_nap())?
+            self.wait_in_recv(now, spinner.may_sleep())?
         };
-        self.gather.on_end(now);
+        self.coalescer.on_end(now);
         Ok(now)
     }
 
@@ -50,10 +50,10 @@ impl Driver {
             && deadline.left().is_none_or(|left| left >= limit)
     }
 
-    /// What arrived and what is due after a nap.
-    fn nap(&mut self, since: Instant) -> Result<Instant, Error> {
+    /// What arrived and what is due after a timed sleep.
+    fn sleep_for(&mut self, since: Instant) -> Result<Instant, Error> {
         self.sleeps += 1;
-        sys::nap(NAP);
+        sys::sleep_for(TIMED_SLEEP);
         let woke = self.clock.now();
         self.newest = None;
         self.bulk = true;
@@ -64,12 +64,12 @@ impl Driver {
         } else {
             Some(woke)
         };
-        self.naps.on_nap(since, woke, newest);
+        self.timed_sleep.on_sleep(since, woke, newest);
         Ok(now)
     }
 
     /// What arrived and what is due, beginning with a receive that blocks.
-    fn wait_in_recv(&mut self, since: Instant, may_nap: bool) -> Result<Instant, Error> {
+    fn wait_in_recv(&mut self, since: Instant, may_sleep: bool) -> Result<Instant, Error> {
         self.check_charge(since);
         let (got, mut now) = self.take_blocking()?;
         self.looked_at = now;
@@ -78,8 +78,8 @@ impl Driver {
         if self.drained {
             self.drained_at = now;
         }
-        if may_nap {
-            self.naps.on_slept(got.map(|_| now.since(since)));
+        if may_sleep {
+            self.timed_sleep.on_slept(got.map(|_| now.since(since)));
         }
         let got = got.unwrap_or(0);
         // What was there already has more behind it, often.

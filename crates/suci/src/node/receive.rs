@@ -65,7 +65,7 @@ impl Node {
         if closed {
             return Err(Error::Closed);
         }
-        turn.glance()?;
+        turn.poll_deferring_acks()?;
         Ok(take(&mut turn))
     }
 
@@ -181,17 +181,17 @@ pub(super) fn wait_to_take<T>(
     if let Some(taken) = take(turn) {
         return Ok(Some(taken));
     }
-    let mut spinner = turn.habit.message(wait);
+    let mut spinner = turn.spin_policy.message(wait);
     loop {
         turn.wait_for_message(now.take(), deadline, &mut spinner)?;
         turn.show_life();
         let taken = take(turn);
         if taken.is_some() || deadline.is_over() {
-            turn.habit.learn(&spinner);
+            turn.spin_policy.learn(&spinner);
             return Ok(taken);
         }
         // Something came, but not what is waited for: an acknowledgement that was to ride on its answer goes now.
-        if !turn.left_off() {
+        if !turn.tx_incomplete() {
             turn.send_rest()?;
         }
     }

@@ -40,7 +40,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::recv`].
     pub async fn recv_async(&self) -> Result<Message, Error> {
-        poll_fn(self.inner.receiving(&self.rota)).await
+        poll_fn(self.inner.receiving(&self.round_robin)).await
     }
 
     /// Waits until a message or an event is there, and takes it: in exact order, see [`Next`]. Dropped before, nothing is lost.
@@ -48,7 +48,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next`].
     pub async fn next_async(&self) -> Result<Next, Error> {
-        poll_fn(self.inner.awaiting_next(&self.rota)).await
+        poll_fn(self.inner.awaiting_next(&self.round_robin)).await
     }
 
     /// Waits until something happens.
@@ -56,7 +56,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub async fn event_async(&self) -> Result<Event, Error> {
-        poll_fn(self.inner.hearing(&self.rota)).await
+        poll_fn(self.inner.hearing(&self.round_robin)).await
     }
 
     /// Waits until every accepted message is acknowledged or has failed, as [`SharedNode::flush`] does.

@@ -1,7 +1,7 @@
 //! One descriptor for the program's own epoll, whatever the number of threads.
 
 use super::SharedNode;
-use super::beacon::Beacon;
+use super::event_fd::EventFd;
 use super::inner::Inner;
 use super::shard::Shard;
 use crate::error::Error;
@@ -14,7 +14,7 @@ use std::task::{Wake, Waker};
 /// The descriptor, and what it says.
 pub(super) struct Sign {
     bell: Bell,
-    beacon: Beacon,
+    event_fd: EventFd,
     /// The program asked for it: from then on it must be right.
     exposed: AtomicBool,
 }
@@ -25,7 +25,7 @@ impl Wake for Sign {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.beacon.light(|| self.bell.ring());
+        self.event_fd.light(|| self.bell.ring());
     }
 }
 
@@ -34,7 +34,7 @@ impl Sign {
         let trouble = Error::io("making a descriptor for the program to wait on");
         Ok(Self {
             bell: Bell::new().map_err(trouble)?,
-            beacon: Beacon::new(),
+            event_fd: EventFd::new(),
             exposed: AtomicBool::new(false),
         })
     }
@@ -54,7 +54,7 @@ impl Inner {
         };
         let (hush, ring) = (|| sign.bell.hush(), || sign.bell.ring());
         let waits = || self.shards.iter().any(Shard::has_news);
-        sign.beacon.put_out(hush, enter, waits, ring);
+        sign.event_fd.clear(hush, enter, waits, ring);
     }
 }
 

@@ -7,31 +7,31 @@
 //! | `wants` | those calls |
 //! | `calls` | requests that wait for their replies |
 //! | `sleepers` | who waits, and the promise that nobody is forgotten |
-//! | `doze` | the same for an I/O thread, which sleeps on descriptors |
+//! | `parker` | the same for an I/O thread, which sleeps on descriptors |
 //! | `gate` | how much is queued for one peer |
 //! | `shard` | what handles and one thread share |
-//! | `post` | datagrams on their way from one thread to another |
+//! | `cross_shard` | datagrams on their way from one thread to another |
 //! | `inner` | what handles and all threads share |
 //! | `events` | events on their way to the program |
 //! | `unanswered` | announced messages that keep receiving calls waiting |
 //! | `verbs` | what handles do with it |
 //! | `receive` | taking messages and events |
 //! | `thread` | the driver |
-//! | `beacon`, `descriptor` | the descriptor for the program's own epoll |
+//! | `event_fd`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
 mod asyncio;
-mod beacon;
 mod blocking;
 mod calls;
+mod cross_shard;
 mod descriptor;
-mod doze;
+mod event_fd;
 mod events;
 mod flow;
 mod gate;
 mod inner;
 mod links;
-mod post;
+mod parker;
 mod receive;
 mod reply;
 mod ring;
@@ -44,7 +44,7 @@ mod unanswered;
 mod verbs;
 mod wants;
 
-pub(crate) use post::{Letter, Post};
+pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
 pub(crate) use shard::owner;
 
 use crate::budget::Warning;
@@ -66,7 +66,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, IncomingError, PeerInfo, PeerStats, ShareStats};
-use verbs::Rota;
+use verbs::RoundRobin;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
 ///
@@ -88,7 +88,7 @@ use verbs::Rota;
 /// Dropping the last handle closes the node with a patience of one second.
 pub struct SharedNode {
     inner: Arc<Inner>,
-    rota: Rota,
+    round_robin: RoundRobin,
 }
 
 impl std::fmt::Debug for SharedNode {
@@ -139,8 +139,8 @@ impl SharedNode {
                 .map_err(Error::io("starting an I/O thread"))?;
             lock(&inner.life).threads.push(thread);
         }
-        let rota = Rota::default();
-        Ok(Self { inner, rota })
+        let round_robin = RoundRobin::default();
+        Ok(Self { inner, round_robin })
     }
 
     /// This node's ID.
@@ -555,7 +555,7 @@ impl Clone for SharedNode {
         self.inner.handles.fetch_add(1, Ordering::Relaxed);
         Self {
             inner: Arc::clone(&self.inner),
-            rota: Rota::default(),
+            round_robin: RoundRobin::default(),
         }
     }
 }

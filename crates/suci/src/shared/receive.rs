@@ -16,7 +16,8 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and everything was taken.
     pub fn next(&self) -> Result<Next, Error> {
-        self.inner.wait_for(self.inner.awaiting_next(&self.rota))?
+        self.inner
+            .wait_for(self.inner.awaiting_next(&self.round_robin))?
     }
 
     /// As [`SharedNode::next`], for at most `limit`.
@@ -24,7 +25,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next`].
     pub fn next_timeout(&self, limit: Duration) -> Result<Option<Next>, Error> {
-        let awaiting = self.inner.awaiting_next(&self.rota);
+        let awaiting = self.inner.awaiting_next(&self.round_robin);
         let next = self.inner.wait_until(Deadline::after(limit), awaiting)?;
         next.transpose()
     }
@@ -34,7 +35,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next`].
     pub fn try_next(&self) -> Result<Option<Next>, Error> {
-        match self.inner.take_next(&self.rota) {
+        match self.inner.take_next(&self.round_robin) {
             Poll::Ready(result) => result.map(Some),
             Poll::Pending => Ok(None),
         }
@@ -45,7 +46,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
     pub fn try_recv(&self) -> Result<Option<Message>, Error> {
-        match self.inner.take_message(&self.rota) {
+        match self.inner.take_message(&self.round_robin) {
             Poll::Ready(result) => result.map(Some),
             Poll::Pending => Ok(None),
         }
@@ -58,7 +59,8 @@ impl SharedNode {
     /// that only an answer of the program lets come: once for each, so that the next call receives
     /// from others, and not where a call waits for events at the same time.
     pub fn recv(&self) -> Result<Message, Error> {
-        self.inner.wait_for(self.inner.receiving(&self.rota))?
+        self.inner
+            .wait_for(self.inner.receiving(&self.round_robin))?
     }
 
     /// Blocks until a message arrives, for at most `limit`.
@@ -66,7 +68,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::recv`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
-        let receiving = self.inner.receiving(&self.rota);
+        let receiving = self.inner.receiving(&self.round_robin);
         let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
         received.transpose()
     }
@@ -85,7 +87,7 @@ impl SharedNode {
         if most == 0 {
             return Ok(0);
         }
-        let receiving = self.inner.receiving_many(&self.rota, most, messages);
+        let receiving = self.inner.receiving_many(&self.round_robin, most, messages);
         let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
         received.unwrap_or(Ok(0))
     }
@@ -95,7 +97,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and all were taken.
     pub fn next_event(&self) -> Result<Option<Event>, Error> {
-        match self.inner.take_event(&self.rota) {
+        match self.inner.take_event(&self.round_robin) {
             Poll::Ready(result) => result.map(Some),
             Poll::Pending => Ok(None),
         }
@@ -106,7 +108,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next_event`].
     pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
-        let hearing = self.inner.hearing(&self.rota);
+        let hearing = self.inner.hearing(&self.round_robin);
         let heard = self.inner.wait_until(Deadline::after(limit), hearing)?;
         heard.transpose()
     }

@@ -17,7 +17,7 @@ impl SharedNode {
     /// thread may take the messages that fill the memory. Each call that waits when a session ends
     /// hears of it.
     pub fn recv_from(&self, from: impl Into<Filter>) -> Result<Message, Error> {
-        let receiving = self.inner.receiving_from(&self.rota, from.into());
+        let receiving = self.inner.receiving_from(&self.round_robin, from.into());
         self.inner.wait_for(receiving)?
     }
 
@@ -30,7 +30,7 @@ impl SharedNode {
         from: impl Into<Filter>,
         limit: Duration,
     ) -> Result<Option<Message>, Error> {
-        let receiving = self.inner.receiving_from(&self.rota, from.into());
+        let receiving = self.inner.receiving_from(&self.round_robin, from.into());
         let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
         received.transpose()
     }
@@ -43,7 +43,7 @@ impl SharedNode {
     pub fn try_recv_from(&self, from: impl Into<Filter>) -> Result<Option<Message>, Error> {
         let from = from.into();
         let known = self.inner.ends_told(from);
-        match self.inner.take_from(&self.rota, from, known) {
+        match self.inner.take_from(&self.round_robin, from, known) {
             Poll::Ready(result) => result.map(Some),
             Poll::Pending => Ok(None),
         }
@@ -54,6 +54,6 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::recv_from`].
     pub async fn recv_from_async(&self, from: impl Into<Filter>) -> Result<Message, Error> {
-        poll_fn(self.inner.receiving_from(&self.rota, from.into())).await
+        poll_fn(self.inner.receiving_from(&self.round_robin, from.into())).await
     }
 }

@@ -4,10 +4,10 @@
 //! apart from the others, and threads do not slow each other down.
 
 use super::calls::Asked;
-use super::doze::Doze;
+use super::cross_shard::CrossShardMessage;
 use super::events::Events;
 use super::gate::Gate;
-use super::post::Letter;
+use super::parker::Parker;
 use super::reply::Answer;
 use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
@@ -134,8 +134,8 @@ pub(crate) struct Shard {
     /// The thread is done: nothing more comes.
     pub(super) done: AtomicBool,
     /// Datagrams that came to other sockets.
-    pub(super) letters: Ring<Letter>,
-    pub(super) doze: Doze,
+    pub(super) forwarded: Ring<CrossShardMessage>,
+    pub(super) parker: Parker,
     pub(super) bell: Bell,
 }
 
@@ -176,8 +176,8 @@ impl Shard {
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             done: AtomicBool::new(false),
-            letters: Ring::new(LETTERS),
-            doze: Doze::new(),
+            forwarded: Ring::new(LETTERS),
+            parker: Parker::new(),
             bell,
         };
         for node in driver.engine.peers() {
@@ -276,7 +276,7 @@ impl Shard {
 
     /// Wakes the thread if it sleeps. Call it after the change.
     pub(super) fn nudge(&self) {
-        self.doze.nudge(|| self.bell.ring());
+        self.parker.nudge(|| self.bell.ring());
     }
 
     /// Whether there is room for another message on its way to the program. Only the thread asks, and fills it.

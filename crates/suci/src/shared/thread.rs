@@ -4,9 +4,9 @@ mod account;
 mod calls;
 
 use super::calls::{Asked, OpenCalls};
+use super::cross_shard::CrossShardQueue;
 use super::events::EVENTS;
 use super::inner::{Inner, Phase};
-use super::post::Post;
 use super::shard::{COMMANDS, Command, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
@@ -72,7 +72,7 @@ impl Ending {
 
     /// Sleeps until the socket wants something, somebody leaves work, something is due, or `deadline`; not at all, if
     /// the thread is not `idle`.
-    fn doze(
+    fn parker(
         &self,
         driver: &mut Driver,
         deadline: Deadline,
@@ -80,7 +80,7 @@ impl Ending {
     ) -> Result<Option<Ready>, Error> {
         let shard = self.shard();
         let sleep = || driver.sleep(Some(shard.bell.as_raw_fd()), deadline);
-        let ready = shard.doze.doze(idle, sleep).transpose()?;
+        let ready = shard.parker.parker(idle, sleep).transpose()?;
         if ready.is_some_and(|ready| ready.rung) {
             shard.bell.hush();
         }
@@ -127,7 +127,7 @@ impl Worker {
     /// For the shard at `place`.
     pub(super) fn new(inner: Arc<Inner>, place: usize, mut driver: Driver, wait: Wait) -> Self {
         if inner.shards.len() > 1 {
-            driver.join(Post::new(place, Arc::clone(&inner.shards)));
+            driver.join(CrossShardQueue::new(place, Arc::clone(&inner.shards)));
         }
         Self {
             driver,
@@ -175,7 +175,7 @@ impl Worker {
             let offered = self.settle(EVENTS);
             // Sending brought an event: a step more is due. It is in any case if something was left
             // to be sent.
-            let heard = !self.driver.left_off() && self.driver.send_rest()?;
+            let heard = !self.driver.tx_incomplete() && self.driver.send_rest()?;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -544,13 +544,13 @@ impl Worker {
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
             let room = *refused_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty()
-                || !shard.letters.is_empty()
+                || !shard.forwarded.is_empty()
                 || shard.asks_room.load(Ordering::Relaxed);
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
         let due = calls.next_due().map(|at| at.since(driver.now()));
         let due = due.map_or(Deadline::NEVER, Deadline::after);
-        let ready = ending.doze(driver, due, idle)?;
+        let ready = ending.parker(driver, due, idle)?;
         Ok(ready.is_none_or(|ready| ready.input || !ready.rung))
     }
 
@@ -565,7 +565,7 @@ impl Worker {
         };
         let ending = &self.ending;
         let closed = self.driver.close_with(patience, |driver, deadline| {
-            ending.doze(driver, deadline, || ending.shard().letters.is_empty())?;
+            ending.parker(driver, deadline, || ending.shard().forwarded.is_empty())?;
             driver.turn()
         });
         self.leave();
@@ -595,9 +595,9 @@ impl Worker {
     fn stand_by(&mut self) {
         let ending = &self.ending;
         ending.say_closed();
-        let idle = || ending.shard().letters.is_empty() && !ending.inner.all_closed();
+        let idle = || ending.shard().forwarded.is_empty() && !ending.inner.all_closed();
         while !ending.inner.all_closed() {
-            let slept = ending.doze(&mut self.driver, Deadline::NEVER, idle);
+            let slept = ending.parker(&mut self.driver, Deadline::NEVER, idle);
             // What closing found out stands, whatever becomes of the socket now.
             if slept.is_err() || self.driver.turn().is_err() {
                 return;

@@ -22,7 +22,7 @@ use suci_proto::{Event, Filter, Priority};
 /// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
 /// has its own, so that handles do not slow each other down.
 #[derive(Debug, Default)]
-pub(super) struct Rota {
+pub(super) struct RoundRobin {
     messages: AtomicUsize,
     events: AtomicUsize,
 }
@@ -209,17 +209,17 @@ impl Inner {
     }
 
     /// The next message: ready with an error when there will be none.
-    pub(super) fn take_message(&self, rota: &Rota) -> Poll<Result<Message, Error>> {
-        self.take(&rota.messages, Shard::take_message)
+    pub(super) fn take_message(&self, round_robin: &RoundRobin) -> Poll<Result<Message, Error>> {
+        self.take(&round_robin.messages, Shard::take_message)
     }
 
     pub(super) fn receiving(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Message, Error>> {
         let mut seat = Seat::new(&self.message_ready.0);
         move |cx| {
-            seat.poll(cx, || match self.take_message(rota) {
+            seat.poll(cx, || match self.take_message(round_robin) {
                 Poll::Pending => self.take_unanswered(),
                 ready @ Poll::Ready(_) => ready,
             })
@@ -241,14 +241,16 @@ impl Inner {
     /// an error when there will be none.
     fn take_messages(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
         most: usize,
         messages: &mut Vec<Message>,
     ) -> Poll<Result<usize, Error>> {
         let before = messages.len();
         for _ in 0..self.shards.len() {
             let left = most - (messages.len() - before);
-            let took = self.take(&rota.messages, |shard| shard.take_messages(left, messages));
+            let took = self.take(&round_robin.messages, |shard| {
+                shard.take_messages(left, messages)
+            });
             let taken = messages.len() - before;
             match took {
                 Poll::Ready(Ok(_)) if taken < most => {}
@@ -261,15 +263,17 @@ impl Inner {
 
     pub(super) fn receiving_many(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
         most: usize,
         messages: &mut Vec<Message>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<usize, Error>> {
         let mut seat = Seat::new(&self.message_ready.0);
         move |cx| {
-            seat.poll(cx, || match self.take_messages(rota, most, messages) {
-                Poll::Pending => self.take_unanswered(),
-                ready @ Poll::Ready(_) => ready,
+            seat.poll(cx, || {
+                match self.take_messages(round_robin, most, messages) {
+                    Poll::Pending => self.take_unanswered(),
+                    ready @ Poll::Ready(_) => ready,
+                }
             })
         }
     }
@@ -286,12 +290,12 @@ impl Inner {
     /// session with the only peer ended, of whose ends `known` are known.
     pub(super) fn take_from(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
         wanted: Filter,
         known: u64,
     ) -> Poll<Result<Message, Error>> {
         let Some(node) = wanted.node() else {
-            return self.take_any(&rota.messages, |shard| shard.take_from(wanted));
+            return self.take_any(&round_robin.messages, |shard| shard.take_from(wanted));
         };
         if self.is_forked() {
             return Poll::Ready(Err(Error::Forked));
@@ -311,7 +315,7 @@ impl Inner {
 
     pub(super) fn receiving_from(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
         wanted: Filter,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Message, Error>> {
         let known = self.ends_told(wanted);
@@ -324,48 +328,48 @@ impl Inner {
             .map(|shard| (shard, WantSeat::new(&shard.wants, wanted)))
             .collect();
         move |cx| {
-            if let ready @ Poll::Ready(_) = self.take_from(rota, wanted, known) {
+            if let ready @ Poll::Ready(_) = self.take_from(round_robin, wanted, known) {
                 return ready;
             }
             for (shard, seat) in &mut seats {
                 seat.enter(cx.waker());
                 shard.ask_for_wanted();
             }
-            self.take_from(rota, wanted, known)
+            self.take_from(round_robin, wanted, known)
         }
     }
 
     /// The next event: ready with an error when there will be none.
-    pub(super) fn take_event(&self, rota: &Rota) -> Poll<Result<Event, Error>> {
-        self.take(&rota.events, Shard::take_event)
+    pub(super) fn take_event(&self, round_robin: &RoundRobin) -> Poll<Result<Event, Error>> {
+        self.take(&round_robin.events, Shard::take_event)
     }
 
     pub(super) fn hearing(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Event, Error>> {
         let mut seat = Seat::new(&self.event_ready.0);
-        move |cx| seat.poll(cx, || self.take_event(rota))
+        move |cx| seat.poll(cx, || self.take_event(round_robin))
     }
 
     /// The next message or event: ready with an error when there will be none.
-    pub(super) fn take_next(&self, rota: &Rota) -> Poll<Result<Next, Error>> {
-        self.take(&rota.messages, Shard::take_next)
+    pub(super) fn take_next(&self, round_robin: &RoundRobin) -> Poll<Result<Next, Error>> {
+        self.take(&round_robin.messages, Shard::take_next)
     }
 
     pub(super) fn awaiting_next(
         &self,
-        rota: &Rota,
+        round_robin: &RoundRobin,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Next, Error>> {
         let mut at_messages = Seat::new(&self.message_ready.0);
         let mut at_events = Seat::new(&self.event_ready.0);
         move |cx| {
-            if let ready @ Poll::Ready(_) = self.take_next(rota) {
+            if let ready @ Poll::Ready(_) = self.take_next(round_robin) {
                 return ready;
             }
             at_messages.enter(cx.waker());
             at_events.enter(cx.waker());
-            self.take_next(rota)
+            self.take_next(round_robin)
         }
     }
 

@@ -70,7 +70,7 @@ fn flows_share_evenly() {
     }
 }
 
-/// Only the one that lost packets aims lower, and takes the queue of the others for company.
+/// Only the one that lost packets aims lower, and takes the queue of the others for competition.
 #[test]
 fn who_lost_packets_finds_back_to_the_others() {
     let link = link(1_000, micros(100), 200);

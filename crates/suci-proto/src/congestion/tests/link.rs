@@ -74,7 +74,7 @@ enum Event {
 
 /// A packet in flight, and the delivery rate's books when it left.
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct InFlight {
     number: u64,
     sent_at: Instant,
     delivered: u64,
@@ -88,7 +88,7 @@ struct Flow {
     pacer: Pacer,
     rtt: Rtt,
     /// Packets in flight, by ascending numbers.
-    flight: VecDeque<Flying>,
+    flight: VecDeque<InFlight>,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
@@ -280,7 +280,7 @@ impl Sim {
                 flow.delivered_at = now;
                 flow.first_sent_at = now;
             }
-            flow.flight.push_back(Flying {
+            flow.flight.push_back(InFlight {
                 number,
                 sent_at: now,
                 delivered: flow.delivered,
@@ -470,7 +470,7 @@ impl Sim {
             lost += MTU;
             last = Some(packet);
         }
-        let Some(Flying {
+        let Some(InFlight {
             sent_at: largest_lost_sent_at,
             ..
         }) = last

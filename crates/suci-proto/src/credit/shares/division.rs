@@ -2,7 +2,7 @@
 
 use super::{Hungry, NEWCOMER_PART, Shares};
 use crate::credit::Grant;
-use crate::credit::need::{Appetite, Use};
+use crate::credit::need::{Demand, Use};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
@@ -39,7 +39,7 @@ impl Shares {
     /// Whether somebody but this peer lacks credit.
     pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
         let own = if grant.need.hungry {
-            grant.need.appetite.weight()
+            grant.need.demand.weight()
         } else {
             0
         };
@@ -78,13 +78,13 @@ impl Shares {
         if !grant.need.hungry && !grant.retired && !grant.dismissed {
             grant.need.hungry = true;
             grant.steady_at = 0;
-            let appetite = grant.need.appetite;
+            let demand = grant.need.demand;
             let hungry = &mut self.hungry;
-            hungry.weight = hungry.weight.saturating_add(appetite.weight());
+            hungry.weight = hungry.weight.saturating_add(demand.weight());
             hungry.bytes = hungry.bytes.saturating_add(grant.booked.bytes);
-            if appetite.is_bounded() {
+            if demand.is_bounded() {
                 hungry.bounded = hungry.bounded.saturating_add(most_bytes(grant));
-                hungry.bounded_weight = hungry.bounded_weight.saturating_add(appetite.weight());
+                hungry.bounded_weight = hungry.bounded_weight.saturating_add(demand.weight());
             }
         }
     }
@@ -94,13 +94,13 @@ impl Shares {
         if grant.need.hungry {
             grant.need.hungry = false;
             grant.steady_at = 0;
-            let appetite = grant.need.appetite;
+            let demand = grant.need.demand;
             let hungry = &mut self.hungry;
-            hungry.weight = hungry.weight.saturating_sub(appetite.weight());
+            hungry.weight = hungry.weight.saturating_sub(demand.weight());
             hungry.bytes = hungry.bytes.saturating_sub(grant.booked.bytes);
-            if appetite.is_bounded() {
+            if demand.is_bounded() {
                 hungry.bounded = hungry.bounded.saturating_sub(most_bytes(grant));
-                hungry.bounded_weight = hungry.bounded_weight.saturating_sub(appetite.weight());
+                hungry.bounded_weight = hungry.bounded_weight.saturating_sub(demand.weight());
             }
         }
     }
@@ -108,13 +108,13 @@ impl Shares {
     /// What this peer should have, in packets. A content one keeps what it has, but no more than it would get if
     /// it were hungry, while others are.
     pub(super) fn target(&self, grant: &Grant) -> u64 {
-        let appetite = grant.need.appetite;
+        let demand = grant.need.demand;
         let (mut weight, mut bytes) = (self.hungry.weight, self.hungry.bytes);
         if !grant.need.hungry {
             if weight == 0 && self.waiting.is_empty() && self.free() >= self.reserve() {
-                return grant.share().min(appetite.most()).max(1);
+                return grant.share().min(demand.most()).max(1);
             }
-            weight = weight.saturating_add(appetite.weight());
+            weight = weight.saturating_add(demand.weight());
             bytes = bytes.saturating_add(grant.booked.bytes);
         }
         let others = self.booked.bytes.saturating_sub(bytes);
@@ -123,12 +123,12 @@ impl Shares {
             .saturating_sub(self.reserve())
             .saturating_sub(others)
             .saturating_sub(self.waiting_bytes);
-        let (divided, weight) = self.beyond_bounded(appetite, divided, weight);
+        let (divided, weight) = self.beyond_bounded(demand, divided, weight);
         let fair = divided
-            .saturating_mul(appetite.weight())
+            .saturating_mul(demand.weight())
             .checked_div(weight)
             .unwrap_or(0);
-        let fair = self.rounded(fair, grant).min(appetite.most()).max(1);
+        let fair = self.rounded(fair, grant).min(demand.most()).max(1);
         if grant.need.hungry {
             fair
         } else {
@@ -137,9 +137,9 @@ impl Shares {
         }
     }
 
-    /// What a peer of this appetite divides with which others: where those of bounded appetite cannot use their
+    /// What a peer of this demand divides with which others: where those of bounded demand cannot use their
     /// parts, what they leave is for the rest.
-    fn beyond_bounded(&self, appetite: Appetite, divided: u64, weight: u64) -> (u64, u64) {
+    fn beyond_bounded(&self, demand: Demand, divided: u64, weight: u64) -> (u64, u64) {
         let Hungry {
             bounded,
             bounded_weight,
@@ -149,7 +149,7 @@ impl Shares {
             .saturating_mul(bounded_weight)
             .checked_div(weight)
             .unwrap_or(0);
-        if appetite.is_bounded() || parts <= bounded {
+        if demand.is_bounded() || parts <= bounded {
             return (divided, weight);
         }
         let weight = weight.saturating_sub(bounded_weight);
@@ -278,9 +278,9 @@ impl Shares {
     }
 }
 
-/// The most bytes that a peer's appetite takes.
+/// The most bytes that a peer's demand takes.
 const fn most_bytes(grant: &Grant) -> u64 {
-    grant.need.appetite.most().saturating_mul(grant.charge())
+    grant.need.demand.most().saturating_mul(grant.charge())
 }
 
 /// Whole packets of `charge` bytes in `bytes`.

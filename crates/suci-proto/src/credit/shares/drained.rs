@@ -64,7 +64,11 @@ impl Shares {
         for number in first..=last {
             self.on_drained(grant, number, true, now);
             let unmoved = self.basis == Some(self.present_basis());
-            if unmoved && number < last && grant.is_steady(self.epoch) && grant.glides_to(last) {
+            if unmoved
+                && number < last
+                && grant.is_steady(self.epoch)
+                && grant.advances_linearly_to(last)
+            {
                 // What the last one does is then what all of them do.
                 self.watch(grant, last, now);
                 grant.drained(last, true, grant.share(), now);

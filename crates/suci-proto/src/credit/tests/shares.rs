@@ -289,14 +289,9 @@ fn appetites_are_weights_among_the_hungry() {
     let mut grants: Vec<Grant> = (0..4)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
-    let appetites = [
-        Appetite::Small,
-        Appetite::Normal,
-        Appetite::Normal,
-        Appetite::Large,
-    ];
-    for (grant, appetite) in grants.iter_mut().zip(appetites) {
-        shares.set_appetite(grant, appetite);
+    let appetites = [Demand::Small, Demand::Normal, Demand::Normal, Demand::Large];
+    for (grant, demand) in grants.iter_mut().zip(appetites) {
+        shares.set_demand(grant, demand);
     }
     all_busy(&mut shares, &mut grants, 6, 1);
     let given: Vec<u64> = grants.iter().map(Grant::share).collect();
@@ -310,7 +305,7 @@ fn appetites_are_weights_among_the_hungry() {
     );
     // What was told last counts at once.
     for grant in &mut grants {
-        shares.set_appetite(grant, Appetite::Normal);
+        shares.set_demand(grant, Demand::Normal);
     }
     all_busy(&mut shares, &mut grants, 6, 10);
     let given: Vec<u64> = grants.iter().map(Grant::share).collect();
@@ -333,7 +328,7 @@ fn what_small_appetites_leave_is_for_the_others() {
     for peer in 0..12 {
         let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
         if peer < 10 {
-            shares.set_appetite(&mut grant, Appetite::Small);
+            shares.set_demand(&mut grant, Demand::Small);
         }
         grants.push(grant);
     }
@@ -354,7 +349,7 @@ fn what_small_appetites_leave_is_for_the_others() {
     for peer in 0..2 {
         let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
         if peer == 0 {
-            shares.set_appetite(&mut grant, Appetite::Small);
+            shares.set_demand(&mut grant, Demand::Small);
         }
         grants.push(grant);
     }

@@ -3,7 +3,7 @@
 use super::hostile::hello;
 use super::*;
 use crate::event::EndReason;
-use crate::handshake::{Claim, Room, Standing};
+use crate::handshake::{Claim, Room, Trust};
 use crate::limits::MIN_MTU;
 use crate::types::ProtocolError;
 
@@ -130,8 +130,8 @@ fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
         incarnation: Incarnation(7),
         token: 1,
     };
-    let known = engine.jar.caller(&claim, Standing::Known);
-    assert!(!engine.expected_inits.admits(world.now, known, nothing));
+    let known = engine.jar.caller(&claim, Trust::Known);
+    assert!(!engine.pending_inits.admits(world.now, known, nothing));
     world.deliver(&call);
     let answers = world.outgoing(0);
     assert!(answers.iter().any(|p| p.is(PacketType::Cookie)));

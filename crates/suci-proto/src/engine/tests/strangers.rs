@@ -5,7 +5,7 @@ use super::rest::rests;
 use super::*;
 use crate::engine::memory::MemoryShares;
 use crate::event::EndReason;
-use crate::handshake::Standing;
+use crate::handshake::Trust;
 
 /// So many hosts that know one another, but for the first: it knows nobody, and serves anyone.
 pub(super) fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
@@ -84,12 +84,12 @@ fn f02_f32_who_finds_no_place_takes_no_memory_but_for_the_book() {
         let refused = refused.iter().filter(|p| p.is(PacketType::Refused));
         let refused: Vec<_> = refused.map(|packet| packet.to).collect();
         assert_eq!(refused.len() + seated as usize, callers);
-        let (standing, windows) = match in_book {
-            false => (Standing::Stranger, seated),
-            true => (Standing::Known, callers as u64),
+        let (trust, windows) = match in_book {
+            false => (Trust::Stranger, seated),
+            true => (Trust::Known, callers as u64),
         };
         for caller in refused {
-            assert_eq!(world.peer(0, caller).standing(), standing, "{caller}");
+            assert_eq!(world.peer(0, caller).trust(), trust, "{caller}");
         }
         let mut fresh = MemoryShares::new(Config::default().memory);
         assert!((0..windows).all(|_| fresh.take().is_some()));

@@ -12,7 +12,7 @@ impl Connection {
     /// Bytes per second that the network takes.
     pub(super) fn network_rate(&self, now: Instant) -> Option<u64> {
         let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
-        let bound = self.slack.bound(now, self.recovery.rtt());
+        let bound = self.cwnd_validation.bound(now, self.recovery.rtt());
         Some(bound.map_or(rate, |bound| rate.min(bound)))
     }
 
@@ -38,7 +38,7 @@ impl Connection {
 
     /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes pass the last
     /// two; held back they go as PINGs.
-    pub(super) fn may_fly(&mut self, now: Instant, size: u64) -> bool {
+    pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
         if self.is_held(size) {
             return false;
         }

@@ -10,7 +10,7 @@ use crate::arrival::Arrival;
 use crate::engine::Shared;
 use crate::peer::Peer;
 use crate::time::Instant;
-use crate::wire::Sequel;
+use crate::wire::ContiguousPackets;
 
 impl Peer {
     /// Takes packets of `run`, which came with the packet before them, as [`Peer::receive`] took that one just now. Returns
@@ -19,7 +19,7 @@ impl Peer {
         &mut self,
         now: Instant,
         arrival: &Arrival,
-        run: &mut Sequel<'_>,
+        run: &mut ContiguousPackets<'_>,
         shared: &mut Shared,
     ) -> u64 {
         let Some(connection) = &mut self.connection else {
@@ -31,7 +31,7 @@ impl Peer {
             return 0;
         }
         let waiting = run.rest().len();
-        let outcome = self.session.inbox.on_sequel(run);
+        let outcome = self.session.inbox.on_contiguous(run);
         let last = run.number();
         let count = last.saturating_sub(before);
         if count == 0 {

@@ -12,7 +12,7 @@ const WORD: u64 = u64::BITS as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::recovery) enum Fate {
     /// Eliciting, in flight.
-    Flying,
+    InFlight,
     /// Not eliciting, nothing heard.
     Silent,
     /// Declared lost by the thresholds; a late acknowledgement would prove them wrong.
@@ -28,7 +28,7 @@ pub(in crate::recovery) enum Fate {
 impl Fate {
     /// Those that have a bit.
     const ALL: [Self; Self::Gone as usize] = [
-        Self::Flying,
+        Self::InFlight,
         Self::Silent,
         Self::Lost,
         Self::Dropped,
@@ -139,7 +139,7 @@ mod tests {
 
     fn fate() -> impl Strategy<Value = Fate> {
         prop::sample::select(vec![
-            Fate::Flying,
+            Fate::InFlight,
             Fate::Silent,
             Fate::Lost,
             Fate::Dropped,
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn f06_a_repeated_ack_looks_at_64_packets_at_once() {
         let mut marks = Marks::default();
-        marks.change(0..10_000, Fate::Gone, Fate::Flying);
+        marks.change(0..10_000, Fate::Gone, Fate::InFlight);
         // The oldest stays open, so nothing can be dropped from the window.
-        marks.change(1..10_000, Fate::Flying, Fate::Acked);
+        marks.change(1..10_000, Fate::InFlight, Fate::Acked);
         for (from, most) in [(1, 157), (5_000, 79), (9_999, 1)] {
             let steps = core::cell::Cell::new(0);
             let open = |word: &Word| {
@@ -178,7 +178,7 @@ mod tests {
             // The first is the oldest there is.
             marks.change(first..first + 1, Fate::Gone, Fate::Gone);
             for (from, count, fate) in steps {
-                // Of one fate, as the ledger's stretches are.
+                // Of one fate, as the ranges of sent packets are.
                 let from = first + from;
                 let before = *map.get(&from).unwrap_or(&Fate::Gone);
                 let alike = |at: &u64| *map.get(at).unwrap_or(&Fate::Gone) == before;

@@ -1,11 +1,11 @@
-//! The ledger while nothing is in flight.
+//! The sent packets while nothing is in flight.
 
-use super::{Ledger, Marks};
+use super::{Marks, SentPackets};
 use crate::fold::{Fold, Words};
 use std::collections::VecDeque;
 
-/// Only once [`Ledger::rest`] found nothing in flight.
-impl Fold for Ledger {
+/// Only once [`SentPackets::rest`] found nothing in flight.
+impl Fold for SentPackets {
     fn fold(&self, to: &mut Words) {
         let Self {
             first,
@@ -39,20 +39,20 @@ impl Fold for Ledger {
     }
 
     fn unfold(from: &mut Words) -> Self {
-        let mut ledger = Self::new(Fold::unfold(from));
-        ledger.base = from.take_position();
-        ledger.next = ledger.base;
-        ledger.frames_base = Fold::unfold(from);
-        ledger.skips = Fold::unfold(from);
-        ledger.confirmed = Fold::unfold(from);
-        ledger.oldest_flying = from.take_position();
-        ledger.oldest_silent = from.take_position();
-        ledger.settled = from.take_position();
-        ledger
+        let mut sent_packets = Self::new(Fold::unfold(from));
+        sent_packets.base = from.take_position();
+        sent_packets.next = sent_packets.base;
+        sent_packets.frames_base = Fold::unfold(from);
+        sent_packets.skips = Fold::unfold(from);
+        sent_packets.confirmed = Fold::unfold(from);
+        sent_packets.oldest_flying = from.take_position();
+        sent_packets.oldest_silent = from.take_position();
+        sent_packets.settled = from.take_position();
+        sent_packets
     }
 }
 
-impl Ledger {
+impl SentPackets {
     /// Nothing is expected of the peer any more: forgets what nobody waits for, and gives its memory back. False if
     /// something is in flight.
     pub(in crate::recovery) fn rest(&mut self) -> bool {

@@ -167,7 +167,7 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
             .recovery
             .on_ack(now, there(Duration::ZERO), ranges, &mut bench.log)
             .unwrap();
-        bench.recovery.ledger.fate(1)
+        bench.recovery.sent_packets.fate(1)
     };
     assert_eq!(
         send_and_ack(5, Instant::from_nanos(expiry.as_nanos() - 1)),
@@ -401,10 +401,10 @@ fn dropped_packets_are_recognised_for_two_probe_timeouts() {
     // 2 x (100 + 4 x 50) after the last call that knew the time.
     bench.send(2, 799);
     bench.ack(799, &[2..=2]);
-    assert_eq!(bench.recovery.ledger.fate(1), Fate::Dropped);
+    assert_eq!(bench.recovery.sent_packets.fate(1), Fate::Dropped);
     bench.send(3, 800);
     bench.ack(800, &[3..=3]);
-    assert_eq!(bench.recovery.ledger.fate(1), Fate::Gone);
+    assert_eq!(bench.recovery.sent_packets.fate(1), Fate::Gone);
 }
 
 #[test]

@@ -19,7 +19,7 @@ const LAST: u64 = 1 << 63;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Flying,
+    InFlight,
     Silent,
     Lost { forget_at: Instant, dropped: bool },
     Acked,
@@ -226,7 +226,7 @@ impl World {
                     .on_run_sent(first, burst, self.now, size, kind, &all);
             }
             let state = if eliciting {
-                State::Flying
+                State::InFlight
             } else {
                 State::Silent
             };
@@ -336,7 +336,7 @@ impl World {
         for range in ranges {
             for (number, packet) in self.packets.range(range.clone()) {
                 let must = match packet.state {
-                    State::Flying => true,
+                    State::InFlight => true,
                     State::Lost { forget_at, .. } => {
                         self.now < forget_at && self.packets.len() < MAX_REMEMBERED
                     }
@@ -352,7 +352,7 @@ impl World {
             let packet = self.packets.get_mut(number).unwrap();
             assert_eq!(*frames, packet.frames);
             match packet.state {
-                State::Flying => {
+                State::InFlight => {
                     bytes += packet.size as u64;
                     packets += 1;
                 }
@@ -431,7 +431,7 @@ impl World {
 
     /// A probe declares nothing lost; but if there are too many packets with control, it gives up the oldest.
     fn check_given_up(&mut self, reports: &Reports) {
-        let flying = |packet: &Packet| packet.control && packet.state == State::Flying;
+        let flying = |packet: &Packet| packet.control && packet.state == State::InFlight;
         let crowded = self.packets.values().filter(|p| flying(p)).count() as u64 >= MAX_CONTROL;
         let oldest = self.packets.iter_mut().find(|(_, p)| crowded && flying(p));
         let reported = reports.lost.first().map(|(number, _)| number);
@@ -460,7 +460,7 @@ impl World {
             let packet = self.packets.get_mut(number).unwrap();
             let spared = self.spared.is_some_and(|until| packet.sent_at < until);
             assert!(!held || spared, "declared within one timeout of a pause");
-            assert_eq!(packet.state, State::Flying);
+            assert_eq!(packet.state, State::InFlight);
             assert_eq!(*frames, packet.frames);
             let overtaken = largest.unwrap().checked_sub(*number).unwrap();
             let age = self.now.since(packet.sent_at);
@@ -487,7 +487,7 @@ impl World {
             let overdue = by_packets || self.now.since(packet.sent_at) >= most;
             let spared = self.spared.is_some_and(|until| packet.sent_at < until);
             assert!(
-                (held && !spared) || !overdue || packet.state != State::Flying,
+                (held && !spared) || !overdue || packet.state != State::InFlight,
                 "{number} is overdue"
             );
         }
@@ -506,7 +506,7 @@ impl World {
         let dropped: Vec<u64> = self
             .packets
             .iter()
-            .filter(|(_, packet)| packet.state == State::Flying && (all || packet.size > size))
+            .filter(|(_, packet)| packet.state == State::InFlight && (all || packet.size > size))
             .map(|(number, _)| *number)
             .collect();
         let reported: Vec<u64> = reports.lost.iter().map(|(number, _)| *number).collect();
@@ -526,7 +526,7 @@ impl World {
         let flying = self
             .packets
             .values()
-            .filter(|packet| packet.state == State::Flying);
+            .filter(|packet| packet.state == State::InFlight);
         let bytes: u64 = flying.clone().map(|packet| packet.size as u64).sum();
         assert_eq!(self.recovery.in_flight(), bytes);
         let control = flying.clone().filter(|packet| packet.control).count();

@@ -1,13 +1,13 @@
-//! The round-trip estimator, the learning thresholds and the ledger, each alone.
+//! The round-trip estimator, the learning thresholds and the sent packets, each alone.
 
 use super::*;
 use core::ops::Range;
 
 /// Acknowledges every open position of a range.
-fn ack_through(ledger: &mut Ledger, mut from: u64, through: u64) {
-    while let Some(stretch) = ledger.next_open(from, through) {
-        ledger.acknowledge(&stretch);
-        from = stretch.positions.end;
+fn ack_through(sent_packets: &mut SentPackets, mut from: u64, through: u64) {
+    while let Some(sent_range) = sent_packets.next_open(from, through) {
+        sent_packets.acknowledge(&sent_range);
+        from = sent_range.positions.end;
     }
 }
 
@@ -217,94 +217,97 @@ fn loss_runs_keep_the_longest() {
 
 #[test]
 fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     let frames = [SentFrame::Close; 3];
     for round in 0..50_u64 {
         let first = round * 1_000;
         for number in first..first + 1_000 {
-            ledger.record(number, 1, sent(round, 100, DATA), &frames);
+            sent_packets.record(number, 1, sent(round, 100, DATA), &frames);
         }
-        ack_through(&mut ledger, first, first + 999);
-        ledger.expire(at(round));
-        assert_eq!((ledger.in_flight(), ledger.flying()), (0, 0));
-        assert_eq!(ledger.held(), (0, 0), "slots and frames");
+        ack_through(&mut sent_packets, first, first + 999);
+        sent_packets.expire(at(round));
+        assert_eq!((sent_packets.in_flight(), sent_packets.flying()), (0, 0));
+        assert_eq!(sent_packets.held(), (0, 0), "slots and frames");
     }
 }
 
 #[test]
 fn f06_ledger_memory_follows_what_is_open() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     let frames = [SentFrame::Close; 2];
     // A window of 100 that slides: frames keep their owners although places are reused.
     for number in 0..20_000_u64 {
         let own = [SentFrame::Mode { number }, SentFrame::Close];
-        ledger.record(number, 1, sent(number, 100, DATA), &own);
+        sent_packets.record(number, 1, sent(number, 100, DATA), &own);
         if let Some(old) = number.checked_sub(100) {
-            let acked = packet(&ledger, old);
-            ledger.acknowledge(&acked);
+            let acked = packet(&sent_packets, old);
+            sent_packets.acknowledge(&acked);
             assert_eq!(
-                *ledger.carried(&acked),
+                *sent_packets.carried(&acked),
                 [SentFrame::Mode { number: old }, frames[1]]
             );
-            ledger.expire(at(number));
-            let (slots, frames) = ledger.held();
+            sent_packets.expire(at(number));
+            let (slots, frames) = sent_packets.held();
             assert!(
                 slots <= 101 && frames <= 2 * 1_024 + 2 * 101,
                 "{slots} {frames}"
             );
         }
     }
-    assert_eq!((ledger.in_flight(), ledger.flying()), (10_000, 100));
+    assert_eq!(
+        (sent_packets.in_flight(), sent_packets.flying()),
+        (10_000, 100)
+    );
 }
 
 #[test]
 fn f04_remembered_losses_are_capped() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     for number in 0..10_000 {
-        ledger.record(number, 1, sent(0, 100, DATA), &[]);
+        sent_packets.record(number, 1, sent(0, 100, DATA), &[]);
     }
     for number in 0..10_000 {
-        let lost = packet(&ledger, number);
-        ledger.give_up(&lost, Fate::Lost, at(1_000));
+        let lost = packet(&sent_packets, number);
+        sent_packets.give_up(&lost, Fate::Lost, at(1_000));
     }
-    ledger.expire(at(0));
-    assert_eq!(ledger.held().0, MAX_REMEMBERED);
+    sent_packets.expire(at(0));
+    assert_eq!(sent_packets.held().0, MAX_REMEMBERED);
     assert_eq!(
-        first_open(&ledger, 0, 9_999),
+        first_open(&sent_packets, 0, 9_999),
         Some(10_000 - MAX_REMEMBERED as u64)
     );
-    ledger.expire(at(1_000));
-    assert_eq!(ledger.held().0, 0);
+    sent_packets.expire(at(1_000));
+    assert_eq!(sent_packets.held().0, 0);
 }
 
 #[test]
 fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
-    let mut ledger = Ledger::new(0);
-    ledger.record(0, 1, sent(0, 100, DATA), &[]);
-    let lost = packet(&ledger, 0);
-    ledger.give_up(&lost, Fate::Lost, at(1_000));
+    let mut sent_packets = SentPackets::new(0);
+    sent_packets.record(0, 1, sent(0, 100, DATA), &[]);
+    let lost = packet(&sent_packets, 0);
+    sent_packets.give_up(&lost, Fate::Lost, at(1_000));
     let mut most = 0;
     for number in 1..50_000 {
-        ledger.record(number, 1, sent(0, 100, DATA), &[]);
-        ledger.acknowledge(&packet(&ledger, number));
-        ledger.expire(at(0));
-        most = most.max(ledger.held().0);
+        sent_packets.record(number, 1, sent(0, 100, DATA), &[]);
+        sent_packets.acknowledge(&packet(&sent_packets, number));
+        sent_packets.expire(at(0));
+        most = most.max(sent_packets.held().0);
     }
     assert_eq!(most, 4 * MAX_REMEMBERED);
-    assert_eq!(ledger.held().0, 0);
-    ledger.expire(at(1_000));
-    assert_eq!(ledger.held().0, 0);
+    assert_eq!(sent_packets.held().0, 0);
+    sent_packets.expire(at(1_000));
+    assert_eq!(sent_packets.held().0, 0);
 }
 
 #[test]
 fn f04_unanswered_ack_only_packets_are_capped() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     for number in 0..10_000 {
-        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
     }
-    assert_eq!(ledger.held().0, MAX_SILENT);
+    assert_eq!(sent_packets.held().0, MAX_SILENT);
     assert_eq!(
-        first_open(&ledger, 0, 9_999),
+        first_open(&sent_packets, 0, 9_999),
         Some(10_000 - MAX_SILENT as u64)
     );
 }
@@ -312,118 +315,125 @@ fn f04_unanswered_ack_only_packets_are_capped() {
 /// A peer that has us acknowledge, and acknowledges all of that but the first, costs no memory however long it goes on.
 #[test]
 fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     for number in 0..100_000 {
-        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
         if number > 0 {
-            ledger.acknowledge(&packet(&ledger, number));
+            sent_packets.acknowledge(&packet(&sent_packets, number));
         }
-        ledger.expire(at(number));
-        assert!(ledger.held().0 <= 4 * MAX_REMEMBERED + 4, "{number}");
+        sent_packets.expire(at(number));
+        assert!(sent_packets.held().0 <= 4 * MAX_REMEMBERED + 4, "{number}");
     }
-    assert!(ledger.held().0 < 4 * MAX_REMEMBERED, "it was forgotten");
+    assert!(
+        sent_packets.held().0 < 4 * MAX_REMEMBERED,
+        "it was forgotten"
+    );
 }
 
 /// A peer that acknowledges nothing, but has us acknowledge (PING), costs no memory however long it goes on.
 #[test]
 fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     let most = MAX_SILENT as u64;
     for number in 0..most {
-        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
     }
-    ledger.record(most, 1, sent(0, 100, DATA), &[SentFrame::Close]);
+    sent_packets.record(most, 1, sent(0, 100, DATA), &[SentFrame::Close]);
     let (open, last) = (most, 5 * most);
     for number in open + 1..=last {
-        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
-        assert!(ledger.flights() <= MAX_SILENT + 1, "{number}");
-        assert!(ledger.held().1 <= 2 * MAX_SILENT + 2, "{number}");
+        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        assert!(sent_packets.flights() <= MAX_SILENT + 1, "{number}");
+        assert!(sent_packets.held().1 <= 2 * MAX_SILENT + 2, "{number}");
     }
     assert_eq!(
-        first_open(&ledger, 0, last),
+        first_open(&sent_packets, 0, last),
         Some(open),
         "older ones made way"
     );
-    assert_eq!(first_open(&ledger, open + 1, last), Some(open + 1));
+    assert_eq!(first_open(&sent_packets, open + 1, last), Some(open + 1));
     let forgotten = open + most + 1;
     assert_eq!(
-        first_open(&ledger, forgotten, last),
+        first_open(&sent_packets, forgotten, last),
         None,
         "newer ones count as told"
     );
     // Whatever is sent then is remembered.
-    ledger.record(last + 1, 1, sent(0, 100, DATA), &[]);
-    ledger.acknowledge(&packet(&ledger, open));
-    ledger.acknowledge(&packet(&ledger, last + 1));
-    ledger.expire(at(0));
-    assert_eq!((ledger.flights(), ledger.held()), (0, (0, 0)));
-    ledger.record(last + 2, 1, sent(0, 60, ACK_ONLY), &[]);
-    assert_eq!(first_open(&ledger, 0, last + 2), Some(last + 2));
+    sent_packets.record(last + 1, 1, sent(0, 100, DATA), &[]);
+    sent_packets.acknowledge(&packet(&sent_packets, open));
+    sent_packets.acknowledge(&packet(&sent_packets, last + 1));
+    sent_packets.expire(at(0));
+    assert_eq!((sent_packets.flights(), sent_packets.held()), (0, (0, 0)));
+    sent_packets.record(last + 2, 1, sent(0, 60, ACK_ONLY), &[]);
+    assert_eq!(first_open(&sent_packets, 0, last + 2), Some(last + 2));
 }
 
 #[test]
 fn ack_only_packets_are_forgotten_with_their_eliciting_neighbour() {
-    let mut ledger = Ledger::new(0);
-    ledger.record(0, 1, sent(0, 60, ACK_ONLY), &[]);
-    ledger.record(1, 1, sent(0, 60, DATA), &[]);
-    ledger.record(2, 1, sent(0, 60, ACK_ONLY), &[]);
-    ledger.expire(at(0));
-    assert_eq!(ledger.held().0, 3);
-    ledger.acknowledge(&packet(&ledger, 1));
-    ledger.expire(at(0));
+    let mut sent_packets = SentPackets::new(0);
+    sent_packets.record(0, 1, sent(0, 60, ACK_ONLY), &[]);
+    sent_packets.record(1, 1, sent(0, 60, DATA), &[]);
+    sent_packets.record(2, 1, sent(0, 60, ACK_ONLY), &[]);
+    sent_packets.expire(at(0));
+    assert_eq!(sent_packets.held().0, 3);
+    sent_packets.acknowledge(&packet(&sent_packets, 1));
+    sent_packets.expire(at(0));
     assert_eq!(
-        ledger.held().0,
+        sent_packets.held().0,
         1,
         "0 and 1 went, 2 may still be acknowledged"
     );
-    assert_eq!(first_open(&ledger, 0, 2), Some(2));
+    assert_eq!(first_open(&sent_packets, 0, 2), Some(2));
     // The cap's count was kept right: 4,095 more fit beside 2.
     for number in 3..3 + MAX_SILENT as u64 - 1 {
-        ledger.record(number, 1, sent(0, 60, ACK_ONLY), &[]);
+        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[]);
     }
-    assert_eq!(first_open(&ledger, 0, 2), Some(2));
-    ledger.record(5_000, 1, sent(0, 60, ACK_ONLY), &[]);
-    assert_eq!(first_open(&ledger, 0, 2), None);
+    assert_eq!(first_open(&sent_packets, 0, 2), Some(2));
+    sent_packets.record(5_000, 1, sent(0, 60, ACK_ONLY), &[]);
+    assert_eq!(first_open(&sent_packets, 0, 2), None);
 }
 
 #[test]
 fn next_open_stays_within_its_bounds() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     for number in 0..10 {
-        ledger.record(number, 1, sent(0, 60, DATA), &[]);
+        sent_packets.record(number, 1, sent(0, 60, DATA), &[]);
     }
-    ack_through(&mut ledger, 2, 5);
-    assert_eq!(first_open(&ledger, 0, 9), Some(0));
-    assert_eq!(first_open(&ledger, 2, 5), None);
-    assert_eq!(first_open(&ledger, 2, 6), Some(6));
-    assert_eq!(first_open(&ledger, 3, 9), Some(6));
-    assert_eq!(first_open(&ledger, 9, 9), Some(9));
-    assert_eq!(first_open(&ledger, 10, u64::MAX), None, "not sent yet");
+    ack_through(&mut sent_packets, 2, 5);
+    assert_eq!(first_open(&sent_packets, 0, 9), Some(0));
+    assert_eq!(first_open(&sent_packets, 2, 5), None);
+    assert_eq!(first_open(&sent_packets, 2, 6), Some(6));
+    assert_eq!(first_open(&sent_packets, 3, 9), Some(6));
+    assert_eq!(first_open(&sent_packets, 9, 9), Some(9));
+    assert_eq!(
+        first_open(&sent_packets, 10, u64::MAX),
+        None,
+        "not sent yet"
+    );
 }
 
 #[test]
 fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
-    let mut ledger = Ledger::new(0);
-    assert!(ledger.oldest_flying().is_none());
+    let mut sent_packets = SentPackets::new(0);
+    assert!(sent_packets.oldest_flying().is_none());
     for number in 0..4 {
-        ledger.record(number, 1, sent(number, 60, DATA), &[]);
+        sent_packets.record(number, 1, sent(number, 60, DATA), &[]);
     }
-    let oldest = ledger.oldest_flying().unwrap();
+    let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (0, false));
-    let lost = packet(&ledger, 0);
-    ledger.give_up(&lost, Fate::Lost, at(9));
-    let oldest = ledger.oldest_flying().unwrap();
+    let lost = packet(&sent_packets, 0);
+    sent_packets.give_up(&lost, Fate::Lost, at(9));
+    let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (1, false));
-    ledger.acknowledge(&packet(&ledger, 1));
-    let lost = packet(&ledger, 2);
-    ledger.give_up(&lost, Fate::Lost, at(9));
-    let oldest = ledger.oldest_flying().unwrap();
+    sent_packets.acknowledge(&packet(&sent_packets, 1));
+    let lost = packet(&sent_packets, 2);
+    sent_packets.give_up(&lost, Fate::Lost, at(9));
+    let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (3, true));
     assert_eq!(oldest.packet.sent.sent_at, at(3));
-    ledger.acknowledge(&packet(&ledger, 3));
-    assert!(ledger.oldest_flying().is_none());
-    ledger.record(4, 1, sent(4, 60, DATA), &[]);
-    assert_eq!(ledger.oldest_flying().unwrap().position, 4);
+    sent_packets.acknowledge(&packet(&sent_packets, 3));
+    assert!(sent_packets.oldest_flying().is_none());
+    sent_packets.record(4, 1, sent(4, 60, DATA), &[]);
+    assert_eq!(sent_packets.oldest_flying().unwrap().position, 4);
 }
 
 fn part(channel: u32, message: u64, start: u64, end: u64) -> SentFrame {
@@ -453,21 +463,24 @@ fn parts_of_one_message_adjoin_where_one_ends_and_the_next_begins() {
 }
 
 /// What is found of a flight: positions and what they carried.
-fn found(ledger: &Ledger, from: u64, through: u64) -> Option<(Range<u64>, SentFrame)> {
-    let stretch = ledger.next_open(from, through)?;
-    let carried = *ledger.carried(&stretch).first()?;
-    Some((stretch.positions, carried))
+fn found(sent_packets: &SentPackets, from: u64, through: u64) -> Option<(Range<u64>, SentFrame)> {
+    let sent_range = sent_packets.next_open(from, through)?;
+    let carried = *sent_packets.carried(&sent_range).first()?;
+    Some((sent_range.positions, carried))
 }
 
 /// Three packets that carried 100 bytes each from 500 on, and one that carried what follows.
 #[test]
 fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
-    let mut ledger = Ledger::new(0);
+    let mut sent_packets = SentPackets::new(0);
     let alike = sent(0, 130, DATA);
-    ledger.record(0, 1, alike, &[part(1, 2, 500, 600)]);
-    ledger.record(1, 2, alike, &[part(1, 2, 600, 800)]);
-    assert_eq!(found(&ledger, 0, 9), Some((0..3, part(1, 2, 500, 800))));
-    assert_eq!(ledger.held(), (3, 1), "one frame for all");
+    sent_packets.record(0, 1, alike, &[part(1, 2, 500, 600)]);
+    sent_packets.record(1, 2, alike, &[part(1, 2, 600, 800)]);
+    assert_eq!(
+        found(&sent_packets, 0, 9),
+        Some((0..3, part(1, 2, 500, 800)))
+    );
+    assert_eq!(sent_packets.held(), (3, 1), "one frame for all");
     let others = [
         (alike, part(1, 2, 800, 899)),
         (alike, part(1, 2, 899, 998)),
@@ -480,11 +493,11 @@ fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
         (sent(1, 131, ACK_ONLY), part(2, 2, 1_593, 1_692)),
     ];
     for (number, (other, frame)) in (3..).zip(others) {
-        ledger.record(number, 1, other, &[frame]);
+        sent_packets.record(number, 1, other, &[frame]);
     }
     let mut at = 3;
     let mut flights = Vec::new();
-    while let Some((positions, _)) = found(&ledger, at, 99) {
+    while let Some((positions, _)) = found(&sent_packets, at, 99) {
         at = positions.end;
         flights.push(positions);
     }
@@ -496,30 +509,49 @@ fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
 
 #[test]
 fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
-    let mut ledger = Ledger::new(0);
-    ledger.record(0, 100, sent(0, 130, DATA), &[part(1, 2, 0, 10_000)]);
-    assert_eq!((ledger.flying(), ledger.in_flight()), (100, 13_000));
+    let mut sent_packets = SentPackets::new(0);
+    sent_packets.record(0, 100, sent(0, 130, DATA), &[part(1, 2, 0, 10_000)]);
     assert_eq!(
-        found(&ledger, 60, 69),
+        (sent_packets.flying(), sent_packets.in_flight()),
+        (100, 13_000)
+    );
+    assert_eq!(
+        found(&sent_packets, 60, 69),
         Some((60..70, part(1, 2, 6_000, 7_000)))
     );
-    ack_through(&mut ledger, 60, 69);
-    let lost = packet(&ledger, 3);
-    ledger.give_up(&lost, Fate::Lost, at(9));
-    assert_eq!(*ledger.carried(&lost), [part(1, 2, 300, 400)]);
-    assert_eq!((ledger.flying(), ledger.in_flight()), (89, 89 * 130));
-    assert_eq!(found(&ledger, 0, 99), Some((0..3, part(1, 2, 0, 300))));
-    assert_eq!(found(&ledger, 3, 99), Some((3..4, part(1, 2, 300, 400))));
-    assert_eq!(found(&ledger, 4, 99), Some((4..60, part(1, 2, 400, 6_000))));
+    ack_through(&mut sent_packets, 60, 69);
+    let lost = packet(&sent_packets, 3);
+    sent_packets.give_up(&lost, Fate::Lost, at(9));
+    assert_eq!(*sent_packets.carried(&lost), [part(1, 2, 300, 400)]);
     assert_eq!(
-        found(&ledger, 60, 99),
+        (sent_packets.flying(), sent_packets.in_flight()),
+        (89, 89 * 130)
+    );
+    assert_eq!(
+        found(&sent_packets, 0, 99),
+        Some((0..3, part(1, 2, 0, 300)))
+    );
+    assert_eq!(
+        found(&sent_packets, 3, 99),
+        Some((3..4, part(1, 2, 300, 400)))
+    );
+    assert_eq!(
+        found(&sent_packets, 4, 99),
+        Some((4..60, part(1, 2, 400, 6_000)))
+    );
+    assert_eq!(
+        found(&sent_packets, 60, 99),
         Some((70..100, part(1, 2, 7_000, 10_000)))
     );
-    let flying: u64 = ledger.flying_from(130).iter().map(Stretch::count).sum();
-    assert_eq!((flying, ledger.carriers().count()), (89, 89));
-    assert!(ledger.flying_from(131).is_empty());
-    ack_through(&mut ledger, 0, 99);
-    ledger.expire(at(0));
-    assert_eq!((ledger.flying(), ledger.in_flight()), (0, 0));
-    assert_eq!(ledger.held(), (0, 0));
+    let flying: u64 = sent_packets
+        .flying_from(130)
+        .iter()
+        .map(SentRange::count)
+        .sum();
+    assert_eq!((flying, sent_packets.carriers().count()), (89, 89));
+    assert!(sent_packets.flying_from(131).is_empty());
+    ack_through(&mut sent_packets, 0, 99);
+    sent_packets.expire(at(0));
+    assert_eq!((sent_packets.flying(), sent_packets.in_flight()), (0, 0));
+    assert_eq!(sent_packets.held(), (0, 0));
 }

@@ -52,7 +52,7 @@ fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
         assert_eq!(trains(&script) == 0, comes_first);
         assert!(a.has_message());
         if comes_first {
-            assert!(a.left_off() && a.hold_number().is_some());
+            assert!(a.tx_incomplete() && a.hold_number().is_some());
             std::thread::sleep(Duration::from_millis(2));
             a.turn().unwrap();
             assert_ne!(trains(&script), 0, "it leaves the message there");
@@ -73,7 +73,7 @@ fn an_urgent_answer_waits_for_no_look_at_the_socket() {
         (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
         script.lock().unwrap().slow_trains = 3 * STALE;
         a.output().unwrap();
-        assert!(a.left_off());
+        assert!(a.tx_incomplete());
         script.lock().unwrap().order.clear();
         let mut send = |message| {
             let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), message);
@@ -131,7 +131,7 @@ fn whoever_interrupts_waits_for_one_batch_and_one_train() {
     (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
     a.interrupt.store(true, Ordering::Relaxed);
     a.output().unwrap();
-    assert!(a.left_off());
+    assert!(a.tx_incomplete());
     assert_eq!(trains(&script), 1);
     a.interrupt.store(false, Ordering::Relaxed);
     until(&mut a, &mut b, |a, b| {

@@ -13,7 +13,7 @@ const _: () = assert!(PLAIN_OVERHEAD + 1 + 5 + varint::MAX + varint::MAX <= LONG
 
 /// Header and frame head of packets that carry one piece after the other of a message, and nothing else.
 #[derive(Clone, Debug)]
-pub(crate) struct Mould {
+pub(crate) struct HeaderTemplate {
     head: [u8; LONGEST],
     /// The same without the checksum, so that its bytes can be taken into it at once.
     summed: [u8; LONGEST],
@@ -24,7 +24,7 @@ pub(crate) struct Mould {
     crc: Crc,
 }
 
-impl Mould {
+impl HeaderTemplate {
     /// [`cast`](Self::cast) makes heads of at most so many bytes.
     pub(crate) const ROOM: usize = LONGEST;
 
@@ -141,14 +141,14 @@ mod tests {
             let lead = first.len() - body.len() - 1;
             // Of one length, as a run's are.
             let offset = 1 << (bits - 1);
-            let mut mould = Mould::new(&first, lead, offset).unwrap();
+            let mut template = HeaderTemplate::new(&first, lead, offset).unwrap();
             for (at, number) in numbers.into_iter().enumerate() {
                 let offset = offset + if bits % 7 == 1 { at as u64 } else { 0 };
                 let header = Header { number, ..header };
                 let alone = packet(&header, channel, message, offset, &body);
-                let len = mould.len();
+                let len = template.len();
                 prop_assert_eq!(len, alone.len() - body.len());
-                prop_assert_eq!(&mould.cast(number, offset, &body)[..len], &alone[..len]);
+                prop_assert_eq!(&template.cast(number, offset, &body)[..len], &alone[..len]);
             }
         }
     }

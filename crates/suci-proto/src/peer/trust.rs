@@ -5,7 +5,7 @@ use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::Link;
 use crate::engine::Shared;
-use crate::handshake::Standing;
+use crate::handshake::Trust;
 use crate::time::{Duration, Instant};
 use crate::types::Incarnation;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use std::net::SocketAddr;
 
 impl Peer {
     /// What it is to us. Who is to give its place to another has none to hand on.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn trust(&self) -> Trust {
         if self.connection.is_some() && !self.is_dismissed() {
-            Standing::Seated
+            Trust::Seated
         } else if !self.book.is_empty() || self.session.is_established() {
-            Standing::Known
+            Trust::Known
         } else {
-            Standing::Stranger
+            Trust::Stranger
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Inbox;
 use crate::types::ProtocolError;
-use crate::wire::{Messages, Part, Sequel};
+use crate::wire::{ContiguousPackets, Messages, Part};
 
 impl Inbox {
     /// Takes what the packets of `run` carry, as [`on_run`](Self::on_run) and [`on_frag`](Self::on_frag) would take one part
@@ -10,13 +10,16 @@ impl Inbox {
     ///
     /// # Errors
     /// As `on_frag`, for the newest packet.
-    pub(crate) fn on_sequel<'a>(&mut self, run: &mut Sequel<'a>) -> Result<(), ProtocolError> {
+    pub(crate) fn on_contiguous<'a>(
+        &mut self,
+        run: &mut ContiguousPackets<'a>,
+    ) -> Result<(), ProtocolError> {
         let mut messages = Messages::default();
         loop {
             if let Some((channel, message)) = run.message()
                 && let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p))
             {
-                channel.on_sequel(message, run);
+                channel.on_contiguous(message, run);
             }
             if !run.next_messages(&mut messages) {
                 return Ok(());

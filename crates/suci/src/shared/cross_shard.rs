@@ -13,7 +13,7 @@ use suci_proto::types::NodeId;
 use suci_proto::wire::peek_index;
 
 /// Something on its way to another shard.
-pub(crate) enum Letter {
+pub(crate) enum CrossShardMessage {
     Datagram {
         arrival: Arrival,
         bytes: Box<[u8]>,
@@ -25,14 +25,14 @@ pub(crate) enum Letter {
 }
 
 /// A shard's place among those of its node, and its way to the others.
-pub(crate) struct Post {
+pub(crate) struct CrossShardQueue {
     own: usize,
     shards: Arc<[Shard]>,
     /// To whom something was sent since they were last woken.
     unwoken: Vec<usize>,
 }
 
-impl Post {
+impl CrossShardQueue {
     pub(super) fn new(own: usize, shards: Arc<[Shard]>) -> Self {
         let unwoken = Vec::new();
         Self {
@@ -49,23 +49,23 @@ impl Post {
         (owner != self.own).then_some(owner)
     }
 
-    /// Sends a datagram on; [`Post::wake`] follows. Says whether there was room.
-    pub(crate) fn forward(&mut self, owner: usize, letter: Letter) -> bool {
+    /// Sends a datagram on; [`CrossShardQueue::wake`] follows. Says whether there was room.
+    pub(crate) fn forward(&mut self, owner: usize, forwarded: CrossShardMessage) -> bool {
         let Some(shard) = self.shards.get(owner) else {
             return false;
         };
-        let sent = shard.letters.push(letter).is_ok();
+        let sent = shard.forwarded.push(forwarded).is_ok();
         if !self.unwoken.contains(&owner) {
             self.unwoken.push(owner);
         }
         sent
     }
 
-    /// Sends a report to all other shards, as far as there is room; [`Post::wake`] follows.
+    /// Sends a report to all other shards, as far as there is room; [`CrossShardQueue::wake`] follows.
     pub(crate) fn spread(&mut self, report: Report) {
         for other in 0..self.shards.len() {
             if other != self.own {
-                self.forward(other, Letter::Report(report));
+                self.forward(other, CrossShardMessage::Report(report));
             }
         }
     }
@@ -75,12 +75,12 @@ impl Post {
         owner(node, self.shards.len()) == self.own
     }
 
-    /// Sends a notice to the shard that serves its node; [`Post::wake`] follows. Says whether there
+    /// Sends a notice to the shard that serves its node; [`CrossShardQueue::wake`] follows. Says whether there
     /// was room.
     pub(crate) fn tell(&mut self, notice: Notice) -> bool {
         self.forward(
             owner(notice.node, self.shards.len()),
-            Letter::Notice(notice),
+            CrossShardMessage::Notice(notice),
         )
     }
 
@@ -94,7 +94,7 @@ impl Post {
     }
 
     /// The next datagram that another socket got.
-    pub(crate) fn receive(&self) -> Option<Letter> {
-        self.shards.get(self.own)?.letters.pop()
+    pub(crate) fn receive(&self) -> Option<CrossShardMessage> {
+        self.shards.get(self.own)?.forwarded.pop()
     }
 }

@@ -6,9 +6,9 @@ use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 #[derive(Debug)]
-pub(super) struct Company {
+pub(super) struct CompetitiveMode {
     pub(super) cubic: Cubic,
-    /// Least time on the path in the round in which the company was noticed.
+    /// Least time on the path in the round in which the competition was noticed.
     found: f64,
     looked_at: Instant,
     /// Rounds left of looking whether the queue is gone.
@@ -20,7 +20,7 @@ pub(super) struct Company {
     pub(super) least: Option<f64>,
 }
 
-folds!(Company {
+folds!(CompetitiveMode {
     cubic,
     found,
     looked_at,
@@ -30,7 +30,7 @@ folds!(Company {
     least
 });
 
-impl Company {
+impl CompetitiveMode {
     pub(super) fn new(now: Instant, cubic: Cubic, found: f64) -> Self {
         Self {
             cubic,

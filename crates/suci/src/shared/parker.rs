@@ -8,11 +8,11 @@ use crate::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// Whether the thread sleeps.
 #[derive(Debug)]
-pub(crate) struct Doze {
+pub(crate) struct Parker {
     asleep: AtomicBool,
 }
 
-impl Doze {
+impl Parker {
     pub(crate) fn new() -> Self {
         Self {
             asleep: AtomicBool::new(false),
@@ -20,7 +20,7 @@ impl Doze {
     }
 
     /// Sleeps, if `idle` finds no work. Returns what `sleep` does, if it slept.
-    pub(crate) fn doze<T>(
+    pub(crate) fn parker<T>(
         &self,
         idle: impl FnOnce() -> bool,
         sleep: impl FnOnce() -> T,

@@ -30,7 +30,7 @@ const OLD: u64 = 32;
 
 /// What the path delivered of late, and whether that bounds the pace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slack {
+pub(crate) struct CwndValidation {
     /// Highest rates in bytes per second of this span and of the one before.
     rates: [u64; 2],
     span_ends: Instant,
@@ -38,13 +38,13 @@ pub(crate) struct Slack {
     unvalidated: bool,
 }
 
-folds!(Slack {
+folds!(CwndValidation {
     rates,
     span_ends,
     unvalidated
 });
 
-impl Slack {
+impl CwndValidation {
     /// A sample of the delivery rate was taken.
     pub(crate) fn on_sample(&mut self, now: Instant, rtt: &Rtt, sample: &RateSample) {
         if sample.delivered < BULK {
@@ -121,50 +121,54 @@ mod tests {
 
     #[test]
     fn bulk_that_the_window_does_not_limit_goes_a_quarter_faster_than_it_was_delivered() {
-        let (mut slack, rtt) = (Slack::default(), rtt(500));
-        slack.on_short();
-        assert_eq!(slack.bound(at(0), &rtt), None, "nothing is known");
-        slack.on_sample(at(0), &rtt, &sample(125_000, 1_000));
-        slack.on_sample(at(10), &rtt, &sample(100_000, 1_000));
-        assert_eq!(slack.bound(at(20), &rtt), Some(156_250_000));
-        slack.on_full_window();
-        assert_eq!(slack.bound(at(20), &rtt), None, "the window limits");
+        let (mut cwnd_validation, rtt) = (CwndValidation::default(), rtt(500));
+        cwnd_validation.on_short();
+        assert_eq!(cwnd_validation.bound(at(0), &rtt), None, "nothing is known");
+        cwnd_validation.on_sample(at(0), &rtt, &sample(125_000, 1_000));
+        cwnd_validation.on_sample(at(10), &rtt, &sample(100_000, 1_000));
+        assert_eq!(cwnd_validation.bound(at(20), &rtt), Some(156_250_000));
+        cwnd_validation.on_full_window();
+        assert_eq!(
+            cwnd_validation.bound(at(20), &rtt),
+            None,
+            "the window limits"
+        );
     }
 
     #[test]
     fn requests_and_replies_say_nothing_about_the_path() {
-        let (mut slack, rtt) = (Slack::default(), rtt(500));
-        slack.on_short();
-        slack.on_sample(at(0), &rtt, &sample(BULK - 1, 1_000));
-        assert_eq!(slack.bound(at(0), &rtt), None);
-        slack.on_sample(at(0), &rtt, &sample(BULK, 1_000));
-        assert_eq!(slack.bound(at(0), &rtt), Some(BULK * 1_250));
-        slack.on_path_changed();
-        slack.on_short();
-        assert_eq!(slack.bound(at(0), &rtt), None);
+        let (mut cwnd_validation, rtt) = (CwndValidation::default(), rtt(500));
+        cwnd_validation.on_short();
+        cwnd_validation.on_sample(at(0), &rtt, &sample(BULK - 1, 1_000));
+        assert_eq!(cwnd_validation.bound(at(0), &rtt), None);
+        cwnd_validation.on_sample(at(0), &rtt, &sample(BULK, 1_000));
+        assert_eq!(cwnd_validation.bound(at(0), &rtt), Some(BULK * 1_250));
+        cwnd_validation.on_path_changed();
+        cwnd_validation.on_short();
+        assert_eq!(cwnd_validation.bound(at(0), &rtt), None);
     }
 
     #[test]
     fn long_paths_are_left_to_their_window() {
-        let mut slack = Slack::default();
-        slack.on_short();
-        slack.on_sample(at(0), &rtt(5_000), &sample(BULK, 1_000));
-        assert_eq!(slack.bound(at(0), &rtt(5_000)), None);
-        assert!(slack.bound(at(0), &rtt(4_999)).is_some());
+        let mut cwnd_validation = CwndValidation::default();
+        cwnd_validation.on_short();
+        cwnd_validation.on_sample(at(0), &rtt(5_000), &sample(BULK, 1_000));
+        assert_eq!(cwnd_validation.bound(at(0), &rtt(5_000)), None);
+        assert!(cwnd_validation.bound(at(0), &rtt(4_999)).is_some());
     }
 
     /// What the peer's program waits is no part of the path.
     #[test]
     fn a_short_path_to_a_program_that_pauses_is_short() {
-        let (mut slack, mut rtt) = (Slack::default(), Rtt::new(Duration::ZERO));
+        let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), Rtt::new(Duration::ZERO));
         let waits = Waits {
             there: Duration::from_millis(100),
             ..Waits::default()
         };
         rtt.update(Duration::from_micros(100_500), waits);
-        slack.on_short();
-        slack.on_sample(at(0), &rtt, &sample(BULK, 1_000));
-        let bound = |micros| slack.bound(at(micros), &rtt);
+        cwnd_validation.on_short();
+        cwnd_validation.on_sample(at(0), &rtt, &sample(BULK, 1_000));
+        let bound = |micros| cwnd_validation.bound(at(micros), &rtt);
         assert_eq!(bound(7_999), Some(BULK * 1_250));
         assert_eq!(
             bound(16_000),
@@ -176,11 +180,11 @@ mod tests {
     /// Everything was held up for three seconds, and is as it was before. Nothing of it is left to wait for.
     #[test]
     fn f16_a_stall_is_no_slow_path() {
-        let (mut slack, mut rtt) = (Slack::default(), rtt(100));
-        slack.on_short();
+        let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), rtt(100));
+        cwnd_validation.on_short();
         rtt.update(Duration::from_secs(3), Waits::default());
-        slack.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
-        let bound = |millis: u64| slack.bound(at(1_000 * millis), &rtt).unwrap();
+        cwnd_validation.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
+        let bound = |millis: u64| cwnd_validation.bound(at(1_000 * millis), &rtt).unwrap();
         assert_eq!(bound(319), LEAST * 5 / 4);
         assert_eq!(bound(640), LEAST * 25 / 16, "two of sixteen of 20 ms");
         assert!(bound(6_400) > 80 * LEAST);
@@ -188,22 +192,22 @@ mod tests {
 
     #[test]
     fn a_path_that_became_slower_is_learnt_in_two_spans() {
-        let (mut slack, rtt) = (Slack::default(), rtt(500));
-        slack.on_short();
-        slack.on_sample(at(0), &rtt, &sample(1_000_000, 1_000));
+        let (mut cwnd_validation, rtt) = (CwndValidation::default(), rtt(500));
+        cwnd_validation.on_short();
+        cwnd_validation.on_sample(at(0), &rtt, &sample(1_000_000, 1_000));
         for (micros, fast) in [(7_999, true), (8_000, true), (16_000, false)] {
-            slack.on_sample(at(micros), &rtt, &sample(100_000, 1_000));
+            cwnd_validation.on_sample(at(micros), &rtt, &sample(100_000, 1_000));
             let expected = if fast { 1_250_000_000 } else { 125_000_000 };
-            assert_eq!(slack.bound(at(micros), &rtt), Some(expected));
+            assert_eq!(cwnd_validation.bound(at(micros), &rtt), Some(expected));
         }
     }
 
     #[test]
     fn what_was_measured_long_ago_bounds_less_and_less() {
-        let (mut slack, rtt) = (Slack::default(), rtt(500));
-        slack.on_short();
-        slack.on_sample(at(0), &rtt, &sample(BULK, 8_000));
-        let bound = |spans: u64| slack.bound(at(8_000 * spans), &rtt);
+        let (mut cwnd_validation, rtt) = (CwndValidation::default(), rtt(500));
+        cwnd_validation.on_short();
+        cwnd_validation.on_sample(at(0), &rtt, &sample(BULK, 8_000));
+        let bound = |spans: u64| cwnd_validation.bound(at(8_000 * spans), &rtt);
         assert_eq!(bound(1), Some(BULK * 125 * 5 / 4), "a span has passed");
         assert_eq!(
             bound(2),

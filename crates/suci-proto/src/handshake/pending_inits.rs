@@ -29,7 +29,7 @@ const MOST_SEATS: u64 = 1 << 16;
 
 /// What a node is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Trust {
     /// Not more than an ID that anybody may claim.
     Stranger,
     /// In the book, or with a session.
@@ -62,7 +62,7 @@ pub(crate) struct Room {
 
 /// The callers whose INIT is expected.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct PendingInits {
     seated: Tally,
     known: Tally,
     strangers: Tally,
@@ -74,7 +74,7 @@ pub(crate) struct Expected {
     known_lacks_packet: bool,
 }
 
-impl Expected {
+impl PendingInits {
     /// For a socket whose budget has room for about `most` at once.
     pub(crate) fn new(most: u64) -> Self {
         Self {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// Answers strangers as long as there is room; how many it were.
-    fn flood(expected: &mut Expected, now: Instant, room: u64) -> u64 {
+    fn flood(expected: &mut PendingInits, now: Instant, room: u64) -> u64 {
         let room = places(room);
         let names = now.as_nanos() + 1..;
         let admitted = names.take_while(|n| expected.admits(now, Caller::Stranger(*n), room));
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn f02_strangers_leave_half_of_the_room_to_whom_we_know() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         assert_eq!(flood(&mut expected, at(0), 10), 5);
         for name in 1..=5 {
             assert!(expected.admits(at(0), Caller::Known(name), places(10)));
@@ -386,19 +386,19 @@ mod tests {
 
     #[test]
     fn f02_known_nodes_count_for_strangers_too() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         for name in 1..=8 {
             assert!(expected.admits(at(0), Caller::Known(name), places(10)));
         }
         assert_eq!(flood(&mut expected, at(0), 10), 2);
         assert_eq!(flood(&mut expected, at(0), 0), 0);
-        assert!(!Expected::new(9).admits(at(0), Caller::Known(1), places(0)));
+        assert!(!PendingInits::new(9).admits(at(0), Caller::Known(1), places(0)));
     }
 
     /// The last place: strangers may take it, and a known node has it soon however many they are.
     #[test]
     fn f02_strangers_yield_to_a_known_node_that_found_no_room() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         assert_eq!(flood(&mut expected, at(0), 1), 1);
         let mut now = 0;
         while !expected.admits(at(now), Caller::Known(7), places(1)) {
@@ -420,7 +420,7 @@ mod tests {
     /// Whoever has a place and connects anew needs none of the newcomers'.
     #[test]
     fn f02_who_has_a_place_takes_no_newcomers() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         let room = room(4, 1);
         for name in 1..=3 {
             assert!(expected.admits(at(0), Caller::Seated(name), room));
@@ -444,7 +444,7 @@ mod tests {
     /// Calls in the names of nodes that have a place take no packet that a newcomer waits for.
     #[test]
     fn f02_who_has_a_place_yields_to_a_newcomer_that_finds_no_packet() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         let room = room(1, 1);
         assert!(expected.admits(at(0), Caller::Seated(1), room));
         let mut now = 0;
@@ -466,7 +466,7 @@ mod tests {
     /// A known node that finds packets and no place keeps nobody out who needs a packet only.
     #[test]
     fn f02_who_waits_for_a_place_keeps_out_no_node_that_has_one() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         let room = room(3, 1);
         assert!(expected.admits(at(0), Caller::Known(7), room));
         assert!(!expected.admits(at(0), Caller::Known(8), room), "no place");
@@ -478,7 +478,7 @@ mod tests {
     /// However many call in the names of nodes that have a place, a stranger finds a packet.
     #[test]
     fn f02_who_has_a_place_leaves_a_packet_to_strangers() {
-        let mut expected = Expected::new(100);
+        let mut expected = PendingInits::new(100);
         let room = room(4, 2);
         let seated = (1..=20).filter(|name| expected.admits(at(0), Caller::Seated(*name), room));
         assert_eq!(seated.count(), 3);

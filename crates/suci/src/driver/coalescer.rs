@@ -1,4 +1,4 @@
-//! Gathering: what a program sends in a row leaves together, although it made no batch.
+//! Coalescing: what a program sends in a row leaves together, although it made no batch.
 //!
 //! A message that leaves alone costs a system call and a pass through the kernel, and so does what a message of 64 KiB has
 //! left after its first train. A program that sends several messages before it waits for anything, one right after the
@@ -11,7 +11,7 @@
 //! Rejected: a timer (Nagle's, or that of a TCP that corks), and to hold back what fills no train while there is something
 //! in flight. Both delay the end of every row, also where the program then waits for what comes of it.
 
-use crate::tries::Tries;
+use crate::backoff::Backoff;
 use std::time::Duration;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
@@ -72,7 +72,7 @@ struct Acks {
 
 /// Whether what the program sends waits for its next call.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct SendCoalescer {
     /// Somebody looks after what waits if the program stays away.
     pub(crate) allowed: bool,
     held: Option<Held>,
@@ -85,7 +85,7 @@ pub(crate) struct Gather {
     misses: u32,
     redeemed: u32,
     /// Whether it is worth it to let acknowledgements wait; if not, that is tried at one look in sixteen.
-    ack_rides: Tries,
+    ack_rides: Backoff,
     /// Messages sent since the program last waited.
     row: u32,
     /// Messages of the row before.
@@ -97,7 +97,7 @@ pub(crate) struct Gather {
     is_end: bool,
 }
 
-impl Gather {
+impl SendCoalescer {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             allowed: false,
@@ -107,7 +107,7 @@ impl Gather {
             calls: 0,
             misses: 0,
             redeemed: 0,
-            ack_rides: Tries::new(4),
+            ack_rides: Backoff::new(4),
             row: 0,
             last_row: 0,
             rows: 0,
@@ -122,7 +122,7 @@ impl Gather {
     }
 
     /// A call leaves something unsent that may go: a hold of its own, which the helper looks after as after others.
-    pub(super) fn on_left_off(&mut self) {
+    pub(super) fn on_tx_incomplete(&mut self) {
         self.holds = self.holds.wrapping_add(1);
     }
 
@@ -282,7 +282,7 @@ impl Gather {
 }
 
 #[cfg(test)]
-impl Gather {
+impl SendCoalescer {
     /// What is sent next waits, however slow the program is.
     pub(crate) fn expect_row(&mut self) {
         self.expect_row_of(0);
@@ -311,76 +311,76 @@ mod tests {
     const PEER: Option<NodeId> = Some(NodeId(1));
 
     /// One that may hold, and the time.
-    fn gather() -> (Gather, Instant) {
-        let gather = Gather {
+    fn coalescer() -> (SendCoalescer, Instant) {
+        let coalescer = SendCoalescer {
             allowed: true,
-            ..Gather::new(Instant::ZERO)
+            ..SendCoalescer::new(Instant::ZERO)
         };
-        (gather, Instant::ZERO)
+        (coalescer, Instant::ZERO)
     }
 
     /// A message of 100 bytes, `pause` after the last call; whether it left, and took others along.
-    fn send(gather: &mut Gather, now: &mut Instant, pause: Duration) -> bool {
+    fn send(coalescer: &mut SendCoalescer, now: &mut Instant, pause: Duration) -> bool {
         *now += pause;
-        let leaves = !gather.keeps(*now, *now, PEER, 100);
+        let leaves = !coalescer.keeps(*now, *now, PEER, 100);
         if leaves {
-            gather.on_output(*now);
-            gather.on_end(*now);
+            coalescer.on_output(*now);
+            coalescer.on_end(*now);
         }
         leaves
     }
 
     /// How many of so many left at once, or took others along.
-    fn sends(gather: &mut Gather, now: &mut Instant, count: u32) -> usize {
-        let leave = (0..count).filter(|_| send(gather, now, CALL));
+    fn sends(coalescer: &mut SendCoalescer, now: &mut Instant, count: u32) -> usize {
+        let leave = (0..count).filter(|_| send(coalescer, now, CALL));
         leave.count()
     }
 
-    fn wait(gather: &mut Gather, now: Instant) {
-        gather.on_output(now);
-        gather.on_wait();
+    fn wait(coalescer: &mut SendCoalescer, now: Instant) {
+        coalescer.on_output(now);
+        coalescer.on_wait();
     }
 
     #[test]
     fn what_is_sent_in_a_row_leaves_together_after_a_while() {
-        let (mut gather, mut now) = gather();
-        assert_eq!(sends(&mut gather, &mut now, CALLS), CALLS as usize);
-        let outputs = sends(&mut gather, &mut now, 2_100);
+        let (mut coalescer, mut now) = coalescer();
+        assert_eq!(sends(&mut coalescer, &mut now, CALLS), CALLS as usize);
+        let outputs = sends(&mut coalescer, &mut now, 2_100);
         assert_eq!(outputs, 100, "20 wait, and leave with the next");
     }
 
     #[test]
     fn what_is_sent_now_and_then_waits_for_nothing() {
-        let (mut gather, mut now) = gather();
-        assert!((0..1_000).all(|_| send(&mut gather, &mut now, SOON)));
+        let (mut coalescer, mut now) = coalescer();
+        assert!((0..1_000).all(|_| send(&mut coalescer, &mut now, SOON)));
     }
 
     /// A program that sends one message and waits for the answer.
     #[test]
     fn a_lone_request_waits_for_nothing() {
-        let (mut gather, mut now) = gather();
+        let (mut coalescer, mut now) = coalescer();
         for _ in 0..1_000 {
-            assert!(send(&mut gather, &mut now, CALL));
-            wait(&mut gather, now);
+            assert!(send(&mut coalescer, &mut now, CALL));
+            wait(&mut coalescer, now);
         }
     }
 
     /// It sends several requests, or answers several, before it waits again.
     #[test]
     fn several_requests_leave_when_the_program_waits() {
-        let (mut gather, mut now) = gather();
+        let (mut coalescer, mut now) = coalescer();
         let mut left = 0;
         for _ in 0..1_000 {
-            left += sends(&mut gather, &mut now, 3);
-            wait(&mut gather, now);
+            left += sends(&mut coalescer, &mut now, 3);
+            wait(&mut coalescer, now);
         }
         // Two of three tell how soon they come.
         assert_eq!(left, CALLS as usize * 3 / 2 - 1);
         // Pauses between them, and it is as before.
         for _ in 0..1_000 {
-            left += usize::from(send(&mut gather, &mut now, SOON));
-            left += usize::from(send(&mut gather, &mut now, SOON));
-            wait(&mut gather, now);
+            left += usize::from(send(&mut coalescer, &mut now, SOON));
+            left += usize::from(send(&mut coalescer, &mut now, SOON));
+            wait(&mut coalescer, now);
         }
         assert!(left > 2_000, "{left}");
     }
@@ -388,60 +388,60 @@ mod tests {
     /// It takes a while to read what came before it answers the first: that says nothing about the others.
     #[test]
     fn who_begins_late_answers_together() {
-        let (mut gather, mut now) = gather();
+        let (mut coalescer, mut now) = coalescer();
         let mut left = 0;
         for _ in 0..100 {
             now += SOON;
-            left += sends(&mut gather, &mut now, 16);
-            wait(&mut gather, now);
+            left += sends(&mut coalescer, &mut now, 16);
+            wait(&mut coalescer, now);
         }
         assert!(left < 2 * CALLS as usize, "{left} of 1600 by themselves");
     }
 
     #[test]
     fn much_waits_for_nothing_more() {
-        let (mut gather, mut now) = gather();
-        sends(&mut gather, &mut now, CALLS + 1);
-        assert!(gather.holds_messages());
+        let (mut coalescer, mut now) = coalescer();
+        sends(&mut coalescer, &mut now, CALLS + 1);
+        assert!(coalescer.holds_messages());
         assert!(
-            !gather.keeps(now, now, PEER, FULL),
+            !coalescer.keeps(now, now, PEER, FULL),
             "the next takes it along"
         );
-        gather.on_output(now);
-        assert!(!gather.keeps(now, now, PEER, FULL), "enough by itself");
+        coalescer.on_output(now);
+        assert!(!coalescer.keeps(now, now, PEER, FULL), "enough by itself");
     }
 
     /// A program that computes after each row: the last message waits for the helper.
     #[test]
     fn who_stays_away_after_rows_must_send_longer_ones() {
-        let (mut gather, mut now) = gather();
+        let (mut coalescer, mut now) = coalescer();
         let mut late = 0;
         for _ in 0..100 {
-            sends(&mut gather, &mut now, 3 * CALLS);
-            late += u32::from(gather.holds_messages());
+            sends(&mut coalescer, &mut now, 3 * CALLS);
+            late += u32::from(coalescer.holds_messages());
             now += Duration::from_millis(2);
-            gather.on_output(now);
+            coalescer.on_output(now);
         }
         assert!((1..=3).contains(&late), "{late}");
         // Long rows show that it pays.
-        sends(&mut gather, &mut now, 100_000);
-        assert_eq!(gather.misses, 0);
+        sends(&mut coalescer, &mut now, 100_000);
+        assert_eq!(coalescer.misses, 0);
     }
 
     #[test]
     fn half_of_a_row_may_leave_if_the_one_before_was_as_long() {
-        let (mut gather, mut now) = gather();
+        let (mut coalescer, mut now) = coalescer();
         let mut row = |length: u32, other: Option<NodeId>| {
             let half = (0..length).filter(|at| {
                 now += CALL;
                 let to = if at % 2 == 0 { PEER } else { other };
-                if !gather.keeps(now, now, to, 100) {
-                    gather.on_output(now);
+                if !coalescer.keeps(now, now, to, 100) {
+                    coalescer.on_output(now);
                 }
-                gather.half().is_some()
+                coalescer.half().is_some()
             });
             let halves = half.count();
-            wait(&mut gather, now);
+            wait(&mut coalescer, now);
             halves
         };
         for _ in 0..4 {
@@ -456,39 +456,39 @@ mod tests {
     /// Acknowledgements wait for a row; where none comes soon, they seldom do.
     #[test]
     fn acknowledgements_wait_while_it_is_worth_it() {
-        let (mut gather, mut now) = gather();
-        let mut rows = |gather: &mut Gather, away: Duration| {
+        let (mut coalescer, mut now) = coalescer();
+        let mut rows = |coalescer: &mut SendCoalescer, away: Duration| {
             let mut kept = 0;
             for _ in 0..100 {
-                if let Some(since) = gather.take_row_chance(now) {
-                    gather.keep_acks(since, false);
+                if let Some(since) = coalescer.take_row_chance(now) {
+                    coalescer.keep_acks(since, false);
                     kept += 1;
-                    assert!(gather.hold_number().is_some() && !gather.holds_messages());
+                    assert!(coalescer.hold_number().is_some() && !coalescer.holds_messages());
                 }
                 now += away;
-                sends(gather, &mut now, 8);
-                wait(gather, now);
-                assert!(gather.hold_number().is_none());
+                sends(coalescer, &mut now, 8);
+                wait(coalescer, now);
+                assert!(coalescer.hold_number().is_none());
             }
             kept
         };
-        let kept = rows(&mut gather, CALL);
+        let kept = rows(&mut coalescer, CALL);
         assert!(kept > 90, "{kept} of 100");
-        let kept = rows(&mut gather, LATE);
+        let kept = rows(&mut coalescer, LATE);
         assert!(kept < 20, "{kept} of 100");
-        assert_eq!(gather.misses, 0, "the rows themselves leave together");
-        let kept = rows(&mut gather, CALL);
+        assert_eq!(coalescer.misses, 0, "the rows themselves leave together");
+        let kept = rows(&mut coalescer, CALL);
         assert!(kept > 80, "{kept} of 100");
         // Who only looks has them wait at one look in sixteen; likewise who does something else then.
         for looks_only in [true, false] {
             let mut kept = 0;
             for _ in 0..1_000 {
-                if let Some(since) = gather.take_row_chance(now) {
-                    gather.keep_acks(since, false);
+                if let Some(since) = coalescer.take_row_chance(now) {
+                    coalescer.keep_acks(since, false);
                     kept += 1;
                 }
                 if !looks_only {
-                    gather.on_output(now);
+                    coalescer.on_output(now);
                 }
             }
             assert!((10..100).contains(&kept), "{kept} of 1000");
@@ -498,21 +498,21 @@ mod tests {
     /// More to answer is found at each look: they wait a little longer, but not for ever.
     #[test]
     fn acknowledgements_wait_no_longer_than_messages() {
-        let (mut gather, mut now) = gather();
-        gather.expect_row();
+        let (mut coalescer, mut now) = coalescer();
+        coalescer.expect_row();
         let begun = now;
-        while let Some(since) = gather.take_row_chance(now) {
+        while let Some(since) = coalescer.take_row_chance(now) {
             assert_eq!(since, begun);
-            gather.keep_acks(since, true);
+            coalescer.keep_acks(since, true);
             now += CALL;
         }
         assert_eq!(now.since(begun), HOLD);
-        assert!(gather.take_row_chance(now).is_some(), "nobody was late");
+        assert!(coalescer.take_row_chance(now).is_some(), "nobody was late");
     }
 
     #[test]
     fn where_nobody_looks_after_it_nothing_waits() {
-        let (mut gather, mut now) = (Gather::new(Instant::ZERO), Instant::ZERO);
-        assert_eq!(sends(&mut gather, &mut now, 1_000), 1_000);
+        let (mut coalescer, mut now) = (SendCoalescer::new(Instant::ZERO), Instant::ZERO);
+        assert_eq!(sends(&mut coalescer, &mut now, 1_000), 1_000);
     }
 }

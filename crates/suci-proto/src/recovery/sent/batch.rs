@@ -7,7 +7,7 @@ use core::ops::{Deref, Range};
 /// Packets with consecutive numbers that differ in nothing but the bytes they carried: pieces of one length that follow
 /// one another in a message. Mostly a train of a long message; all others fly alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct SentBatch {
     /// Position of the first.
     pub(super) first: u64,
     /// How many.
@@ -32,7 +32,7 @@ pub(in crate::recovery) struct Sent {
     pub(in crate::recovery) rate: RateMark,
 }
 
-impl Flight {
+impl SentBatch {
     /// Packets from position `first` on that carried `frames`, the first of which has index `first_frame`. If they are
     /// several, then equal pieces of a part each.
     pub(super) fn new(

@@ -5,7 +5,7 @@
 //! looks once more, so that it is lit whenever something waits. It may be lit a little longer than that, never dark.
 //!
 //! A program that asks epoll for edges hears of each time that it is rung, not of its being lit. One that was rung for, took what
-//! there was and found nothing more before the beacon counted as lit cannot put it out, but is entered all the same: what comes then
+//! there was and found nothing more before the event descriptor counted as signalled cannot clear it, but is entered all the same: what comes then
 //! rings anew.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
@@ -19,11 +19,11 @@ const LIGHTING: u8 = 2;
 
 /// Whether the descriptor is readable.
 #[derive(Debug)]
-pub(crate) struct Beacon {
+pub(crate) struct EventFd {
     state: AtomicU8,
 }
 
-impl Beacon {
+impl EventFd {
     /// Lit, so that the first who finds nothing enters it among the sleepers.
     pub(crate) fn new() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Beacon {
     }
 
     /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what comes next.
-    pub(crate) fn put_out(
+    pub(crate) fn clear(
         &self,
         hush: impl FnOnce(),
         enter: impl FnOnce(),

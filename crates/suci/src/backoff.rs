@@ -2,7 +2,7 @@
 
 /// What became of the last tries. A success makes up for one in vain: among many it may be chance.
 #[derive(Debug)]
-pub(crate) struct Tries {
+pub(crate) struct Backoff {
     /// After one try in vain the next two chances are let pass; after two the next four, and so on up to two to this power.
     most: u32,
     /// In vain, less those that were not.
@@ -11,7 +11,7 @@ pub(crate) struct Tries {
     rests: u32,
 }
 
-impl Tries {
+impl Backoff {
     /// Where nothing is known yet. If all are in vain, one chance in two to the power of `most` is taken.
     pub(crate) const fn new(most: u32) -> Self {
         let (misses, rests) = (0, 0);
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn what_is_in_vain_is_tried_less_and_less() {
-        let mut tries = Tries::new(6);
+        let mut backoff = Backoff::new(6);
         let mut count = |worth, chances| {
             let taken = (0..chances).filter(|_| {
-                let take = tries.take();
+                let take = backoff.take();
                 if take {
-                    tries.learn(worth);
+                    backoff.learn(worth);
                 }
                 take
             });

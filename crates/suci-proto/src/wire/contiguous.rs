@@ -19,7 +19,7 @@ const PARTS: usize = 8;
 
 /// What follows a packet of which it is known to be good, as far as it goes on like that.
 #[derive(Clone, Debug)]
-pub(crate) struct Sequel<'a> {
+pub(crate) struct ContiguousPackets<'a> {
     /// The newest of them that was looked at as a whole.
     like: &'a [u8],
     /// Of the newest packet.
@@ -62,7 +62,7 @@ impl Piece {
     }
 }
 
-impl<'a> Sequel<'a> {
+impl<'a> ContiguousPackets<'a> {
     /// What follows `packet`, an authentic one, among the datagrams in `rest`, of which all but the last are as long.
     pub(crate) fn after(packet: &'a [u8], rest: &'a [u8]) -> Option<Self> {
         Some(Self {
@@ -222,7 +222,7 @@ mod tests {
     /// How long the piece of `next` is, where it may be after a first packet that ends at 100.
     fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
         let first = packet(header, 0);
-        let mut run = Sequel::after(&first, next).unwrap();
+        let mut run = ContiguousPackets::after(&first, next).unwrap();
         let taken = run.next_piece(most).map(<[u8]>::len);
         assert_eq!(run.rest().is_empty(), taken.is_some() || next.is_empty());
         assert_eq!(run.number(), 40 + u64::from(taken.is_some()));
@@ -313,7 +313,7 @@ mod tests {
         let mut first = packet(header, 1);
         first.resize(1_000, 0);
         seal(&mut first);
-        let mut run = Sequel::after(&first, next).unwrap();
+        let mut run = ContiguousPackets::after(&first, next).unwrap();
         let mut messages = Messages::default();
         let taken = run.next_messages(&mut messages);
         assert_eq!(run.rest().is_empty(), taken);
